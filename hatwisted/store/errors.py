@@ -1,0 +1,50 @@
+"""What can go wrong in a store, one class per outcome that callers treat differently.
+
+A torn tail is no error (recovery cuts it and reports it); damage, a full disk and a foreign file are. Every
+message is one line that names the file or offset and what to do next, because it ends up in front of an operator.
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """The store can't do what was asked; `str()` is one line for the operator."""
+
+
+class StoreLocked(StoreError):
+    """Another process (or another store object of this one) owns the folder."""
+
+
+class WrongFile(StoreError):
+    """A file that has no place in a store: wrong length, wrong name, a gap in the sequence."""
+
+
+class StoreFull(StoreError):
+    """No room: ENOSPC or a disk watermark. Nothing was written; try again when space returns."""
+
+
+class OffsetGap(StoreError):
+    """Raw bytes were offered for another position than the log's end."""
+
+    def __init__(self, offered: int, expected: int) -> None:
+        super().__init__(f"bytes offered at offset {offered}, the log ends at {expected}")
+        self.offered = offered
+        self.expected = expected
+
+
+class DamagedLog(StoreError):
+    """Valid records lie behind bytes that are none: cutting here would lose acknowledged data.
+
+    offset: first bad byte; resumes_at: first valid record behind it; end: written end, so end - offset
+    bytes are at stake.
+    """
+
+    def __init__(self, offset: int, resumes_at: int, end: int, reason: str) -> None:
+        super().__init__(
+            f"commit log damaged at offset {offset} ({reason}); valid records resume at {resumes_at}, "
+            f"{end - offset} bytes at stake; nothing was changed, see 'hatwisted log repair'"
+        )
+        self.offset = offset
+        self.resumes_at = resumes_at
+        self.end = end
+        self.reason = reason

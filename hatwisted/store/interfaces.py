@@ -1,0 +1,125 @@
+"""The seams of the store: what a simulation replaces (disk, threads) and what the HA link sees of the log.
+
+Kept narrow on purpose: the very same store code has to run over a simulated disk that loses whatever was not
+synced, and the HA link over a simulated log. Time comes from Twisted's own `IReactorTime` (seconds and
+callLater); there is no clock interface of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from zope.interface import Attribute, Interface
+
+Buffer = bytes | bytearray | memoryview
+AppendListener = Callable[[int, bytes], None]
+
+
+class IFile(Interface):
+    """One open file. Positions and sizes in bytes; every failure is an OSError."""
+
+    def pread(size: int, offset: int) -> bytes:
+        """Up to `size` bytes at `offset`; fewer only at the end of the file."""
+
+    def pwrite(buffers: Sequence[Buffer], offset: int) -> int:
+        """Write all buffers one behind the other at `offset`; returns the byte count. Partial writes are
+        finished here; an OSError leaves undefined bytes in [offset, offset + total) and nothing elsewhere."""
+
+    def reserve(size: int) -> None:
+        """Make the file `size` bytes long with its blocks allocated (ENOSPC now, not later). May block."""
+
+    def extend(size: int) -> None:
+        """Make the file `size` bytes long, sparse."""
+
+    def datasync() -> None:
+        """fdatasync. Blocks: run it in a worker."""
+
+    def map() -> memoryview:
+        """A writable shared mapping of the whole (reserved) file; released by `close`."""
+
+    def close() -> None:
+        """Close file and mapping; idempotent."""
+
+
+class ILock(Interface):
+    """An exclusive hold on a file."""
+
+    def release() -> None:
+        """Give it back; idempotent."""
+
+
+class IFileSystem(Interface):
+    """What the store asks of a file system. Paths are plain strings."""
+
+    def open(path: str, create: bool = False, read_only: bool = False) -> IFile:
+        """Open; `create` makes an empty file if there is none."""
+
+    def listdir(path: str) -> list[str]:
+        """Names in a folder, sorted; empty if the folder is missing."""
+
+    def exists(path: str) -> bool:
+        """Is there a file or folder?"""
+
+    def size(path: str) -> int:
+        """Length in bytes."""
+
+    def mtime(path: str) -> float:
+        """Last modification, seconds since the epoch."""
+
+    def makedirs(path: str) -> None:
+        """Make the folder and its parents."""
+
+    def remove(path: str) -> None:
+        """Remove a file, or an empty folder; missing is fine."""
+
+    def replace(source: str, target: str) -> None:
+        """Atomic rename over `target`."""
+
+    def read(path: str) -> bytes:
+        """The whole of a small file."""
+
+    def write(path: str, data: bytes) -> None:
+        """Replace a small file atomically and durably (temp file, sync, rename, sync of the folder)."""
+
+    def sync_folder(path: str) -> None:
+        """Make created and removed names durable. Blocks."""
+
+    def usage(path: str) -> tuple[int, int]:
+        """(total, free-for-us) bytes of the file system that holds `path`."""
+
+    def lock(path: str) -> ILock:
+        """Exclusive lock, compatible with a JVM's FileChannel.lock; raises StoreLocked."""
+
+
+class IWorker(Interface):
+    """Where blocking calls go, so that the reactor never waits for a disk."""
+
+    def run(function: Callable[..., object], *args: object) -> object:
+        """Run it elsewhere; a Deferred with its result or failure, fired in the reactor thread."""
+
+    def stop() -> None:
+        """No more work; waits for what is running."""
+
+
+class IReplicatedLog(Interface):
+    """The commit log as the HA link and the dispatcher see it: one endless stream of bytes."""
+
+    min_offset = Attribute("int: offset of the first byte still held")
+    max_offset = Attribute("int: end of written bytes (RocketMQ's max physical offset)")
+    flushed_offset = Attribute("int: everything below is on disk")
+    file_size = Attribute("int: bytes per log file; no frame crosses a multiple of it")
+
+    def read(offset: int, limit: int) -> bytes:
+        """At most `limit` bytes from `offset`, never past a file's end nor past max_offset; b"" at the end.
+        Raises KeyError-like `LookupError` when offset is below min_offset."""
+
+    def append_raw(offset: int, buffers: Sequence[Buffer]) -> None:
+        """Slave side: append replicated bytes, whole or not at all. `offset` must be max_offset, unless the
+        log is empty, then it must be a file boundary (multiple of file_size) and becomes the log's start.
+        The bytes may cross file ends (several frames at once). Raises OffsetGap, StoreFull."""
+
+    def add_listener(listener: AppendListener) -> None:
+        """`listener(start, blob)` after every append, with the fresh bytes."""
+
+    def remove_listener(listener: AppendListener) -> None:
+        """Undo add_listener."""
