@@ -123,3 +123,20 @@ class IReplicatedLog(Interface):
 
     def remove_listener(listener: AppendListener) -> None:
         """Undo add_listener."""
+
+    def add_waker(waker: Callable[[], None]) -> None:
+        """`waker()` after every append, for those that read the log themselves."""
+
+
+class IFlushPolicy(Interface):
+    """When written bytes are synced, and whether a put waits for it."""
+
+    def start() -> None:
+        """Begin the timer."""
+
+    def stop() -> None:
+        """End it; a sync under way goes on."""
+
+    def wait(end: int, deadline: float) -> object:
+        """None if puts don't wait for the disk; else a Deferred with the flushed offset, fired once that is
+        >= `end` (bytes), or at `deadline` (clock seconds)."""

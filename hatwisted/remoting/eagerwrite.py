@@ -1,0 +1,39 @@
+"""Writing at once instead of on the reactor's next turn.
+
+`ITransport.write` only queues: the bytes leave when the reactor has polled again and found the socket
+writable, which costs two epoll_ctl calls and one trip through the event loop per answer. A frame of the HA
+link, its acknowledgement and the producer's answer each pay that on a synchronous send, so a plain TCP
+transport with nothing queued is written to directly and only what the kernel didn't take is queued.
+
+Rejected: calling `transport.doWrite` after `write` (keeps the epoll_ctl calls), and a transport class of our
+own (Twisted's buffering and producer rules would have to be written again).
+"""
+
+from __future__ import annotations
+
+from twisted.internet.interfaces import ITransport
+from twisted.internet.tcp import Connection
+
+
+def write_now(transport: ITransport, data: bytes) -> None:
+    """Send `data` (bytes), from this very call as far as the kernel takes it; order is kept.
+
+    Falls back to `transport.write` for anything but a plain TCP connection with an empty buffer: TLS has to
+    encrypt first, and queued bytes go first.
+    """
+    if (
+        isinstance(transport, Connection)
+        and not transport.TLS
+        and transport.connected
+        and not transport.disconnecting
+        and not transport.dataBuffer
+        and not transport._tempDataBuffer
+    ):
+        sent = transport.writeSomeData(data)
+        if isinstance(sent, int):
+            if sent == len(data):
+                return
+            data = data[sent:]
+        # An error means that the connection is lost: the queued write meets it again in the reactor's turn,
+        # where Twisted calls connectionLost without re-entering our caller.
+    transport.write(data)

@@ -1,0 +1,394 @@
+"""The commit log: one endless stream of records in files of a fixed size.
+
+Appending is one pass over all puts of a read: sizes, queue offsets and physical offsets are settled while the
+records are encoded, then the whole run is written with one pwrite and handed to listeners (the HA link sends
+those very bytes, without reading them back). Append, flush and replicate are three separate things: here
+`max_offset` rises when the kernel has the bytes; `flushed_offset` is the flusher's, and what a slave has is the
+HA link's.
+
+Files are read by pread and written by pwrite, not through a mapping as RocketMQ does: with blocks reserved
+ahead a full disk is an error at the roll to a new file, never a SIGBUS, and no page fault is taken with the
+interpreter lock held. `mappedFileSizeCommitLog` keeps its name.
+
+A write that fails leaves undefined bytes behind the end; they are zeroed before the next append, so that a
+later recovery can't take them for records.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from hatwisted.store.errors import OffsetGap, StoreFull
+from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
+from hatwisted.store.put import IPV6_HOST_EXTRA, Put, PutLimits, PutStatus
+from hatwisted.wire import layout
+from hatwisted.wire.record import crc
+
+BLANK_SIZE = 8
+"""Smallest end-of-file blank (bytes): its size and magic; every record leaves that much room behind it."""
+
+QueueKey = tuple[str, int]
+
+
+def _head_struct(born_v6: bool, store_v6: bool) -> struct.Struct:
+    """A V1 record from its total size to its body length (layout fields 1 to 15)."""
+    return struct.Struct(f">iIiiiqqiq{20 if born_v6 else 8}sq{20 if store_v6 else 8}siqi")
+
+
+_HEADS = {
+    (layout.SYSFLAG_BORN_HOST_V6 if born else 0) | (layout.SYSFLAG_STORE_HOST_V6 if store else 0): _head_struct(
+        bool(born), bool(store)
+    )
+    for born in (0, 1)
+    for store in (0, 1)
+}
+_HOST_BITS = layout.SYSFLAG_BORN_HOST_V6 | layout.SYSFLAG_STORE_HOST_V6
+
+
+@implementer(IReplicatedLog)
+class CommitLog:
+    """The log of one store. All methods belong to the reactor thread.
+
+    files: the (loaded) file sequence; clock: source of store timestamps; worker: prepares files; store_host: 8
+    or 20 bytes (address, port as i32) that brand every record; max_message_size: body limit (bytes).
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        files: FileQueue,
+        clock: IReactorTime,
+        worker: IWorker,
+        store_host: bytes,
+        max_message_size: int = 4 << 20,
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._worker = worker
+        self._store_host = store_host
+        self._store_v6 = layout.SYSFLAG_STORE_HOST_V6 if len(store_host) == 20 else 0
+        self._listeners: list[AppendListener] = []
+        self._wakers: list[Callable[[], None]] = []
+        self._topic_fields: dict[str, bytes] = {}
+        self._dirty_end = 0
+        self._preparing = False
+        self.file_size = files.file_size
+        self.limits = PutLimits(max_message_size, files.file_size)
+        self.queue_offsets: dict[QueueKey, int] = {}
+        """Next queue offset of each (topic, queue id); filled by recovery, raised by appends."""
+        self.max_offset = files.capacity_end
+        self.flushed_offset = self.max_offset
+        self.last_store_timestamp = 0
+        """storeTimestamp (ms) of the newest record, for the checkpoint."""
+        self.stopped_reason: str | None = None
+        """Why nothing may be appended any more (a failed flush), or None."""
+
+    # -- positions -------------------------------------------------------------------------------------------
+
+    @property
+    def min_offset(self) -> int:
+        """Offset of the first byte still held."""
+        return self._files.min_offset
+
+    @property
+    def files(self) -> FileQueue:
+        """The files behind the stream."""
+        return self._files
+
+    def set_end(self, end: int) -> None:
+        """Recovery has found the valid end: appends continue there. All of it counts as flushed."""
+        self.max_offset = end
+        self.flushed_offset = end
+
+    def add_listener(self, listener: AppendListener) -> None:
+        """See IReplicatedLog."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: AppendListener) -> None:
+        """See IReplicatedLog."""
+        self._listeners.remove(listener)
+
+    def add_waker(self, waker: Callable[[], None]) -> None:
+        """`waker()` after every append, for those that read the log themselves (dispatch, flush)."""
+        self._wakers.append(waker)
+
+    def read(self, offset: int, limit: int) -> bytes:
+        """See IReplicatedLog."""
+        room = min(limit, self.max_offset - offset, self.file_size - offset % self.file_size)
+        if room <= 0:
+            return b""
+        if offset < self.min_offset:
+            raise LookupError(f"offset {offset} is below the log's first byte {self.min_offset}")
+        return self._files.read(offset, room)
+
+    # -- master: append puts -----------------------------------------------------------------------------------
+
+    def append(self, puts: Sequence[Put]) -> None:
+        """Store all of `puts`, in order, and set their offsets; a put that can't be stored gets its status and
+        reason instead, without harm to the others. A stored one keeps status None: it's appended, no more."""
+        run = _Run(self.max_offset)
+        timestamp = max(int(self._clock.seconds() * 1000), self.last_store_timestamp)
+        for put in puts:
+            size = self._size(put)
+            if not self._admit(put, size):
+                continue
+            if run.at + size + BLANK_SIZE > self._files.capacity_end_of(run.at):
+                rolled = self._roll(run)
+                if rolled is None:
+                    put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self._full_reason)
+                    continue
+                run = rolled
+            self._encode(put, run, timestamp)
+        self._write_run(run)
+        self.last_store_timestamp = timestamp
+        self._announce()
+
+    def _admit(self, put: Put, size: int) -> bool:
+        if self.stopped_reason is not None:
+            put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self.stopped_reason)
+            return False
+        return self.limits.check(put, size)
+
+    def _size(self, put: Put) -> int:
+        """Record bytes of a whole put."""
+        fixed = layout.FIXED_SIZE + len(self._topic_field(put.topic)) - 1
+        if self._store_v6:
+            fixed += IPV6_HOST_EXTRA
+        if put.sys_flag & layout.SYSFLAG_BORN_HOST_V6:
+            fixed += IPV6_HOST_EXTRA
+        entries = put.entries
+        if len(entries) == 1:
+            return fixed + len(entries[0][1]) + len(entries[0][2])
+        return sum(fixed + len(body) + len(properties) for _, body, properties in entries)
+
+    def _topic_field(self, topic: str) -> bytes:
+        field = self._topic_fields.get(topic)
+        if field is None:
+            raw = topic.encode()
+            # An over-long topic is refused by its put's limits before the length byte matters.
+            field = self._topic_fields[topic] = bytes([len(raw) & 0xFF]) + raw
+        return field
+
+    def _encode(self, put: Put, run: _Run, timestamp: int) -> None:
+        sys_flag = put.sys_flag & ~layout.SYSFLAG_STORE_HOST_V6 | self._store_v6
+        pack = _HEADS[sys_flag & _HOST_BITS].pack
+        topic = self._topic_field(put.topic)
+        queue_id = put.queue_id
+        queue_offset = self._take_queue_offsets(put, sys_flag)
+        counted = queue_offset >= 0
+        at = put.offset = run.at
+        put.queue_offset = max(queue_offset, 0)
+        fixed = layout.FIXED_SIZE - 1 + len(topic)
+        if sys_flag & _HOST_BITS:
+            fixed += IPV6_HOST_EXTRA * (sys_flag & _HOST_BITS).bit_count()
+        parts = run.parts
+        offsets = put.record_offsets
+        for index, (flag, body, properties) in enumerate(put.entries):
+            body_size = len(body)
+            properties_size = len(properties)
+            size = fixed + body_size + properties_size
+            parts += (
+                pack(
+                    size,
+                    layout.MAGIC_V1,
+                    crc(body) if body_size else 0,
+                    queue_id,
+                    flag,
+                    queue_offset + index if counted else 0,
+                    at,
+                    sys_flag,
+                    put.born_timestamp,
+                    put.born_host,
+                    timestamp,
+                    self._store_host,
+                    put.reconsume_times,
+                    put.prepared_transaction_offset,
+                    body_size,
+                ),
+                body,
+                topic,
+                properties_size.to_bytes(2, "big"),
+                properties,
+            )
+            offsets.append(at)
+            at += size
+        run.at = put.end = at
+        run.puts.append(put)
+
+    def _take_queue_offsets(self, put: Put, sys_flag: int) -> int:
+        """First queue offset of the put; -1 for prepared and rolled-back messages, which have none."""
+        if sys_flag & layout.SYSFLAG_TRANSACTION_MASK in (
+            layout.SYSFLAG_TRANSACTION_PREPARED,
+            layout.SYSFLAG_TRANSACTION_ROLLBACK,
+        ):
+            return -1
+        key = (put.topic, put.queue_id)
+        first = self.queue_offsets.get(key, 0)
+        self.queue_offsets[key] = first + len(put.entries)
+        return first
+
+    def _write_run(self, run: _Run) -> None:
+        """Write what was encoded; on an I/O error nothing of it counts, its puts are refused."""
+        if not run.parts:
+            return
+        blob = b"".join(run.parts)
+        try:
+            self._heal()
+            self._files.write(run.start, (blob,))
+        except (OSError, StoreFull) as error:
+            self._dirty_end = max(self._dirty_end, run.start + len(blob))
+            self._unwind(run, f"commit log write at offset {run.start} failed: {error}")
+            return
+        self.max_offset = run.start + len(blob)
+        for listener in self._listeners:
+            listener(run.start, blob)
+
+    def _heal(self) -> None:
+        """Zero what a failed write may have left behind the end."""
+        if self._dirty_end > self.max_offset:
+            self._files.write(self.max_offset, (bytes(self._dirty_end - self.max_offset),))
+            self._dirty_end = 0
+
+    def _unwind(self, run: _Run, reason: str) -> None:
+        self._log.error("{reason}; {count} puts refused, the log still ends at {end}", reason=reason,
+                        count=len(run.puts), end=self.max_offset)
+        for put in reversed(run.puts):
+            key = (put.topic, put.queue_id)
+            if self.queue_offsets.get(key, 0) == put.queue_offset + len(put.entries):
+                self.queue_offsets[key] = put.queue_offset
+            put.offset = put.end = -1
+            put.record_offsets.clear()
+            put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    _full_reason = "commit log has no room for another file"
+
+    def _roll(self, run: _Run) -> _Run | None:
+        """Close the run's file with a blank and start a run in the next; None if there's no room for one.
+
+        The next file comes first: a blank without a file behind it would be taken for the log's end.
+        """
+        end = self._files.capacity_end_of(run.at)
+        if not self._have_file(end):
+            return None
+        room = end - run.at
+        if room:
+            run.parts += (struct.pack(">iI", room, layout.MAGIC_BLANK), bytes(room - BLANK_SIZE))
+        self._write_run(run)
+        if self.max_offset != end:
+            return None
+        return _Run(end)
+
+    def _have_file(self, start: int) -> bool:
+        """Make sure that the file starting at `start` exists; the one after it is prepared off the thread."""
+        if not self._files.has(start):
+            try:
+                self._files.create(start)
+            except (OSError, StoreFull) as error:
+                self._full_reason = f"no room for commit log file {layout.file_name(start)}: {error}"
+                self._log.warn("{reason}", reason=self._full_reason)
+                return False
+        self._prepare(start + self.file_size)
+        return True
+
+    def _prepare(self, start: int) -> None:
+        if self._preparing or self._files.has(start):
+            return
+        self._preparing = True
+        done: Deferred[object] = self._files.prepare(start, self._worker)
+        done.addErrback(self._not_prepared, start)
+        done.addBoth(self._prepared)
+
+    def _not_prepared(self, failure: object, start: int) -> None:
+        self._log.warn(
+            "commit log file {name} couldn't be reserved ahead: {failure}; it's tried again when needed",
+            name=layout.file_name(start),
+            failure=getattr(failure, "value", failure),
+        )
+
+    def _prepared(self, _result: object) -> None:
+        self._preparing = False
+
+    # -- slave: append what the master sent --------------------------------------------------------------------
+
+    def append_raw(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """See IReplicatedLog."""
+        if self.stopped_reason is not None:
+            raise StoreFull(self.stopped_reason)
+        empty = not self._files.starts
+        if (offset != self.max_offset and not empty) or (empty and offset % self.file_size):
+            raise OffsetGap(offset, self.max_offset)
+        if empty:
+            self.set_end(offset)
+        total = sum(map(len, buffers))
+        try:
+            self._heal()
+            self._write_raw(offset, buffers, total)
+        except (OSError, StoreFull):
+            self._dirty_end = max(self._dirty_end, min(offset + total, self._files.capacity_end))
+            raise
+        self.max_offset = offset + total
+        if self._listeners:
+            blob = b"".join(buffers)
+            for listener in self._listeners:
+                listener(offset, blob)
+        self._announce()
+
+    def _write_raw(self, offset: int, buffers: Sequence[Buffer], total: int) -> None:
+        end = offset + total
+        # A heartbeat into an empty or full last file makes the next file, as RocketMQ's slave does (B63).
+        last = max(end - 1, offset)
+        for start in range(offset - offset % self.file_size, last + 1, self.file_size):
+            if not self._have_file(start):
+                raise StoreFull(self._full_reason)
+        file_end = self._files.capacity_end_of(offset)
+        if end <= file_end:
+            self._files.write(offset, buffers)
+            return
+        blob = memoryview(b"".join(buffers))
+        while blob:
+            piece = blob[: self.file_size - offset % self.file_size]
+            self._files.write(offset, (piece,))
+            offset += len(piece)
+            blob = blob[len(piece) :]
+
+    # -- flush and end -------------------------------------------------------------------------------------------
+
+    def datasync(self, upto: int) -> None:
+        """fdatasync every file between `flushed_offset` and `upto`. Blocks: for the flusher's worker."""
+        if upto > self.flushed_offset:
+            self._files.datasync(self.flushed_offset, upto)
+
+    def mark_flushed(self, upto: int) -> None:
+        """The flusher has synced everything below `upto`."""
+        self.flushed_offset = max(self.flushed_offset, upto)
+
+    def _announce(self) -> None:
+        for waker in self._wakers:
+            waker()
+
+    def close(self) -> None:
+        """Remove the file prepared ahead (a clean exit leaves none) and close the rest."""
+        self._files.delete_from(max(self.max_offset, self.min_offset + 1))
+        self._files.close()
+
+
+class _Run:
+    """Records encoded but not yet written; all in one file."""
+
+    __slots__ = ("at", "parts", "puts", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.at = start
+        self.parts: list[Buffer] = []
+        self.puts: list[Put] = []

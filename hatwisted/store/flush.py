@@ -1,0 +1,181 @@
+"""Flushing the commit log: fdatasync in a worker, one at a time, for everything written by then.
+
+Two policies behind one interface. ASYNC_FLUSH syncs on a timer (each `flushIntervalCommitLog` if
+`flushCommitLogLeastPages` are dirty, everything each `flushCommitLogThoroughInterval`). SYNC_FLUSH is a group
+commit: a put waits on the flushed offset, and one fdatasync serves every put that was written before it began.
+
+A failed fdatasync is final: the kernel may have dropped the dirty pages and a later sync would claim what isn't
+there. The log then takes no more puts, says why, and waits time out as FLUSH_DISK_TIMEOUT, until a restart has
+recovered what the disk really holds.
+
+fdatasync runs as a system call without the interpreter lock; mmap.flush would hold it (CPython 3.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from hatwisted.store.commitlog import CommitLog
+from hatwisted.store.interfaces import IFlushPolicy, IWorker
+from hatwisted.store.waitline import WaitLine
+
+PAGE_SIZE = 4096
+"""Bytes of the page that `flushCommitLogLeastPages` counts."""
+
+
+class Flusher:
+    """One fdatasync at a time; knows what is flushed and tells who waits for it.
+
+    on_flushed(offset, store_timestamp): called after each sync, for the checkpoint.
+    """
+
+    _logger = Logger()
+
+    def __init__(
+        self,
+        log: CommitLog,
+        clock: IReactorTime,
+        worker: IWorker,
+        on_flushed: Callable[[int, int], None] = lambda offset, timestamp: None,
+    ) -> None:
+        self._log = log
+        self._worker = worker
+        self._on_flushed = on_flushed
+        self._running: Deferred[None] | None = None
+        self.line = WaitLine(clock, log.flushed_offset)
+        self.syncs_total = 0
+
+    def flush_now(self) -> Deferred[int]:
+        """Sync what is written by now; fires with the flushed offset (unchanged if the sync failed). Joins a
+        sync that is under way only if it covers everything written."""
+        target = self._log.max_offset
+        if self._log.flushed_offset >= target or self._log.stopped_reason is not None:
+            return succeed(self._log.flushed_offset)
+        if self._running is not None:
+            again: Deferred[int] = Deferred()
+            self._running.addCallback(lambda _: self.flush_now().chainDeferred(again))
+            return again
+        return self._sync(target)
+
+    def _sync(self, target: int) -> Deferred[int]:
+        timestamp = self._log.last_store_timestamp
+        running: Deferred[None] = Deferred()
+        self._running = running
+        done: Deferred[object] = self._worker.run(self._log.datasync, target)
+
+        def synced(_: object) -> None:
+            self.syncs_total += 1
+            self._log.mark_flushed(target)
+            self._on_flushed(target, timestamp)
+
+        def finished(_: object) -> int:
+            self._running = None
+            self.line.advance(self._log.flushed_offset)
+            running.callback(None)
+            return self._log.flushed_offset
+
+        return done.addCallback(synced).addErrback(self._failed, target).addCallback(finished)
+
+    def _failed(self, failure: Failure, target: int) -> None:
+        self._log.stopped_reason = (
+            f"fdatasync of the commit log up to offset {target} failed ({failure.value}); "
+            "restart the broker to recover what the disk holds"
+        )
+        self._logger.critical("{reason}", reason=self._log.stopped_reason)
+
+
+@implementer(IFlushPolicy)
+class AsyncFlush:
+    """ASYNC_FLUSH: nobody waits; the timer decides.
+
+    interval, thorough_interval: seconds; least_pages: dirty 4 KiB pages worth a sync before the thorough one.
+    """
+
+    def __init__(
+        self,
+        flusher: Flusher,
+        log: CommitLog,
+        clock: IReactorTime,
+        interval: float,
+        least_pages: int,
+        thorough_interval: float,
+    ) -> None:
+        self._flusher = flusher
+        self._log = log
+        self._clock = clock
+        self._interval = interval
+        self._least = least_pages * PAGE_SIZE
+        self._thorough = thorough_interval
+        self._last_thorough = clock.seconds()
+        self._loop = LoopingCall(self._tick)
+        self._loop.clock = clock
+
+    def start(self) -> None:
+        """See IFlushPolicy."""
+        self._loop.start(self._interval, now=False)
+
+    def stop(self) -> None:
+        """See IFlushPolicy."""
+        if self._loop.running:
+            self._loop.stop()
+
+    def wait(self, end: int, deadline: float) -> Deferred[int] | None:
+        """See IFlushPolicy."""
+        return None
+
+    def _tick(self) -> None:
+        now = self._clock.seconds()
+        dirty = self._log.max_offset - self._log.flushed_offset
+        due = now - self._last_thorough >= self._thorough
+        if due:
+            self._last_thorough = now
+        if dirty and (due or dirty >= self._least):
+            self._flusher.flush_now()
+
+
+@implementer(IFlushPolicy)
+class GroupCommitFlush:
+    """SYNC_FLUSH: every wait starts a sync unless one is under way; the next begins when that one ends.
+
+    idle_interval: seconds between syncs of bytes nobody waits for (a slave's, or WAIT=false).
+    """
+
+    def __init__(self, flusher: Flusher, log: CommitLog, clock: IReactorTime, idle_interval: float) -> None:
+        self._flusher = flusher
+        self._log = log
+        self._syncing = False
+        self._interval = idle_interval
+        self._loop = LoopingCall(self._kick)
+        self._loop.clock = clock
+
+    def start(self) -> None:
+        """See IFlushPolicy."""
+        self._loop.start(self._interval, now=False)
+
+    def stop(self) -> None:
+        """See IFlushPolicy."""
+        if self._loop.running:
+            self._loop.stop()
+
+    def wait(self, end: int, deadline: float) -> Deferred[int] | None:
+        """See IFlushPolicy."""
+        waiting = self._flusher.line.wait(end, deadline)
+        self._kick()
+        return waiting
+
+    def _kick(self) -> None:
+        if not self._syncing and self._log.max_offset > self._log.flushed_offset:
+            self._syncing = True
+            self._flusher.flush_now().addCallback(self._synced)
+
+    def _synced(self, _: object) -> None:
+        self._syncing = False
+        if len(self._flusher.line) and self._log.stopped_reason is None:
+            self._kick()

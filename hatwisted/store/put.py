@@ -1,0 +1,156 @@
+"""What the store is asked to append, and what became of it.
+
+A *put* is one message, or one batch whose messages stand or fall together. It carries its own outcome, so that
+a read's worth of puts travels through append, flush and replication as one list without being copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from hatwisted.store.interfaces import Buffer
+from hatwisted.wire.layout import FIXED_SIZE, MAX_PROPERTIES_SIZE, MAX_TOPIC_SIZE
+
+IPV6_HOST_EXTRA = 12
+"""Bytes that an IPv6 host takes beyond an IPv4 one in a record."""
+
+
+class PutStatus(Enum):
+    """RocketMQ's PutMessageStatus: how far a put has verifiably come."""
+
+    PUT_OK = "PUT_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    OS_PAGE_CACHE_BUSY = "OS_PAGE_CACHE_BUSY"
+    UNKNOWN_ERROR = "UNKNOWN_ERROR"
+    IN_SYNC_REPLICAS_NOT_ENOUGH = "IN_SYNC_REPLICAS_NOT_ENOUGH"
+
+    @property
+    def stored(self) -> bool:
+        """Is the message in the master's log, whatever else is not known about it?"""
+        return self in _STORED
+
+
+_STORED = frozenset(
+    {
+        PutStatus.PUT_OK,
+        PutStatus.FLUSH_DISK_TIMEOUT,
+        PutStatus.FLUSH_SLAVE_TIMEOUT,
+        PutStatus.SLAVE_NOT_AVAILABLE,
+    }
+)
+
+Entry = tuple[int, Buffer, bytes]
+"""(flag, body, raw properties) of one message of a put."""
+
+
+class Put:
+    """One message or batch on its way into the log.
+
+    topic: 1..127 bytes of UTF-8; entries: the messages; born_host: 8 or 20 bytes (sys_flag bit 0x10 says
+    which); wait: does the producer want to wait for flush and slave; token: the caller's own.
+    After the append: offset, end (physical bytes), record_offsets, queue_offset of the first message. `status`
+    is None as long as only "appended" is known.
+    """
+
+    __slots__ = (
+        "born_host",
+        "born_timestamp",
+        "end",
+        "entries",
+        "offset",
+        "prepared_transaction_offset",
+        "queue_id",
+        "queue_offset",
+        "reason",
+        "reconsume_times",
+        "record_offsets",
+        "status",
+        "sys_flag",
+        "token",
+        "topic",
+        "wait",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        entries: Sequence[Entry],
+        born_host: bytes,
+        born_timestamp: int,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+        wait: bool = True,
+        token: object = None,
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.entries = entries
+        self.born_host = born_host
+        self.born_timestamp = born_timestamp
+        self.sys_flag = sys_flag
+        self.reconsume_times = reconsume_times
+        self.prepared_transaction_offset = prepared_transaction_offset
+        self.wait = wait
+        self.token = token
+        self.offset = -1
+        self.end = -1
+        self.record_offsets: list[int] = []
+        self.queue_offset = 0
+        self.status: PutStatus | None = None
+        self.reason = ""
+
+    def refuse(self, status: PutStatus, reason: str) -> None:
+        """Settle it without storing; `reason` is what the producer reads."""
+        self.status = status
+        self.reason = reason
+
+
+class PutLimits:
+    """What a log takes; RocketMQ's defaults, and its fault of answering PUT_OK for a record too big for any
+    file (formats 2.2) ruled out."""
+
+    def __init__(self, max_message_size: int, file_size: int) -> None:
+        self.max_message_size = max_message_size
+        self.file_size = file_size
+
+    def check(self, put: Put, size: int) -> bool:
+        """Refuse `put` (of `size` record bytes in all) if it breaks a limit; True if it may be stored."""
+        topic_size = len(put.topic.encode())
+        if not 0 < topic_size <= MAX_TOPIC_SIZE:
+            put.refuse(PutStatus.MESSAGE_ILLEGAL, f"topic of {topic_size} bytes, allowed are 1 to {MAX_TOPIC_SIZE}")
+        elif size + 8 > self.file_size:
+            put.refuse(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"{size} bytes and 8 more don't fit into a commit log file of {self.file_size}",
+            )
+        else:
+            self._check_entries(put)
+        return put.status is None
+
+    def _check_entries(self, put: Put) -> None:
+        body_size = sum(len(entry[1]) for entry in put.entries)
+        if body_size > self.max_message_size:
+            put.refuse(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"body of {body_size} bytes, maxMessageSize is {self.max_message_size}",
+            )
+        for _, _, properties in put.entries:
+            if len(properties) > MAX_PROPERTIES_SIZE:
+                put.refuse(
+                    PutStatus.PROPERTIES_SIZE_EXCEEDED,
+                    f"properties of {len(properties)} bytes, allowed are {MAX_PROPERTIES_SIZE}",
+                )
+
+
+def record_size(topic_size: int, body_size: int, properties_size: int, host_extra: int) -> int:
+    """Bytes of a V1 record; host_extra: 12 for each IPv6 host."""
+    return FIXED_SIZE + topic_size + body_size + properties_size + host_extra
