@@ -1,0 +1,51 @@
+"""A host as records and message ids store it: raw address bytes and a port."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from typing import Final, NamedTuple
+
+_V4: Final = struct.Struct(">4si")
+_V6: Final = struct.Struct(">16si")
+
+
+class HostPort(NamedTuple):
+    """An IPv4 or IPv6 address (4 or 16 bytes) and a port. The port is an int32 on disk: kept as it came."""
+
+    address: bytes
+    port: int
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Does it take 20 bytes instead of 8?"""
+        return len(self.address) == 16
+
+    def pack(self) -> bytes:
+        """8 bytes, or 20 for IPv6: address, then port as int32."""
+        layout = {4: _V4, 16: _V6}.get(len(self.address))
+        if layout is None:
+            raise ValueError(f"an address has 4 or 16 bytes, not {len(self.address)}")
+        return layout.pack(self.address, self.port)
+
+    @classmethod
+    def unpack(cls, data: bytes | memoryview, position: int = 0, *, ipv6: bool = False) -> HostPort:
+        """Read the 8 or 20 bytes at `position`; ValueError when there are fewer."""
+        try:
+            return cls(*(_V6 if ipv6 else _V4).unpack_from(data, position))
+        except struct.error:
+            raise ValueError(f"no {20 if ipv6 else 8} bytes of host and port at {position}") from None
+
+    @classmethod
+    def parse(cls, text: str) -> HostPort:
+        """From `10.0.0.1:10911` or `[fd00::1]:10911`; ValueError for names and anything else."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not (port.isascii() and port.isdigit()) or int(port) > 0xFFFF:
+            raise ValueError(f"not address:port: {text!r}")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        return cls(ipaddress.ip_address(host).packed, int(port))
+
+    def __str__(self) -> str:
+        host = str(ipaddress.ip_address(self.address))
+        return f"[{host}]:{self.port}" if self.is_ipv6 else f"{host}:{self.port}"

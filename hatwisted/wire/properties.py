@@ -1,0 +1,57 @@
+"""Message properties: `name 01 value 02 name 01 value`, UTF-8.
+
+Reading follows Java's reader exactly, because index and tags must agree with a real broker's: split at 02,
+the name ends at the first 01, pieces with an empty name or value don't count, and of a repeated name the last
+one wins (batches do repeat names). A trailing 02 is written by some versions and not by others; both read
+alike. Records keep the raw bytes; a dict is only made when somebody asks for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_NAME_END = b"\x01"
+_PAIR_END = b"\x02"
+
+
+def encode_properties(properties: Mapping[str, str]) -> bytes:
+    """The way 4.9.7 writes them: in the mapping's order, no trailing 02.
+
+    ValueError for what can't be read back: an empty name or value, a 01 in a name, a 02 anywhere.
+    """
+    for name, value in properties.items():
+        if not name or not value or "\x01" in name or "\x02" in name or "\x02" in value:
+            raise ValueError(f"property {name!r}={value!r} can't be stored")
+    return "\x02".join(f"{name}\x01{value}" for name, value in properties.items()).encode()
+
+
+def split_raw(raw: bytes | memoryview) -> list[tuple[bytes, bytes]]:
+    """All (name, value) pairs in stored order, repeats included, still as bytes."""
+    pairs = []
+    for piece in bytes(raw).split(_PAIR_END):
+        name, mark, value = piece.partition(_NAME_END)
+        if mark and name and value:
+            pairs.append((name, value))
+    return pairs
+
+
+def decode_properties(raw: bytes | memoryview) -> dict[str, str]:
+    """The pairs as text, the last of a repeated name; broken UTF-8 becomes U+FFFD as it does in Java."""
+    return {
+        name.decode("utf-8", "replace"): value.decode("utf-8", "replace") for name, value in split_raw(raw)
+    }
+
+
+def find_property(raw: bytes, name: bytes) -> bytes | None:
+    """The value of one name, without splitting the rest: the last non-empty one, or None."""
+    wanted = name + _NAME_END
+    end = len(raw)
+    while (at := raw.rfind(wanted, 0, end)) >= 0:
+        if at == 0 or raw[at - 1] == 2:
+            start = at + len(wanted)
+            stop = raw.find(_PAIR_END, start)
+            value = raw[start:stop] if stop >= 0 else raw[start:]
+            if value:
+                return value
+        end = at + len(wanted) - 1
+    return None
