@@ -1,0 +1,367 @@
+"""The files of one stream: same length each, named by their first byte's offset, no gaps.
+
+RocketMQ refuses a folder that holds a file of any other length, so a file must never be seen half made: it's
+made beside the folder (`commitlog.new`, a name that RocketMQ doesn't read), gets its full length and its
+blocks, and only then its own name. One file is prepared ahead, off the reactor thread; from then on it's a
+member of the sequence like any other, all zeros.
+
+A name is durable only when its folder is synced, which would be one more slow call at each roll. That is left
+to the next `datasync`, since nothing in a file counts as durable before that either.
+
+Open descriptors live in an `OpenFiles`; beyond its limit the least recently used one is closed. A store has
+one file queue per topic and queue id, and there may be thousands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from os.path import dirname, join
+from typing import cast
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.logger import Logger
+
+from hatwisted.store.errors import StoreError, StoreFull, WrongFile
+from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, IWorker
+from hatwisted.wire.layout import file_name, parse_file_name
+
+OPEN_FILE_LIMIT = 512
+"""Descriptors that one file queue keeps open by itself: half a terabyte of commit log within reach of a
+pread, and half of the usual limit of 1024 descriptors per process left for sockets."""
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""errno values that mean "no room now, perhaps later"."""
+
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+class OpenFiles:
+    """Open files by path, at most `limit` of them. `get` belongs to one thread, `peek` may be called from
+    others."""
+
+    def __init__(self, fs: IFileSystem, limit: int = OPEN_FILE_LIMIT, read_only: bool = False) -> None:
+        self._fs = fs
+        self._limit = limit
+        self._read_only = read_only
+        self._files: OrderedDict[str, IFile] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def get(self, path: str) -> IFile:
+        """The open file; opened if need be, and then the least recently used one may be closed."""
+        file = self._files.get(path)
+        if file is not None:
+            self._files.move_to_end(path)
+            return file
+        if len(self._files) >= self._limit:
+            self._close_oldest(1)
+        try:
+            file = self._fs.open(path, read_only=self._read_only)
+        except OSError as error:
+            if error.errno not in _OUT_OF_DESCRIPTORS or not self._files:
+                raise
+            self._close_oldest(len(self._files) // 2 + 1)
+            file = self._fs.open(path, read_only=self._read_only)
+        self._files[path] = file
+        return file
+
+    def peek(self, path: str) -> IFile | None:
+        """The file if it happens to be open."""
+        return self._files.get(path)
+
+    def forget(self, path: str) -> None:
+        """Close it if it's open."""
+        file = self._files.pop(path, None)
+        if file is not None:
+            file.close()
+
+    def _close_oldest(self, count: int) -> None:
+        for _ in range(count):
+            _, file = self._files.popitem(last=False)
+            file.close()
+
+
+class FileQueue:
+    """A stream of bytes in files of `file_size` bytes under `directory`. Belongs to one thread, but for
+    `datasync`.
+
+    reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
+    sparse.
+    read_only: never creates, changes or removes anything, and needs no right to.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        fs: IFileSystem,
+        directory: str,
+        file_size: int,
+        *,
+        reserve: bool = True,
+        read_only: bool = False,
+        open_files: OpenFiles | None = None,
+    ) -> None:
+        self._fs = fs
+        self._reserve = reserve
+        self._read_only = read_only
+        self._open = OpenFiles(fs, read_only=read_only) if open_files is None else open_files
+        self._paths: dict[int, str] = {}
+        self._names_changed = 0
+        self._names_synced = 0
+        self._preparing = False
+        self._closed = False
+        self.directory = directory
+        self.file_size = file_size
+        self.starts: list[int] = []
+        """Offset of each file's first byte, ascending; consecutive ones differ by `file_size`."""
+
+    # -- the sequence ----------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Take stock of the folder. Raises WrongFile for anything RocketMQ would refuse to load as well; a
+        zero-length last file (a crash between making and sizing it) is removed, as 5.x does."""
+        starts = self._listed()
+        self.starts = starts
+        self._paths = {start: join(self.directory, file_name(start)) for start in starts}
+        if not self._read_only:
+            for temporary in (self._new, self._next):
+                self._fs.remove(temporary)
+
+    def _listed(self) -> list[int]:
+        starts: list[int] = []
+        names = self._fs.listdir(self.directory)
+        for name in names:
+            start = parse_file_name(name)
+            path = join(self.directory, name)
+            if start is None or start % self.file_size:
+                raise WrongFile(
+                    f"{path} isn't named by a multiple of the file size {self.file_size}; move it elsewhere"
+                )
+            size = self._fs.size(path)
+            if size == 0 and name == names[-1]:
+                if not self._read_only:
+                    self._log.warn("removing {path}: a last file of length 0", path=path)
+                    self._fs.remove(path)
+                break
+            if size != self.file_size:
+                raise WrongFile(
+                    f"{path} has {size} bytes, the configured file size is {self.file_size}; "
+                    "set that to what the store was made with, or move the file elsewhere"
+                )
+            if starts and start != starts[-1] + self.file_size:
+                raise WrongFile(
+                    f"{path} follows {file_name(starts[-1])}: "
+                    f"{file_name(starts[-1] + self.file_size)} is missing between them"
+                )
+            starts.append(start)
+        return starts
+
+    @property
+    def min_offset(self) -> int:
+        """Offset of the first file's first byte; 0 without files."""
+        return self.starts[0] if self.starts else 0
+
+    @property
+    def capacity_end(self) -> int:
+        """Offset behind the last file's last byte; 0 without files."""
+        return self.starts[-1] + self.file_size if self.starts else 0
+
+    def has(self, start: int) -> bool:
+        """Is there a file that begins at `start`?"""
+        return start in self._paths
+
+    def capacity_end_of(self, offset: int) -> int:
+        """Offset behind the last byte of the file that holds `offset`; `offset` itself if none does."""
+        start = offset - offset % self.file_size
+        return start + self.file_size if start in self._paths else offset
+
+    def file_mtime(self, start: int) -> float:
+        """Last modification of the file that begins at `start`, seconds since the epoch."""
+        return self._fs.mtime(self._paths[start])
+
+    # -- bytes -----------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`, cut at the file's end. LookupError if no file holds `offset`."""
+        within = offset % self.file_size
+        path = self._paths.get(offset - within)
+        if path is None:
+            raise LookupError(f"no file of {self.directory} holds offset {offset}")
+        return self._open.get(path).pread(min(size, self.file_size - within), within)
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers behind one another at `offset`, within one file; returns the byte count. Raises
+        StoreFull or another OSError; the bytes of the range are undefined then."""
+        within = offset % self.file_size
+        path = self._paths.get(offset - within)
+        if path is None:
+            raise LookupError(f"no file of {self.directory} holds offset {offset}")
+        if within + sum(map(len, buffers)) > self.file_size:
+            raise ValueError(f"a write at offset {offset} would cross the end of {path}")
+        try:
+            return self._open.get(path).pwrite(buffers, within)
+        except OSError as error:
+            raise _named(error, path) from error
+
+    def datasync(self, begin: int, end: int) -> None:
+        """Make [begin, end) durable, and the names of all files. Blocks, may run in another thread; files
+        that are removed meanwhile are passed over."""
+        self._sync_names()
+        starts = list(self.starts)
+        first = max(0, bisect_right(starts, begin) - 1)
+        for start in starts[first:]:
+            if start >= end:
+                break
+            if start + self.file_size > begin:
+                self._sync_file(start)
+
+    def _sync_names(self) -> None:
+        changed = self._names_changed
+        if changed == self._names_synced:
+            return
+        self._fs.sync_folder(self.directory)
+        self._fs.sync_folder(dirname(self.directory))
+        self._names_synced = changed
+
+    def _sync_file(self, start: int) -> None:
+        path = self._paths.get(start)
+        if path is None:
+            return
+        file = self._open.peek(path)
+        if file is not None:
+            # Closed in between if its place was needed: then through a descriptor of our own.
+            with contextlib.suppress(ValueError):
+                file.datasync()
+                return
+        try:
+            file = self._fs.open(path)
+        except FileNotFoundError:
+            return
+        try:
+            file.datasync()
+        finally:
+            file.close()
+
+    # -- making files ----------------------------------------------------------------------------------------
+
+    @property
+    def _new(self) -> str:
+        return self.directory + ".new"
+
+    @property
+    def _next(self) -> str:
+        return self.directory + ".next"
+
+    def create(self, start: int) -> None:
+        """Make the file that begins at `start`, which must be the next one (or the first). May block for as
+        long as reserving takes. Raises StoreFull; nothing is left behind then."""
+        if start in self._paths:
+            return
+        if start % self.file_size or (self.starts and start != self.capacity_end):
+            raise ValueError(
+                f"{self.directory} can't go on with a file at {start}, it ends at {self.capacity_end}"
+            )
+        self._make(self._new)
+        self._adopt(self._new, start)
+
+    def prepare(self, start: int, worker: IWorker) -> Deferred[None]:
+        """As `create`, with the slow part in `worker`. Nothing happens if the sequence has changed meanwhile
+        so that the file isn't the next one any more. One at a time."""
+        if start in self._paths:
+            return succeed(None)
+        if self._preparing:
+            return fail(StoreError(f"{self.directory}: the next file is already being prepared"))
+        self._preparing = True
+        made = cast("Deferred[None]", worker.run(self._make, self._next))
+        return made.addBoth(self._prepared).addCallback(lambda _: self._adopt(self._next, start))
+
+    def _prepared(self, result: None) -> None:
+        self._preparing = False
+        return result
+
+    def _make(self, temporary: str) -> None:
+        """A file of full length under a name that isn't part of the sequence. Runs in any thread."""
+        try:
+            self._fs.makedirs(self.directory)
+            self._fs.remove(temporary)
+            file = self._fs.open(temporary, create=True)
+            try:
+                (file.reserve if self._reserve else file.extend)(self.file_size)
+            finally:
+                file.close()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._fs.remove(temporary)
+            raise _named(error, temporary) from error
+
+    def _adopt(self, temporary: str, start: int) -> None:
+        """Give a made file its place, if that place is still the next one."""
+        if self._closed or start in self._paths or (self.starts and start != self.capacity_end):
+            self._fs.remove(temporary)
+            return
+        path = join(self.directory, file_name(start))
+        try:
+            self._fs.replace(temporary, path)
+        except OSError as error:
+            raise _named(error, path) from error
+        self._names_changed += 1
+        self._paths[start] = path
+        self.starts.append(start)
+
+    # -- removing files --------------------------------------------------------------------------------------
+
+    def detach_before(self, offset: int, limit: int | None = None) -> list[str]:
+        """Forget the files that lie wholly below `offset`, oldest first, at most `limit` of them; their
+        paths, for a worker to remove in that order."""
+        count = max(0, min(len(self.starts), (offset - self.min_offset) // self.file_size))
+        if limit is not None:
+            count = min(count, limit)
+        gone, self.starts = self.starts[:count], self.starts[count:]
+        return [self._forget(start) for start in gone]
+
+    def restore(self, path: str) -> None:
+        """Undo `detach_before` for the newest file it gave: it couldn't be removed."""
+        start = self.min_offset - self.file_size
+        self._paths[start] = path
+        self.starts = [start, *self.starts]
+
+    def delete_before(self, offset: int) -> int:
+        """Remove the files that lie wholly below `offset`; how many. Blocks."""
+        paths = self.detach_before(offset)
+        for path in paths:
+            self._fs.remove(path)
+        return len(paths)
+
+    def delete_from(self, offset: int) -> int:
+        """Remove the files that begin at or above `offset`, newest first, so that a crash leaves no gap; how
+        many. Blocks."""
+        count = 0
+        while self.starts and self.starts[-1] >= offset:
+            self._fs.remove(self._forget(self.starts.pop()))
+            self._names_changed += 1
+            count += 1
+        return count
+
+    def _forget(self, start: int) -> str:
+        path = self._paths.pop(start)
+        self._open.forget(path)
+        return path
+
+    def close(self) -> None:
+        """Close the files. A file still being prepared won't be taken in."""
+        self._closed = True
+        for path in self._paths.values():
+            self._open.forget(path)
+
+
+def _named(error: OSError, path: str) -> OSError | StoreFull:
+    """The same failure, as StoreFull if that's what it is."""
+    if error.errno in NO_ROOM:
+        return StoreFull(f"no room for {path}: {error.strerror}; it's tried again when space is back")
+    return error

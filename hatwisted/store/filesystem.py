@@ -1,0 +1,309 @@
+"""The real disk behind `IFileSystem`: positional system calls on plain descriptors.
+
+`pread` and `pwritev` carry their own offset, so a file has no position to share or to lose, and they run
+without the interpreter lock. A memory mapping was rejected for data: a page fault holds the interpreter lock
+while the disk works, and a full disk under a sparse mapping is a SIGBUS that kills the process instead of an
+ENOSPC that one put can be answered with. `map` is there for the index, whose blocks are reserved first.
+
+Locks are POSIX record locks, because a JVM's `FileChannel.lock` is one and `flock` wouldn't see it. Such a
+lock belongs to the process, not to the descriptor: a second lock of the same process succeeds, and closing
+*any* descriptor of the file gives the lock up. Hence the registry of locked inodes, which is asked before the
+file is even opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import struct
+import sys
+import threading
+from collections.abc import Sequence
+
+from zope.interface import implementer
+
+from hatwisted.store.errors import StoreLocked
+from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, ILock
+
+IOV_LIMIT = 1024
+"""Buffers per pwritev: Linux's UIO_MAXIOV; more is EINVAL."""
+
+ZERO_CHUNK = 1 << 20
+"""Bytes per write when blocks must be reserved by writing zeros; bounds the memory that takes."""
+
+LOCK_MARK = b"lock"
+"""Content of a lock file, as RocketMQ writes it."""
+
+_FLOCK = struct.Struct("hhqqi0q")
+"""Linux's `struct flock` on 64 bits: type, whence, start, length, pid."""
+
+
+@implementer(IFile)
+class PosixFile:
+    """One descriptor. Reads and writes belong to one thread; `datasync` may run in another, even while the
+    file is being closed: the descriptor is then given back only when the sync is through with it."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self._path = path
+        self._guard = threading.Lock()
+        self._syncs = 0
+        self._closed = False
+        self._mapping: mmap.mmap | None = None
+        self._view: memoryview | None = None
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """See IFile."""
+        return os.pread(self._fd, size, offset)
+
+    def pwrite(self, buffers: Sequence[Buffer], offset: int) -> int:
+        """See IFile. Buffers are counted in bytes: a memoryview must have one-byte items."""
+        total = sum(map(len, buffers))
+        if total and len(buffers) <= IOV_LIMIT and os.pwritev(self._fd, buffers, offset) == total:
+            return total
+        # More than one call takes, or the kernel took only a part: the same bytes again, piece by piece.
+        for first in range(0, len(buffers), IOV_LIMIT):
+            offset += self._write_all(buffers[first : first + IOV_LIMIT], offset)
+        return total
+
+    def _write_all(self, buffers: Sequence[Buffer], offset: int) -> int:
+        pending = [memoryview(buffer) for buffer in buffers if len(buffer)]
+        done = 0
+        while pending:
+            written = os.pwritev(self._fd, pending, offset + done)
+            if written == 0:
+                raise OSError(errno.EIO, "a write made no progress", self._path)
+            done += written
+            while pending and written >= len(pending[0]):
+                written -= len(pending.pop(0))
+            if written:
+                pending[0] = pending[0][written:]
+        return done
+
+    def reserve(self, size: int) -> None:
+        """See IFile. Where the file system can't reserve, zeros are written from the present end on."""
+        try:
+            os.posix_fallocate(self._fd, 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            self._fill(size)
+
+    def _fill(self, size: int) -> None:
+        offset = os.fstat(self._fd).st_size
+        zeros = bytes(min(ZERO_CHUNK, max(0, size - offset)))
+        while offset < size:
+            offset += self.pwrite((memoryview(zeros)[: size - offset],), offset)
+
+    def extend(self, size: int) -> None:
+        """See IFile."""
+        os.ftruncate(self._fd, size)
+
+    def datasync(self) -> None:
+        """See IFile. ValueError if the file was closed before."""
+        fd = self._begin_sync()
+        try:
+            os.fdatasync(fd)
+        finally:
+            self._end_sync(fd)
+
+    def _begin_sync(self) -> int:
+        with self._guard:
+            if self._closed:
+                raise ValueError(f"{self._path} is closed")
+            self._syncs += 1
+            return self._fd
+
+    def _end_sync(self, fd: int) -> None:
+        with self._guard:
+            self._syncs -= 1
+            if self._closed and not self._syncs:
+                os.close(fd)
+
+    def map(self) -> memoryview:
+        """See IFile."""
+        if self._view is None:
+            self._mapping = mmap.mmap(self._fd, 0)
+            self._view = memoryview(self._mapping)
+        return self._view
+
+    def close(self) -> None:
+        """See IFile. A mapping that is still looked at (a numpy array over it) goes when the last look
+        does."""
+        with self._guard:
+            if self._closed:
+                return
+            self._closed = True
+            # A number the kernel may have given to another file by then must not be used by mistake.
+            fd, self._fd = self._fd, -1
+            if not self._syncs:
+                os.close(fd)
+        with contextlib.suppress(BufferError):
+            if self._view is not None:
+                self._view.release()
+            if self._mapping is not None:
+                self._mapping.close()
+        self._view = self._mapping = None
+
+
+_locks_guard = threading.Lock()
+_locked_inodes: set[tuple[int, int]] = set()
+"""(device, inode) of every lock this process holds: process-wide because the kernel's locks are."""
+
+
+@implementer(ILock)
+class PosixLock:
+    """A held record lock on byte 0 of a file."""
+
+    def __init__(self, fd: int, inode: tuple[int, int]) -> None:
+        self._fd = fd
+        self._inode = inode
+
+    def release(self) -> None:
+        """See ILock."""
+        with _locks_guard:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+                _locked_inodes.discard(self._inode)
+
+
+def _holder(fd: int) -> int | None:
+    """Pid of the process whose record lock on byte 0 is in the way, if the system tells."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        raw = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+        kind, _, _, _, pid = _FLOCK.unpack(raw)
+    except (OSError, struct.error):
+        return None
+    # pid is 0 or -1 for a holder in another pid namespace or on another host.
+    return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None
+
+
+def _refuse(path: str, holder: str) -> StoreLocked:
+    return StoreLocked(f"{path} is held by {holder}; one store folder serves one broker: stop that one first")
+
+
+@implementer(IFileSystem)
+class PosixFileSystem:
+    """Files of this machine. Stateless but for the process-wide locks."""
+
+    def open(self, path: str, create: bool = False, read_only: bool = False) -> IFile:
+        """See IFileSystem. `read_only` wins over `create`: looking never makes a file."""
+        flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
+        if create and not read_only:
+            flags |= os.O_CREAT
+        return PosixFile(os.open(path, flags, 0o644), path)
+
+    def listdir(self, path: str) -> list[str]:
+        """See IFileSystem."""
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        """See IFileSystem."""
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        """See IFileSystem."""
+        return os.stat(path).st_size
+
+    def mtime(self, path: str) -> float:
+        """See IFileSystem."""
+        return os.stat(path).st_mtime
+
+    def makedirs(self, path: str) -> None:
+        """See IFileSystem."""
+        os.makedirs(path, exist_ok=True)
+
+    def remove(self, path: str) -> None:
+        """See IFileSystem."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        except (IsADirectoryError, PermissionError):
+            # Unlinking a folder is EISDIR on Linux and EPERM elsewhere.
+            if not os.path.isdir(path):
+                raise
+            os.rmdir(path)
+
+    def replace(self, source: str, target: str) -> None:
+        """See IFileSystem."""
+        os.replace(source, target)
+
+    def read(self, path: str) -> bytes:
+        """See IFileSystem."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write(self, path: str, data: bytes) -> None:
+        """See IFileSystem."""
+        temporary = path + ".tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            with open(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(fd)
+            os.replace(temporary, path)
+        except OSError:
+            self.remove(temporary)
+            raise
+        self.sync_folder(os.path.dirname(path))
+
+    def sync_folder(self, path: str) -> None:
+        """See IFileSystem."""
+        fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def usage(self, path: str) -> tuple[int, int]:
+        """See IFileSystem. As in `df`, blocks kept back for root count neither as ours nor as free, so that
+        free = 0 exactly when our next write fails."""
+        status = os.statvfs(path)
+        used = status.f_blocks - status.f_bfree
+        return (used + status.f_bavail) * status.f_frsize, status.f_bavail * status.f_frsize
+
+    def lock(self, path: str) -> ILock:
+        """See IFileSystem. While it's held, nothing in this process may open and close `path` otherwise."""
+        with _locks_guard:
+            # Looked up by name first: opening and closing a file we hold would give our lock up.
+            if self._inode_of(path) in _locked_inodes:
+                raise _refuse(path, f"this process (pid {os.getpid()})")
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                self._acquire(fd, path)
+                if os.pread(fd, len(LOCK_MARK), 0) != LOCK_MARK:
+                    os.pwrite(fd, LOCK_MARK, 0)
+                status = os.fstat(fd)
+            except BaseException:
+                os.close(fd)
+                raise
+            inode = (status.st_dev, status.st_ino)
+            _locked_inodes.add(inode)
+            return PosixLock(fd, inode)
+
+    def _inode_of(self, path: str) -> tuple[int, int] | None:
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _acquire(self, fd: int, path: str) -> None:
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
+            pid = _holder(fd)
+            raise _refuse(path, f"process {pid}" if pid else "another process") from error
