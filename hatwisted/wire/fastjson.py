@@ -1,0 +1,198 @@
+"""The JSON dialect of fastjson 1.2, which RocketMQ writes into its config files and some remoting bodies.
+
+Three things aren't JSON: integer keys without quotes (`{0:20,1:20}`), objects as keys (maps keyed by a
+message queue), and the pretty format's own idea of line breaks. What is read always has text keys: `{0:5}`
+and `{"0":5}` give the same dict, an object key becomes its canonical JSON text (fields sorted, no spaces).
+What is written takes the type of the key as the sign: int keys are bare in the pretty format, a Struct as key
+is written as an object.
+
+Reading goes through three doors, the cheap ones first: real JSON; JSON once bare integer keys are quoted (one
+regular expression, so that a master's megabyte of consumer offsets costs milliseconds); a small parser for
+the rest. Rejected: the small parser for all (30 times slower), and a regular expression for object keys too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+MAX_DEPTH: Final = 64
+"""Levels of nesting the small parser follows; RocketMQ's own data has 5."""
+
+_BARE_KEY: Final = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?\d+)(?=\s*:)', re.DOTALL)
+_TOKEN: Final = re.compile(
+    r'\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\]:,])|(?P<plain>[^\s{}\[\]:,"]+))', re.DOTALL
+)
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+_encode_sorted: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+class FastjsonError(ValueError):
+    """Neither JSON nor fastjson's dialect; the message says where reading stopped."""
+
+
+def loads(data: bytes | str) -> Any:
+    """Dicts with text keys, lists, texts, numbers, booleans, None. FastjsonError for anything else."""
+    try:
+        return _decode(data)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        text = data if isinstance(data, str) else data.decode()
+    except UnicodeDecodeError as error:
+        raise FastjsonError(f"not UTF-8 at byte {error.start}") from None
+    try:
+        return _decode(_BARE_KEY.sub(lambda found: found[1] or f'{found[2]}"{found[3]}"', text))
+    except (ValueError, RecursionError):
+        return _Parser(text).parse()
+
+
+class _Parser:
+    """Recursive descent over tokens, for what the regular expression can't mend."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._tokenize()
+        self._next = next(self._tokens)
+
+    def _tokenize(self) -> Iterator[tuple[str, str, int]]:
+        position, end = 0, len(self._text.rstrip())
+        while position < end:
+            found = _TOKEN.match(self._text, position)
+            if found is None:
+                raise FastjsonError(f"unreadable text at character {position}")
+            kind = found.lastgroup or ""
+            yield kind, found[kind], position
+            position = found.end()
+        while True:
+            yield "end", "", position
+
+    def parse(self) -> Any:
+        value = self._value(0)
+        if self._next[0] != "end":
+            raise self._unexpected("the end")
+        return value
+
+    def _advance(self) -> str:
+        text = self._next[1]
+        self._next = next(self._tokens)
+        return text
+
+    def _unexpected(self, wanted: str) -> FastjsonError:
+        kind, text, position = self._next
+        found = "the end" if kind == "end" else repr(text[:40])
+        return FastjsonError(f"{found} at character {position} where {wanted} should be")
+
+    def _take(self, mark: str) -> None:
+        if self._next[:2] != ("mark", mark):
+            raise self._unexpected(repr(mark))
+        self._advance()
+
+    def _value(self, depth: int) -> Any:
+        kind, text, _ = self._next
+        if depth > MAX_DEPTH:
+            raise FastjsonError(f"nested deeper than {MAX_DEPTH} levels")
+        if text == "{" and kind == "mark":
+            return self._object(depth)
+        if text == "[" and kind == "mark":
+            return self._array(depth)
+        if kind not in ("text", "plain"):
+            raise self._unexpected("a value")
+        try:
+            value = _decode(text)
+        except ValueError:
+            raise self._unexpected("a value") from None
+        self._advance()
+        return value
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        self._take("{")
+        pairs: dict[str, Any] = {}
+        while self._next[1] != "}" or self._next[0] != "mark":
+            key = self._value(depth + 1)
+            self._take(":")
+            pairs[key if isinstance(key, str) else _encode_sorted(key).decode()] = self._value(depth + 1)
+            if self._next[:2] != ("mark", "}"):
+                self._take(",")
+        self._advance()
+        return pairs
+
+    def _array(self, depth: int) -> list[Any]:
+        self._take("[")
+        items: list[Any] = []
+        while self._next[:2] != ("mark", "]"):
+            items.append(self._value(depth + 1))
+            if self._next[:2] != ("mark", "]"):
+                self._take(",")
+        self._advance()
+        return items
+
+
+def dumps_compact(value: Any) -> bytes:
+    """Without spaces, integer keys quoted: every RocketMQ version reads it. Structs are objects.
+
+    A Struct as a key (frozen, so that it can be one) is written as an object, the only form such maps have.
+    """
+    try:
+        return _encode(value)
+    except TypeError:  # msgspec refuses keys that aren't text or numbers
+        return "".join(_write(value, None, 0)).encode()
+
+
+def dumps_pretty(value: Any) -> bytes:
+    """The way RocketMQ's config files look: tabs, no space after a colon, no final newline.
+
+    Maps with integer keys are written bare and on one line, their closing brace on the next. Struct fields
+    are sorted by name as fastjson sorts those of a class, and left out when None; dicts keep their order.
+    """
+    return "".join(_write(value, "\t", 0)).encode()
+
+
+def _write(value: Any, indent: str | None, depth: int) -> Iterator[str]:
+    """Text pieces of `value`; no `indent` means compact."""
+    if isinstance(value, msgspec.Struct):
+        value = _fields(value)
+    if isinstance(value, Mapping):
+        yield from _write_map(value, indent, depth)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield "["
+        for number, item in enumerate(value):
+            yield ("," if number else "") + _break(indent, depth + 1)
+            yield from _write(item, indent, depth + 1)
+        yield (_break(indent, depth) if value else "") + "]"
+    else:
+        yield _encode(value).decode()
+
+
+def _write_map(value: Mapping[Any, Any], indent: str | None, depth: int) -> Iterator[str]:
+    yield "{"
+    for number, (key, item) in enumerate(value.items()):
+        yield "," if number else ""
+        if isinstance(key, str):
+            yield _break(indent, depth + 1) + _encode(key).decode()
+        elif isinstance(key, int):
+            yield str(key) if indent is not None else f'"{key}"'
+        else:
+            yield from _write(key, None, 0)
+        yield ":"
+        yield from _write(item, indent, depth + 1)
+    yield (_break(indent, depth) if value else "") + "}"
+
+
+def _break(indent: str | None, depth: int) -> str:
+    return "" if indent is None else "\n" + indent * depth
+
+
+def _fields(value: msgspec.Struct) -> dict[str, Any]:
+    """A struct's encoded fields in alphabetical order; None is left out as fastjson does."""
+    pairs: dict[str, Any] = {}
+    for field in sorted(msgspec.structs.fields(value), key=lambda field: field.encode_name):
+        item = getattr(value, field.name)
+        if item is msgspec.UNSET or item is None:
+            continue
+        pairs[field.encode_name] = item
+    return pairs

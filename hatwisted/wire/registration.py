@@ -1,0 +1,219 @@
+"""What brokers and name servers tell each other: topic tables, registrations, routes, cluster members.
+
+Field names on the wire are RocketMQ's; the structs carry them in Python's spelling, in the alphabetical order
+fastjson writes. Reading accepts the dialect (bare integer keys, numbers as text) and unknown fields, because
+5.x adds some; writing is standard JSON with quoted integer keys, which every version reads.
+
+A registration's body also has a compressed form: zlib over length-prefixed pieces, where of a topic only
+name, queue numbers, perm and filter type survive. Inflating it is bounded by MAX_INFLATED, since anybody who
+reaches a name server's port can send one.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import V3_0_11
+from hatwisted.wire.record import crc
+
+MAX_INFLATED: Final = 64 * 1024 * 1024
+"""Bytes of an inflated registration: some 500,000 topics, far above any real broker."""
+_INT32: Final = struct.Struct(">i")
+_T = TypeVar("_T")
+
+
+class BadRegistration(ValueError):
+    """The peer's body isn't what its code promises, or its checksum is wrong."""
+
+
+class DataVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Compared as a whole; changes whenever the table it belongs to does. `timestamp` in ms."""
+
+    counter: int = 0
+    state_version: int | UnsetType = UNSET
+    timestamp: int = 0
+
+    def following(self, now_ms: int) -> DataVersion:
+        """The version after a change made at `now_ms`."""
+        return DataVersion(counter=self.counter + 1, state_version=self.state_version, timestamp=now_ms)
+
+
+class TopicConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One topic of one broker. perm: 4 read, 2 write, 1 inherit."""
+
+    order: bool = False
+    perm: int = 6
+    read_queue_nums: int = 16
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_name: str
+    topic_sys_flag: int = 0
+    write_queue_nums: int = 16
+
+
+class TopicTable(msgspec.Struct, kw_only=True, rename="camel"):
+    """A broker's topics and their version: answer of code 21, content of topics.json."""
+
+    data_version: DataVersion = DataVersion()
+    topic_config_table: dict[str, TopicConfig] = msgspec.field(default_factory=dict)
+
+
+class RegisterBody(msgspec.Struct, kw_only=True, rename="camel"):
+    """Body of a 103. A registration right after a topic's creation holds only that topic: merge it."""
+
+    filter_server_list: list[str] = msgspec.field(default_factory=list)
+    topic_config_serialize_wrapper: TopicTable = msgspec.field(default_factory=TopicTable)
+
+
+class BrokerData(msgspec.Struct, kw_only=True, rename="camel"):
+    """A broker group: broker id -> "host:port"; id 0 is the master."""
+
+    broker_addrs: dict[int, str] = msgspec.field(default_factory=dict)
+    broker_name: str
+    cluster: str = ""
+
+
+class QueueData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many queues of a topic a group has."""
+
+    broker_name: str
+    perm: int
+    read_queue_nums: int
+    topic_sys_flag: int = 0
+    write_queue_nums: int
+
+
+class TopicRoute(msgspec.Struct, kw_only=True, rename="camel"):
+    """Where a topic lives: answer of code 105."""
+
+    broker_datas: list[BrokerData] = msgspec.field(default_factory=list)
+    filter_server_table: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    order_topic_conf: str | UnsetType | None = UNSET
+    queue_datas: list[QueueData] = msgspec.field(default_factory=list)
+
+
+class ClusterInfo(msgspec.Struct, kw_only=True, rename="camel"):
+    """All groups, and which cluster has which: answer of code 106."""
+
+    broker_addr_table: dict[str, BrokerData] = msgspec.field(default_factory=dict)
+    cluster_addr_table: dict[str, list[str]] = msgspec.field(default_factory=dict)
+
+
+def decode_body(data: bytes, kind: type[_T]) -> _T:
+    """A JSON body as one of the structs above; BadRegistration if it can't be one."""
+    try:
+        return msgspec.convert(fastjson.loads(data), kind, strict=False, str_keys=True)
+    except (fastjson.FastjsonError, msgspec.ValidationError) as error:
+        raise BadRegistration(f"not a {kind.__name__}: {error}") from None
+
+
+def encode_body(body: msgspec.Struct) -> bytes:
+    """One of the structs above as compact JSON."""
+    return fastjson.dumps_compact(body)
+
+
+def body_checksum(data: bytes) -> int:
+    """`bodyCrc32` of a registration, taken over the body as sent (compressed if it is)."""
+    return crc(data)
+
+
+def encode_register_body(body: RegisterBody, compressed: bool = False) -> bytes:
+    """Body of a 103."""
+    if not compressed:
+        return encode_body(body)
+    table = body.topic_config_serialize_wrapper
+    parts = [_with_length(encode_body(table.data_version)), _INT32.pack(len(table.topic_config_table))]
+    parts += (_with_length(_topic_line(topic)) for topic in table.topic_config_table.values())
+    parts.append(_with_length(fastjson.dumps_compact(body.filter_server_list)))
+    return zlib.compress(b"".join(parts))
+
+
+def decode_register_body(
+    data: bytes, *, compressed: bool = False, version: int, checksum: int = 0
+) -> RegisterBody:
+    """Body of a 103 from a broker of `version`; an empty one registers no topics.
+
+    BadRegistration when it can't be read, or when `checksum` isn't 0 and isn't the body's ("crc32 not match",
+    the text a broker's operator looks for).
+    """
+    if checksum and checksum != body_checksum(data):
+        raise BadRegistration("crc32 not match")
+    if not data:
+        return RegisterBody()
+    if compressed:
+        return _inflated_body(_inflate(data))
+    if version < V3_0_11:
+        return RegisterBody(topic_config_serialize_wrapper=decode_body(data, TopicTable))
+    return decode_body(data, RegisterBody)
+
+
+def _topic_line(topic: TopicConfig) -> bytes:
+    numbers = f"{topic.read_queue_nums} {topic.write_queue_nums} {topic.perm}"
+    return f"{topic.topic_name} {numbers} {topic.topic_filter_type}".encode()
+
+
+def _with_length(piece: bytes) -> bytes:
+    return _INT32.pack(len(piece)) + piece
+
+
+def _inflate(data: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        plain = inflater.decompress(data, MAX_INFLATED)
+    except zlib.error as error:
+        raise BadRegistration(f"compressed body: {error}") from None
+    if not inflater.eof:
+        raise BadRegistration(f"compressed body is cut short or inflates to more than {MAX_INFLATED} bytes")
+    return plain
+
+
+def _inflated_body(plain: bytes) -> RegisterBody:
+    """Pieces in order: data version, topics, filter servers; what 5.x appends is not looked at."""
+    version_text, position = _piece(plain, 0)
+    count, position = _number(plain, position)
+    topics = {}
+    for _ in range(count):
+        line, position = _piece(plain, position)
+        topic = _parse_topic_line(line)
+        topics[topic.topic_name] = topic
+    filter_servers, _ = _piece(plain, position)
+    return RegisterBody(
+        filter_server_list=decode_body(filter_servers, list[str]),
+        topic_config_serialize_wrapper=TopicTable(
+            data_version=decode_body(version_text, DataVersion), topic_config_table=topics
+        ),
+    )
+
+
+def _number(plain: bytes, position: int) -> tuple[int, int]:
+    if position + _INT32.size > len(plain):
+        raise BadRegistration(f"compressed body ends at {len(plain)} inside a number")
+    return _INT32.unpack_from(plain, position)[0], position + _INT32.size
+
+
+def _piece(plain: bytes, position: int) -> tuple[bytes, int]:
+    size, position = _number(plain, position)
+    if size < 0 or position + size > len(plain):
+        raise BadRegistration(f"compressed body has a piece of {size} bytes at {position} of {len(plain)}")
+    return plain[position : position + size], position + size
+
+
+def _parse_topic_line(line: bytes) -> TopicConfig:
+    """`name read write perm filterType`, and from 5.x a sixth word with attributes."""
+    try:
+        name, read, write, perm, filter_type, *_ = line.decode().split(" ", 5)
+        numbers = int(read), int(write), int(perm)
+    except ValueError:
+        raise BadRegistration(f"compressed body has the topic line {line[:80]!r}") from None
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=numbers[0],
+        write_queue_nums=numbers[1],
+        perm=numbers[2],
+        topic_filter_type=filter_type,
+    )
