@@ -27,12 +27,9 @@ from zope.interface import implementer
 from hatwisted.store.errors import OffsetGap, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
-from hatwisted.store.put import IPV6_HOST_EXTRA, Put, PutLimits, PutStatus
+from hatwisted.store.put import Put, PutLimits, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.record import crc
-
-BLANK_SIZE = 8
-"""Smallest end-of-file blank (bytes): its size and magic; every record leaves that much room behind it."""
 
 QueueKey = tuple[str, int]
 
@@ -43,13 +40,13 @@ def _head_struct(born_v6: bool, store_v6: bool) -> struct.Struct:
 
 
 _HEADS = {
-    (layout.SYSFLAG_BORN_HOST_V6 if born else 0) | (layout.SYSFLAG_STORE_HOST_V6 if store else 0): _head_struct(
+    (layout.SYS_BORN_HOST_V6 if born else 0) | (layout.SYS_STORE_HOST_V6 if store else 0): _head_struct(
         bool(born), bool(store)
     )
     for born in (0, 1)
     for store in (0, 1)
 }
-_HOST_BITS = layout.SYSFLAG_BORN_HOST_V6 | layout.SYSFLAG_STORE_HOST_V6
+_HOST_BITS = layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
 
 
 @implementer(IReplicatedLog)
@@ -74,7 +71,7 @@ class CommitLog:
         self._clock = clock
         self._worker = worker
         self._store_host = store_host
-        self._store_v6 = layout.SYSFLAG_STORE_HOST_V6 if len(store_host) == 20 else 0
+        self._store_v6 = layout.SYS_STORE_HOST_V6 if len(store_host) == 20 else 0
         self._listeners: list[AppendListener] = []
         self._wakers: list[Callable[[], None]] = []
         self._topic_fields: dict[str, bytes] = {}
@@ -140,7 +137,7 @@ class CommitLog:
             size = self._size(put)
             if not self._admit(put, size):
                 continue
-            if run.at + size + BLANK_SIZE > self._files.capacity_end_of(run.at):
+            if run.at + size + layout.BLANK_MIN_SIZE > self._files.capacity_end_of(run.at):
                 rolled = self._roll(run)
                 if rolled is None:
                     put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self._full_reason)
@@ -153,17 +150,16 @@ class CommitLog:
 
     def _admit(self, put: Put, size: int) -> bool:
         if self.stopped_reason is not None:
-            put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self.stopped_reason)
-            return False
-        return self.limits.check(put, size)
+            return put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self.stopped_reason)
+        return self.limits.check(put, size, len(self._topic_field(put.topic)) - 1)
 
     def _size(self, put: Put) -> int:
         """Record bytes of a whole put."""
         fixed = layout.FIXED_SIZE + len(self._topic_field(put.topic)) - 1
         if self._store_v6:
-            fixed += IPV6_HOST_EXTRA
-        if put.sys_flag & layout.SYSFLAG_BORN_HOST_V6:
-            fixed += IPV6_HOST_EXTRA
+            fixed += layout.IPV6_EXTRA
+        if put.sys_flag & layout.SYS_BORN_HOST_V6:
+            fixed += layout.IPV6_EXTRA
         entries = put.entries
         if len(entries) == 1:
             return fixed + len(entries[0][1]) + len(entries[0][2])
@@ -178,7 +174,7 @@ class CommitLog:
         return field
 
     def _encode(self, put: Put, run: _Run, timestamp: int) -> None:
-        sys_flag = put.sys_flag & ~layout.SYSFLAG_STORE_HOST_V6 | self._store_v6
+        sys_flag = put.sys_flag & ~layout.SYS_STORE_HOST_V6 | self._store_v6
         pack = _HEADS[sys_flag & _HOST_BITS].pack
         topic = self._topic_field(put.topic)
         queue_id = put.queue_id
@@ -188,7 +184,7 @@ class CommitLog:
         put.queue_offset = max(queue_offset, 0)
         fixed = layout.FIXED_SIZE - 1 + len(topic)
         if sys_flag & _HOST_BITS:
-            fixed += IPV6_HOST_EXTRA * (sys_flag & _HOST_BITS).bit_count()
+            fixed += layout.IPV6_EXTRA * (sys_flag & _HOST_BITS).bit_count()
         parts = run.parts
         offsets = put.record_offsets
         for index, (flag, body, properties) in enumerate(put.entries):
@@ -225,9 +221,9 @@ class CommitLog:
 
     def _take_queue_offsets(self, put: Put, sys_flag: int) -> int:
         """First queue offset of the put; -1 for prepared and rolled-back messages, which have none."""
-        if sys_flag & layout.SYSFLAG_TRANSACTION_MASK in (
-            layout.SYSFLAG_TRANSACTION_PREPARED,
-            layout.SYSFLAG_TRANSACTION_ROLLBACK,
+        if sys_flag & layout.SYS_TRANSACTION_MASK in (
+            layout.SYS_TRANSACTION_PREPARED,
+            layout.SYS_TRANSACTION_ROLLBACK,
         ):
             return -1
         key = (put.topic, put.queue_id)
@@ -282,7 +278,7 @@ class CommitLog:
             return None
         room = end - run.at
         if room:
-            run.parts += (struct.pack(">iI", room, layout.MAGIC_BLANK), bytes(room - BLANK_SIZE))
+            run.parts += (struct.pack(">iI", room, layout.MAGIC_BLANK), bytes(room - layout.BLANK_MIN_SIZE))
         self._write_run(run)
         if self.max_offset != end:
             return None

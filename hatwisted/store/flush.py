@@ -98,6 +98,8 @@ class AsyncFlush:
     interval, thorough_interval: seconds; least_pages: dirty 4 KiB pages worth a sync before the thorough one.
     """
 
+    waits = False
+
     def __init__(
         self,
         flusher: Flusher,
@@ -126,9 +128,9 @@ class AsyncFlush:
         if self._loop.running:
             self._loop.stop()
 
-    def wait(self, end: int, deadline: float) -> Deferred[int] | None:
+    def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
         """See IFlushPolicy."""
-        return None
+        raise NotImplementedError("with ASYNC_FLUSH no put waits for the disk")
 
     def _tick(self) -> None:
         now = self._clock.seconds()
@@ -147,6 +149,8 @@ class GroupCommitFlush:
     idle_interval: seconds between syncs of bytes nobody waits for (a slave's, or WAIT=false).
     """
 
+    waits = True
+
     def __init__(self, flusher: Flusher, log: CommitLog, clock: IReactorTime, idle_interval: float) -> None:
         self._flusher = flusher
         self._log = log
@@ -164,9 +168,9 @@ class GroupCommitFlush:
         if self._loop.running:
             self._loop.stop()
 
-    def wait(self, end: int, deadline: float) -> Deferred[int] | None:
+    def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
         """See IFlushPolicy."""
-        waiting = self._flusher.line.wait(end, deadline)
+        waiting = self._flusher.line.wait(first, deadline)
         self._kick()
         return waiting
 

@@ -131,12 +131,14 @@ class IReplicatedLog(Interface):
 class IFlushPolicy(Interface):
     """When written bytes are synced, and whether a put waits for it."""
 
+    waits = Attribute("bool: do puts wait for the disk?")
+
     def start() -> None:
         """Begin the timer."""
 
     def stop() -> None:
         """End it; a sync under way goes on."""
 
-    def wait(end: int, deadline: float) -> object:
-        """None if puts don't wait for the disk; else a Deferred with the flushed offset, fired once that is
-        >= `end` (bytes), or at `deadline` (clock seconds)."""
+    def wait(first: int, last: int, deadline: float) -> object:
+        """Only where `waits`: a Deferred with the flushed offset, fired once that is >= `first` (bytes), or at
+        `deadline` (clock seconds)."""

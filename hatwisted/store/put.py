@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from hatwisted.store.interfaces import Buffer
-from hatwisted.wire.layout import FIXED_SIZE, MAX_PROPERTIES_SIZE, MAX_TOPIC_SIZE
-
-IPV6_HOST_EXTRA = 12
-"""Bytes that an IPv6 host takes beyond an IPv4 one in a record."""
+from hatwisted.wire.layout import BLANK_MIN_SIZE, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH
 
 
 class PutStatus(Enum):
@@ -108,10 +105,12 @@ class Put:
         self.status: PutStatus | None = None
         self.reason = ""
 
-    def refuse(self, status: PutStatus, reason: str) -> None:
-        """Settle it without storing; `reason` is what the producer reads."""
+    def refuse(self, status: PutStatus, reason: str) -> bool:
+        """Settle it without storing; `reason` is what the producer reads. Always False, for the caller to
+        return."""
         self.status = status
         self.reason = reason
+        return False
 
 
 class PutLimits:
@@ -122,35 +121,28 @@ class PutLimits:
         self.max_message_size = max_message_size
         self.file_size = file_size
 
-    def check(self, put: Put, size: int) -> bool:
+    def check(self, put: Put, size: int, topic_size: int) -> bool:
         """Refuse `put` (of `size` record bytes in all) if it breaks a limit; True if it may be stored."""
-        topic_size = len(put.topic.encode())
-        if not 0 < topic_size <= MAX_TOPIC_SIZE:
-            put.refuse(PutStatus.MESSAGE_ILLEGAL, f"topic of {topic_size} bytes, allowed are 1 to {MAX_TOPIC_SIZE}")
-        elif size + 8 > self.file_size:
-            put.refuse(
-                PutStatus.MESSAGE_ILLEGAL,
-                f"{size} bytes and 8 more don't fit into a commit log file of {self.file_size}",
+        if not 0 < topic_size <= MAX_TOPIC_LENGTH:
+            return put.refuse(
+                PutStatus.MESSAGE_ILLEGAL, f"topic of {topic_size} bytes, allowed are 1 to {MAX_TOPIC_LENGTH}"
             )
-        else:
-            self._check_entries(put)
-        return put.status is None
-
-    def _check_entries(self, put: Put) -> None:
-        body_size = sum(len(entry[1]) for entry in put.entries)
+        if size + BLANK_MIN_SIZE > self.file_size:
+            return put.refuse(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"{size} bytes and {BLANK_MIN_SIZE} more don't fit into a commit log file of {self.file_size}",
+            )
+        body_size = 0
+        for _, body, properties in put.entries:
+            body_size += len(body)
+            if len(properties) > MAX_PROPERTIES_LENGTH:
+                return put.refuse(
+                    PutStatus.PROPERTIES_SIZE_EXCEEDED,
+                    f"properties of {len(properties)} bytes, allowed are {MAX_PROPERTIES_LENGTH}",
+                )
         if body_size > self.max_message_size:
-            put.refuse(
+            return put.refuse(
                 PutStatus.MESSAGE_ILLEGAL,
                 f"body of {body_size} bytes, maxMessageSize is {self.max_message_size}",
             )
-        for _, _, properties in put.entries:
-            if len(properties) > MAX_PROPERTIES_SIZE:
-                put.refuse(
-                    PutStatus.PROPERTIES_SIZE_EXCEEDED,
-                    f"properties of {len(properties)} bytes, allowed are {MAX_PROPERTIES_SIZE}",
-                )
-
-
-def record_size(topic_size: int, body_size: int, properties_size: int, host_extra: int) -> int:
-    """Bytes of a V1 record; host_extra: 12 for each IPv6 host."""
-    return FIXED_SIZE + topic_size + body_size + properties_size + host_extra
+        return True

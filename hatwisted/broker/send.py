@@ -1,0 +1,226 @@
+"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320).
+
+All sends of one read are turned into puts, appended in one go and settled together; the answers that become
+ready together leave in one write. What is checked here is the producer's mistake (topic, queue, properties);
+what the log and the gate refuse is ours, and told with other codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from hatwisted.broker.putgate import PutGate
+from hatwisted.broker.topics import Refusal, TopicConfigTable
+from hatwisted.remoting.server import RemotingConnection, response
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.put import Entry, Put, PutStatus
+from hatwisted.wire import layout
+from hatwisted.wire.batch import CorruptBatch, decode_batch
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.remoting import RemotingCommand, encode_send_response
+from hatwisted.wire.requestheader import BadRequestField, SendHeader, parse_send_v1, parse_send_v2
+
+SEND_CODES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+
+_CODES: dict[PutStatus, int] = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+}
+
+_WAIT = layout.PROPERTY_WAIT + "\x01"
+_DELAY = layout.PROPERTY_DELAY + "\x01"
+_UNIQ_KEY = layout.PROPERTY_UNIQ_KEY + "\x01"
+
+
+class _Refused(Exception):
+    """A send that isn't even tried: response code and remark for the producer."""
+
+    def __init__(self, code: int, remark: str) -> None:
+        super().__init__(remark)
+        self.code = code
+
+
+class SendProcessor:
+    """Answers sends on a master.
+
+    store: where puts go; gate: settles them; topics: who may be sent to; cluster: brokerClusterName, which
+    every stored message carries; store_host: 8 or 20 bytes, part of every message id.
+    """
+
+    def __init__(
+        self, store: MessageStore, gate: PutGate, topics: TopicConfigTable, cluster: str, store_host: bytes
+    ) -> None:
+        self._store = store
+        self._gate = gate
+        self._topics = topics
+        self._cluster = f"{layout.PROPERTY_CLUSTER}\x01{cluster}"
+        self._host_hex = store_host.hex().upper()
+        self.draining = False
+        """True once the broker is stopping: no new puts."""
+
+    def process(self, connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:
+        """Append and settle all sends of one read."""
+        puts: list[Put] = []
+        refusal = self._refusal()
+        for request in requests:
+            try:
+                if refusal is not None:
+                    raise refusal
+                puts.append(self._put(connection, request))
+            except _Refused as refused:
+                connection.reply(request, response(request, refused.code, str(refused)))
+            except BadRequestField as bad:
+                connection.reply(request, response(request, ResponseCode.SYSTEM_ERROR, str(bad)))
+            except CorruptBatch as bad:
+                connection.reply(request, response(request, ResponseCode.MESSAGE_ILLEGAL, str(bad)))
+        if puts:
+            self._store.append(puts)
+            self._gate.settle(puts, partial(self._answer, connection))
+
+    def _refusal(self) -> _Refused | None:
+        if self.draining:
+            return _Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is shutting down")
+        reason = self._store.refusal()
+        if reason is not None:
+            return _Refused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)
+        reason = self._gate.refusal()
+        if reason is not None:
+            return _Refused(ResponseCode.SYSTEM_BUSY, f"[REJECTREQUEST]{reason}")
+        return None
+
+    # -- request to put --------------------------------------------------------------------------------------
+
+    def _put(self, connection: RemotingConnection, request: RemotingCommand) -> Put:
+        v1 = request.code == RequestCode.SEND_MESSAGE
+        header = parse_send_v1(request.ext) if v1 else parse_send_v2(request.ext)
+        queue_id = self._queue(header)
+        batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
+        if header.sys_flag & layout.SYS_TRANSACTION_MASK:
+            raise _Refused(ResponseCode.NO_PERMISSION, "this broker doesn't take transactional messages")
+        if _DELAY in header.properties:
+            raise _Refused(ResponseCode.NO_PERMISSION, "this broker doesn't take delayed messages")
+        if batch:
+            entries, wait = self._batch_entries(header, request.body)
+        else:
+            properties, wait = self._properties(header.properties)
+            entries = ((header.flag, request.body, properties),)
+        sys_flag = header.sys_flag & ~layout.SYS_BORN_HOST_V6
+        if len(connection.host_bytes) == 20:
+            sys_flag |= layout.SYS_BORN_HOST_V6
+        return Put(
+            header.topic,
+            queue_id,
+            entries,
+            connection.host_bytes,
+            header.born_timestamp,
+            sys_flag,
+            header.reconsume_times,
+            0,
+            wait,
+            request,
+        )
+
+    def _queue(self, header: SendHeader) -> int:
+        """The queue to append to, once topic and queue are found allowed."""
+        topic = self._topics.for_send(
+            header.topic, header.default_topic, header.default_topic_queue_nums, header.topic_sys_flag
+        )
+        if isinstance(topic, Refusal):
+            raise _Refused(topic.code, topic.remark)
+        count = max(topic.write_queue_nums, topic.read_queue_nums)
+        queue_id = header.queue_id
+        if queue_id >= count or queue_id < -1:
+            raise _Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"queueId {queue_id} of topic {header.topic} is illegal, it has {topic.write_queue_nums} queues",
+            )
+        if queue_id == -1:
+            self._round_robin += 1
+            return self._round_robin % max(topic.write_queue_nums, 1)
+        return queue_id
+
+    _round_robin = 0
+
+    def _properties(self, text: str) -> tuple[bytes, bool]:
+        """Properties as a 4.9.7 broker stores them (WAIT taken out, CLUSTER added), and whether to wait."""
+        wait = True
+        at = text.find(_WAIT)
+        if at == 0 or (at > 0 and text[at - 1] == "\x02"):
+            stop = text.find("\x02", at)
+            stop = len(text) if stop < 0 else stop
+            wait = text[at + len(_WAIT) : stop].lower() != "false"
+            text = text[:at] + text[stop + 1 :]
+        if text and text[-1] != "\x02":
+            text += "\x02"
+        return (text + self._cluster).encode(), wait
+
+    def _batch_entries(self, header: SendHeader, body: bytes) -> tuple[list[Entry], bool]:
+        """Members of a batch; each gets the request's properties behind its own, but not a batch-level
+        UNIQ_KEY, which would give every member the same id."""
+        shared = [pair for pair in header.properties.split("\x02") if pair and not pair.startswith(_UNIQ_KEY)]
+        wait = f"{_WAIT}false" not in shared
+        suffix = "\x02".join([*shared, self._cluster]).encode()
+        joined = b"\x02" + suffix
+        entries: list[Entry] = []
+        for flag, member, properties in decode_batch(body):
+            if properties:
+                properties += suffix if properties[-1] == 2 else joined
+            else:
+                properties = suffix
+            entries.append((flag, member, properties))
+        if not entries:
+            raise _Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
+        return entries, wait
+
+    # -- put to answer ---------------------------------------------------------------------------------------
+
+    def _answer(self, connection: RemotingConnection, puts: Sequence[Put]) -> None:
+        answers: list[bytes] = []
+        self._store.stats.count_puts(puts)
+        for put in puts:
+            request = put.token
+            assert isinstance(request, RemotingCommand) and put.status is not None
+            if request.flag & 2:
+                continue
+            code = _CODES.get(put.status, ResponseCode.SYSTEM_ERROR)
+            if put.status.stored:
+                answers.append(
+                    encode_send_response(
+                        request.opaque,
+                        put.queue_id,
+                        put.queue_offset,
+                        self._ids(put),
+                        request.binary,
+                        int(code),
+                        None if code == 0 else put.status.value,
+                    )
+                )
+            else:
+                connection.reply(request, response(request, code, put.reason or put.status.value))
+        if answers:
+            connection.send(b"".join(answers))
+
+    def _ids(self, put: Put) -> str:
+        """Offset message id; a batch answers those of all its messages."""
+        if len(put.record_offsets) == 1:
+            return f"{self._host_hex}{put.offset:016X}"
+        return ",".join([f"{self._host_hex}{offset:016X}" for offset in put.record_offsets])
+
+
+def refuse_on_slave(connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:
+    """Sends to a slave: refused, nothing appended (B10)."""
+    for request in requests:
+        connection.reply(
+            request,
+            response(
+                request,
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "this broker is a slave and takes no messages; send to the master of its group",
+            ),
+        )

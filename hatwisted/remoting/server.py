@@ -1,0 +1,328 @@
+"""The remoting server: frames of one read become requests, a table says who answers them.
+
+Everything that one `dataReceived` brings is handled in one go: all complete frames are parsed, consecutive
+requests of a hot code go to their processor as one list (so that sends are appended, replicated and answered
+as a batch), and all answers produced meanwhile leave in one write. Ordinary processors see one request at a
+time and return an answer or a Deferred of one.
+
+Flow control: a client that doesn't read its answers isn't read from either (the transport pauses us as its
+producer), so a connection holds at most one read's worth of answers beyond Twisted's write buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ipaddress import ip_address
+from typing import cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress, IConsumer, IPushProducer, IReactorTime, ITCPTransport
+from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.wire.codes import V4_9_7, ResponseCode
+from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.remoting import (
+    RemotingCommand,
+    RemotingProtocolError,
+    RemotingReceiver,
+    encode_command,
+)
+
+READ_SIZE = 256 * 1024
+"""Bytes asked of a socket per read: what one batch can hold of a pipelining producer."""
+
+IDLE_LIMIT = 120.0
+"""Seconds without a byte from the client before its connection is closed (serverChannelMaxIdleTimeSeconds)."""
+
+MAX_CONNECTIONS = 20_000
+"""Open connections of one port; further ones are closed on accept. Keeps descriptors for the store's files."""
+
+MAX_PARTIAL_BYTES = 512 << 20
+"""Bytes of incomplete frames held over all connections of a port; the connection that exceeds it is closed."""
+
+Handler = Callable[["RemotingConnection", RemotingCommand], "RemotingCommand | Deferred[RemotingCommand] | None"]
+BatchHandler = Callable[["RemotingConnection", list[RemotingCommand]], None]
+
+
+def response(
+    request: RemotingCommand,
+    code: int = ResponseCode.SUCCESS,
+    remark: str | None = None,
+    ext: dict[str, str] | None = None,
+    body: bytes = b"",
+) -> RemotingCommand:
+    """An answer to `request`, in its serialisation and with its opaque."""
+    return RemotingCommand(
+        code=int(code),
+        opaque=request.opaque,
+        flag=1,
+        language="PYTHON",
+        version=V4_9_7,
+        remark=remark,
+        ext=ext or {},
+        body=body,
+        binary=request.binary,
+    )
+
+
+class ProcessorTable:
+    """Request code -> who answers it."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[int, Handler] = {}
+        self.batch_handlers: dict[int, BatchHandler] = {}
+
+    def register(self, code: int, handler: Handler) -> None:
+        """One request, one answer (or a Deferred, or None when the handler answers by itself)."""
+        self.handlers[int(code)] = handler
+
+    def register_batch(self, codes: Iterable[int], handler: BatchHandler) -> None:
+        """All consecutive requests of a read with one of `codes`; the handler answers each by itself."""
+        for code in codes:
+            self.batch_handlers[int(code)] = handler
+
+    def without(self, *codes: int) -> ProcessorTable:
+        """A copy that doesn't serve `codes` (the VIP port serves no pulls)."""
+        copy = ProcessorTable()
+        dropped = {int(code) for code in codes}
+        copy.handlers = {code: handler for code, handler in self.handlers.items() if code not in dropped}
+        copy.batch_handlers = {
+            code: handler for code, handler in self.batch_handlers.items() if code not in dropped
+        }
+        return copy
+
+
+@implementer(IPushProducer)
+class RemotingConnection(Protocol):
+    """One client. `peer` is "host:port", `host` its packed address as records carry it."""
+
+    _log = Logger()
+    factory: RemotingServerFactory
+
+    def __init__(self) -> None:
+        self._receiver = RemotingReceiver()
+        self._out: list[bytes] = []
+        self._corked = False
+        self._closers: list[Callable[[], None]] = []
+        self._held = 0
+        self.active = True
+        self.open = False
+        self.peer = "?"
+        self.host = HostPort(b"\0\0\0\0", 0)
+        self.host_bytes = self.host.pack()
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def connectionMade(self) -> None:
+        transport = cast(ITCPTransport, self.transport)
+        address = transport.getPeer()
+        self.host = HostPort(ip_address(address.host).packed, address.port)
+        self.host_bytes = self.host.pack()
+        self.peer = f"{address.host}:{address.port}"
+        self.open = True
+        if not self.factory.admit(self):
+            transport.abortConnection()
+            return
+        transport.setTcpNoDelay(True)
+        transport.setTcpKeepAlive(True)
+        if hasattr(transport, "bufferSize"):
+            transport.bufferSize = READ_SIZE
+        cast(IConsumer, transport).registerProducer(self, True)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.open = False
+        self.factory.forget(self, self._held)
+        closers, self._closers = self._closers, []
+        for closer in closers:
+            closer()
+
+    def on_close(self, closer: Callable[[], None]) -> None:
+        """Call `closer` when the connection is gone."""
+        self._closers.append(closer)
+
+    def close(self) -> None:
+        """Close after what is queued has been written."""
+        cast(ITCPTransport, self.transport).loseConnection()
+
+    def abort(self) -> None:
+        """Close at once: whoever doesn't read would hold a polite close up for ever."""
+        cast(ITCPTransport, self.transport).abortConnection()
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def dataReceived(self, data: bytes) -> None:
+        self.active = True
+        try:
+            commands = self._receiver.receive(data)
+        except RemotingProtocolError as error:
+            self._reject(f"{error}")
+            return
+        held = self._receiver.buffered
+        if held != self._held:
+            self._held, change = held, held - self._held
+            if not self.factory.hold(change):
+                self._reject(f"incomplete frames of all connections exceed {MAX_PARTIAL_BYTES} bytes")
+                return
+        self._corked = True
+        try:
+            self._dispatch(commands)
+        finally:
+            self._corked = False
+            if self._out:
+                out, self._out = self._out, []
+                self.send(b"".join(out))
+
+    def _reject(self, reason: str) -> None:
+        self.factory.rejected_total += 1
+        self._log.warn("closing {peer}: {reason}", peer=self.peer, reason=reason)
+        cast(ITCPTransport, self.transport).abortConnection()
+
+    def _dispatch(self, commands: list[RemotingCommand]) -> None:
+        table = self.factory.table
+        batch_handlers = table.batch_handlers
+        batch: list[RemotingCommand] = []
+        current: BatchHandler | None = None
+        for command in commands:
+            handler = batch_handlers.get(command.code) if not command.flag & 1 else None
+            if handler is not current and batch:
+                self._run_batch(cast(BatchHandler, current), batch)
+                batch = []
+            current = handler
+            if handler is not None:
+                batch.append(command)
+            else:
+                self._run_one(table, command)
+        if batch:
+            self._run_batch(cast(BatchHandler, current), batch)
+
+    def _run_batch(self, handler: BatchHandler, batch: list[RemotingCommand]) -> None:
+        try:
+            handler(self, batch)
+        except Exception:
+            failure = Failure()
+            for command in batch:
+                self._failed(failure, command)
+
+    def _run_one(self, table: ProcessorTable, command: RemotingCommand) -> None:
+        if command.flag & 1:
+            # An answer to a request of ours; nobody on this side has asked anything.
+            self._log.debug("{peer}: unexpected answer {opaque}", peer=self.peer, opaque=command.opaque)
+            return
+        handler = table.handlers.get(command.code)
+        if handler is None:
+            self.reply(
+                command,
+                response(
+                    command,
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                    f" request type {command.code} not supported",
+                ),
+            )
+            return
+        try:
+            answer = handler(self, command)
+        except Exception:
+            self._failed(Failure(), command)
+            return
+        if isinstance(answer, Deferred):
+            answer.addCallback(lambda late: self.reply(command, late)).addErrback(self._failed, command)
+        elif answer is not None:
+            self.reply(command, answer)
+
+    def _failed(self, failure: Failure, command: RemotingCommand) -> None:
+        self._log.failure(
+            "request {code} of {peer} failed", failure=failure, code=command.code, peer=self.peer
+        )
+        remark = f"{failure.type.__name__}: {failure.getErrorMessage()}"
+        self.reply(command, response(command, ResponseCode.SYSTEM_ERROR, remark))
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def reply(self, request: RemotingCommand, answer: RemotingCommand) -> None:
+        """Send `answer`, unless the request was oneway."""
+        if not request.flag & 2:
+            self.send(encode_command(answer))
+
+    def send(self, data: bytes) -> None:
+        """Send whole encoded frames; those of one read leave together."""
+        if self._corked:
+            self._out.append(data)
+        elif self.open:
+            write_now(self.transport, data)
+
+    def pauseProducing(self) -> None:
+        """The client doesn't read its answers: don't read its requests."""
+        cast(IPushProducer, self.transport).pauseProducing()
+
+    def resumeProducing(self) -> None:
+        """It does again."""
+        if self.open:
+            cast(IPushProducer, self.transport).resumeProducing()
+
+    def stopProducing(self) -> None:
+        """The connection is going away; connectionLost follows."""
+
+
+class RemotingServerFactory(ServerFactory):
+    """Accepts clients of one port. table: who answers what; clock: for the idle scan."""
+
+    protocol = RemotingConnection
+    noisy = False
+    _log = Logger()
+
+    def __init__(self, table: ProcessorTable, clock: IReactorTime) -> None:
+        self.table = table
+        self.connections: set[RemotingConnection] = set()
+        self.partial_bytes = 0
+        self.rejected_total = 0
+        self._refusing = False
+        self._scan = LoopingCall(self._close_idle)
+        self._scan.clock = clock
+
+    def startFactory(self) -> None:
+        self._scan.start(IDLE_LIMIT, now=False)
+
+    def stopFactory(self) -> None:
+        if self._scan.running:
+            self._scan.stop()
+
+    def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:
+        connection = self.protocol()
+        connection.factory = self
+        return connection
+
+    def admit(self, connection: RemotingConnection) -> bool:
+        """Count a new connection; False if there are too many."""
+        if len(self.connections) >= MAX_CONNECTIONS:
+            self.rejected_total += 1
+            if not self._refusing:
+                self._log.warn("{limit} connections open, refusing more", limit=MAX_CONNECTIONS)
+            self._refusing = True
+            return False
+        self._refusing = False
+        self.connections.add(connection)
+        return True
+
+    def forget(self, connection: RemotingConnection, held: int) -> None:
+        """The connection is gone, and with it `held` bytes of an incomplete frame."""
+        self.connections.discard(connection)
+        self.partial_bytes -= held
+
+    def hold(self, change: int) -> bool:
+        """Account for incomplete frames (bytes more or less); False if that's too much."""
+        self.partial_bytes += change
+        return change <= 0 or self.partial_bytes <= MAX_PARTIAL_BYTES
+
+    def _close_idle(self) -> None:
+        # A flag instead of a time stamp per read: a connection silent for a whole scan interval is closed,
+        # which is after IDLE_LIMIT to twice that, and the hot path only sets a bool.
+        for connection in list(self.connections):
+            if not connection.active:
+                self._log.info("closing idle connection of {peer}", peer=connection.peer)
+                connection.abort()
+            connection.active = False

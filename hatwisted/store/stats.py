@@ -1,0 +1,105 @@
+"""Counters of a store and the rates that operators read off them (RocketMQ's StoreStatsService).
+
+Counting is adding to plain ints, once per batch; a LoopingCall samples the totals each second, and a rate is
+the difference of two samples over the time between them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+
+from hatwisted.store.put import Put, PutStatus
+
+SAMPLES = 601
+"""One-second samples kept: what a ten-minute rate needs."""
+
+RATE_WINDOWS = (10, 60, 600)
+"""Seconds over which RocketMQ tells a rate."""
+
+
+class StoreStats:
+    """Totals since start; sizes in bytes, times in ms."""
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self.start_time = clock.seconds()
+        self.put_total = 0
+        self.put_size_total = 0
+        self.put_failed = 0
+        self.put_statuses: dict[PutStatus, int] = dict.fromkeys(PutStatus, 0)
+        self.put_entire_time_max = 0
+        self.get_found_total = 0
+        self.get_miss_total = 0
+        self.get_total = 0
+        """Messages handed to consumers."""
+        self.get_entire_time_max = 0
+        self._samples: deque[tuple[float, int, int, int, int]] = deque(maxlen=SAMPLES)
+        self._loop = LoopingCall(self.sample)
+        self._loop.clock = clock
+
+    def start(self) -> None:
+        """Begin sampling."""
+        self._loop.start(1.0)
+
+    def stop(self) -> None:
+        """End sampling."""
+        if self._loop.running:
+            self._loop.stop()
+
+    def count_puts(self, puts: Sequence[Put]) -> None:
+        """Settled puts of one go."""
+        statuses = self.put_statuses
+        for put in puts:
+            status = put.status
+            assert status is not None
+            statuses[status] += 1
+            if put.end >= 0:
+                self.put_total += len(put.record_offsets)
+                self.put_size_total += put.end - put.offset
+            else:
+                self.put_failed += 1
+
+    def count_get(self, messages: int) -> None:
+        """A read that found so many messages (0: none)."""
+        if messages:
+            self.get_found_total += 1
+            self.get_total += messages
+        else:
+            self.get_miss_total += 1
+
+    def sample(self) -> None:
+        """Remember the totals."""
+        self._samples.append(
+            (self._clock.seconds(), self.put_total, self.get_found_total, self.get_miss_total, self.get_total)
+        )
+
+    def put_tps(self) -> list[float]:
+        """Messages put per second over the last 10, 60 and 600 s, as far as sampled."""
+        return self._rates(1)
+
+    def get_found_tps(self) -> list[float]:
+        """Reads that found something, likewise."""
+        return self._rates(2)
+
+    def get_miss_tps(self) -> list[float]:
+        """Reads that found nothing, likewise."""
+        return self._rates(3)
+
+    def get_transferred_tps(self) -> list[float]:
+        """Messages handed out, likewise."""
+        return self._rates(4)
+
+    def _rates(self, column: int) -> list[float]:
+        samples = self._samples
+        if len(samples) < 2:
+            return [0.0] * len(RATE_WINDOWS)
+        rates = []
+        for window in RATE_WINDOWS:
+            first, last = samples[max(0, len(samples) - 1 - window)], samples[-1]
+            seconds = last[0] - first[0]
+            rates.append((last[column] - first[column]) / seconds if seconds > 0 else 0.0)
+        return rates

@@ -1,0 +1,250 @@
+"""Appending to the commit log: bytes, rolls, limits and what a failing disk leaves behind."""
+
+import errno
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from hatwisted.store.commitlog import CommitLog
+from hatwisted.store.errors import OffsetGap, StoreFull
+from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.put import Put, PutStatus
+from hatwisted.store.worker import InlineWorker
+from hatwisted.wire import layout
+from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.record import Blank, Record, decode_record
+
+FILE_SIZE = 4096
+HOST = HostPort(b"\x7f\0\0\1", 10911).pack()
+BORN = HostPort(b"\x7f\0\0\1", 40000).pack()
+
+
+@implementer(IFileSystem)
+class FullDisk(PosixFileSystem):
+    """A real file system that refuses new files, or writes, when told to."""
+
+    full = False
+    broken = False
+
+    def open(self, path: str, create: bool = False, read_only: bool = False):  # type: ignore[no-untyped-def]
+        if create and self.full:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        file = super().open(path, create, read_only)
+        real = file.pwrite
+
+        def pwrite(buffers, offset):  # type: ignore[no-untyped-def]
+            if self.broken:
+                real([b"".join(buffers)[: len(b"".join(buffers)) // 2]], offset)
+                raise OSError(errno.EIO, "Input/output error", path)
+            return real(buffers, offset)
+
+        file.pwrite = pwrite  # type: ignore[method-assign]
+        return file
+
+
+def put(body: bytes, topic: str = "T", queue_id: int = 0, properties: bytes = b"", **more: object) -> Put:
+    return Put(topic, queue_id, ((7, body, properties),), BORN, 1234, **more)  # type: ignore[arg-type]
+
+
+class CommitLogTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.fs = FullDisk()
+        self.folder = self.mktemp() + "/commitlog"
+        self.clock = Clock()
+        self.clock.advance(1000)
+        self.log = self.open()
+
+    def open(self, host: bytes = HOST, file_size: int = FILE_SIZE) -> CommitLog:
+        files = FileQueue(self.fs, self.folder, file_size)
+        files.load()
+        log = CommitLog(files, self.clock, InlineWorker(), host)
+        self.addCleanup(log.close)
+        return log
+
+    def records(self) -> list[Record | Blank]:
+        found: list[Record | Blank] = []
+        at = self.log.min_offset
+        while at < self.log.max_offset:
+            chunk = self.log.read(at, FILE_SIZE)
+            item = decode_record(chunk, 0)
+            assert isinstance(item, Record | Blank)
+            found.append(item)
+            at += item.total_size
+        return found
+
+    def test_a_put_is_read_back_as_it_was_given(self) -> None:
+        one = put(b"hello", queue_id=3, properties=b"TAGS\x01a", reconsume_times=2)
+        self.log.append([one])
+        (record,) = self.records()
+        assert isinstance(record, Record)
+        self.assertEqual((record.topic, record.body, record.queue_id, record.flag), ("T", b"hello", 3, 7))
+        self.assertEqual(record.properties, {"TAGS": "a"})
+        self.assertEqual((record.store_timestamp, record.born_timestamp), (1_000_000, 1234))
+        self.assertEqual((record.store_host, record.born_host), (HostPort.unpack(HOST), HostPort.unpack(BORN)))
+        self.assertEqual((one.offset, one.end, one.status), (0, self.log.max_offset, None))
+        self.assertEqual(record.reconsume_times, 2)
+
+    def test_queue_offsets_count_per_topic_and_queue(self) -> None:
+        puts = [put(b"1"), put(b"2", queue_id=1), put(b"3"), put(b"4", topic="U")]
+        self.log.append(puts)
+        self.assertEqual([one.queue_offset for one in puts], [0, 0, 1, 0])
+
+    def test_prepared_and_rolled_back_messages_take_no_queue_offset(self) -> None:
+        puts = [put(b"1", sys_flag=layout.SYS_TRANSACTION_PREPARED), put(b"2")]
+        self.log.append(puts)
+        self.assertEqual([one.queue_offset for one in puts], [0, 0])
+        self.assertEqual([record.queue_offset for record in self.records()], [0, 0])  # type: ignore[union-attr]
+
+    def test_a_batch_has_consecutive_offsets_and_one_time(self) -> None:
+        batch = Put("T", 0, [(0, b"a", b""), (0, b"bb", b""), (0, b"", b"")], BORN, 5)
+        self.log.append([put(b"x"), batch])
+        records = self.records()[1:]
+        self.assertEqual([record.physical_offset for record in records], batch.record_offsets)  # type: ignore[union-attr]
+        self.assertEqual([record.queue_offset for record in records], [1, 2, 3])  # type: ignore[union-attr]
+        self.assertEqual(records[2].body_crc, 0)  # type: ignore[union-attr]
+
+    def test_B87_a_record_that_does_not_fit_starts_the_next_file_behind_a_blank(self) -> None:
+        self.log.append([put(b"x" * 2500), put(b"y" * 2500)])
+        first, blank, second = self.records()
+        assert isinstance(blank, Blank) and isinstance(second, Record)
+        self.assertEqual(first.total_size + blank.total_size, FILE_SIZE)
+        self.assertEqual(second.physical_offset, FILE_SIZE)
+
+    def test_a_record_that_would_fit_exactly_still_moves_on(self) -> None:
+        room = FILE_SIZE - layout.FIXED_SIZE - 1
+        self.log.append([put(b"x" * (room - 8))])
+        self.assertEqual(self.log.max_offset, FILE_SIZE - 8)
+        self.log.append([put(b"y")])
+        self.assertEqual(len(self.records()), 3)
+
+    def test_a_batch_lands_in_one_file(self) -> None:
+        self.log.append([put(b"x" * 3000)])
+        batch = Put("T", 0, [(0, b"a" * 500, b""), (0, b"b" * 500, b"")], BORN, 5)
+        self.log.append([batch])
+        self.assertEqual(batch.record_offsets[0], FILE_SIZE)
+
+    def test_fault_too_big_for_any_file_is_refused_not_answered_put_ok(self) -> None:
+        size_limit = FILE_SIZE - layout.FIXED_SIZE - 1 - 8
+        fits, too_big = put(b"x" * size_limit), put(b"x" * (size_limit + 1))
+        self.log.append([fits, too_big])
+        self.assertIsNone(fits.status)
+        self.assertEqual(too_big.status, PutStatus.MESSAGE_ILLEGAL)
+        self.assertEqual(self.log.max_offset, FILE_SIZE - 8)
+
+    def test_limits_name_what_is_too_big(self) -> None:
+        self.log = self.open(file_size=FILE_SIZE)
+        self.log.limits.max_message_size = 10
+        bad = [put(b"x" * 11), put(b"x", topic="t" * 128), put(b"x", topic="")]
+        self.log.append(bad)
+        self.assertEqual([one.status for one in bad], [PutStatus.MESSAGE_ILLEGAL] * 3)
+        self.assertIn("maxMessageSize is 10", bad[0].reason)
+        self.assertEqual(self.log.max_offset, 0)
+
+    def test_full_disk_refuses_at_the_roll_and_recovers_by_itself(self) -> None:
+        self.log.append([put(b"x" * 3000)])
+        self.log.files.delete_from(FILE_SIZE)
+        self.fs.full = True
+        small, big = put(b"s"), put(b"b" * 2000)
+        self.log.append([big, small])
+        self.assertEqual(big.status, PutStatus.SERVICE_NOT_AVAILABLE)
+        self.assertIn("No space left", big.reason)
+        self.assertIsNone(small.status)
+        self.assertEqual(len(self.records()), 2)
+        self.fs.full = False
+        again = put(b"b" * 2000)
+        self.log.append([again])
+        self.assertIsNone(again.status)
+        self.assertEqual(again.offset, FILE_SIZE)
+
+    def test_B90_a_failed_write_leaves_no_hole_and_no_stale_record(self) -> None:
+        self.log.append([put(b"1")])
+        end = self.log.max_offset
+        self.fs.broken = True
+        bad = [put(b"2" * 100), put(b"3" * 100)]
+        self.log.append(bad)
+        self.assertEqual([one.status for one in bad], [PutStatus.SERVICE_NOT_AVAILABLE] * 2)
+        self.assertEqual(self.log.max_offset, end)
+        self.fs.broken = False
+        good = put(b"4")
+        self.log.append([good])
+        self.assertEqual((good.offset, good.queue_offset), (end, 1))
+        behind = self.log.files.read(self.log.max_offset, 300)
+        self.assertEqual(behind, bytes(300))
+
+    def test_ipv6_hosts(self) -> None:
+        v6 = HostPort(bytes(15) + b"\1", 10911).pack()
+        self.log = self.open(host=v6)
+        one = Put("T", 0, ((0, b"x", b""),), v6, 5, sys_flag=layout.SYS_BORN_HOST_V6)
+        self.log.append([one])
+        (record,) = self.records()
+        assert isinstance(record, Record)
+        self.assertTrue(record.store_host.is_ipv6 and record.born_host.is_ipv6)
+        self.assertEqual(record.total_size, one.end)
+
+    def test_listeners_get_the_fresh_bytes(self) -> None:
+        heard: list[tuple[int, bytes]] = []
+        self.log.add_listener(lambda start, blob: heard.append((start, blob)))
+        self.log.append([put(b"x" * 2500), put(b"y" * 2500)])
+        self.assertEqual([start for start, _ in heard], [0, FILE_SIZE])
+        for start, blob in heard:
+            self.assertEqual(self.log.read(start, FILE_SIZE), blob)
+        self.assertEqual(len(heard[0][1]), FILE_SIZE)
+
+    def test_next_file_is_prepared_ahead_and_removed_on_close(self) -> None:
+        self.log.append([put(b"x")])
+        self.assertEqual(self.log.files.starts, [0, FILE_SIZE])
+        self.log.close()
+        self.assertEqual(self.fs.listdir(self.folder), [layout.file_name(0)])
+
+
+class RawAppendTests(SynchronousTestCase):
+    """The slave's side."""
+
+    setUp = CommitLogTests.setUp
+    open = CommitLogTests.open
+
+    def test_B88_raw_bytes_make_an_identical_log(self) -> None:
+        blobs: list[tuple[int, bytes]] = []
+        self.log.add_listener(lambda start, blob: blobs.append((start, blob)))
+        self.log.append([put(bytes([65 + n]) * 1500, queue_id=n) for n in range(5)])
+        self.folder = self.mktemp() + "/commitlog"
+        slave = self.open()
+        for start, blob in blobs:
+            slave.append_raw(start, [blob[:100], blob[100:]])
+        self.assertEqual(slave.max_offset, self.log.max_offset)
+        for start in self.log.files.starts[:-1]:
+            self.assertEqual(slave.read(start, FILE_SIZE), self.log.read(start, FILE_SIZE))
+
+    def test_bytes_may_cross_file_ends(self) -> None:
+        data = bytes(range(256)) * 40
+        self.log.append_raw(0, [data])
+        got = b"".join(self.log.read(at, FILE_SIZE) for at in range(0, len(data), FILE_SIZE))
+        self.assertEqual(got, data)
+
+    def test_B62_B154_an_empty_log_takes_any_file_boundary_and_nothing_else(self) -> None:
+        self.assertRaises(OffsetGap, self.log.append_raw, FILE_SIZE + 8, [b"x"])
+        self.log.append_raw(FILE_SIZE * 3, [b"x"])
+        self.assertEqual((self.log.min_offset, self.log.max_offset), (FILE_SIZE * 3, FILE_SIZE * 3 + 1))
+        self.assertRaises(OffsetGap, self.log.append_raw, FILE_SIZE * 3 + 2, [b"y"])
+
+    def test_B63_an_empty_append_makes_the_first_file(self) -> None:
+        self.log.append_raw(FILE_SIZE, [])
+        self.assertEqual((self.log.min_offset, self.log.max_offset), (FILE_SIZE, FILE_SIZE))
+
+    def test_B89_stored_whole_or_not_at_all(self) -> None:
+        self.log.append_raw(0, [b"a" * 4000])
+        self.log.files.delete_from(FILE_SIZE)
+        self.fs.full = True
+        self.assertRaises(StoreFull, self.log.append_raw, 4000, [b"b" * 200])
+        self.assertEqual(self.log.max_offset, 4000)
+        self.fs.full = False
+        self.log.append_raw(4000, [b"b" * 200])
+        self.assertEqual(self.log.read(4000, 96), b"b" * 96)
+
+    def test_reading_below_the_first_byte_is_an_error(self) -> None:
+        self.log.append_raw(FILE_SIZE, [b"x" * 10])
+        self.assertRaises(LookupError, self.log.read, 0, 10)
+        self.assertEqual(self.log.read(FILE_SIZE + 10, 10), b"")

@@ -1,0 +1,140 @@
+"""When the commit log is synced, who waits for it, and what a failing disk means."""
+
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from hatwisted.store.commitlog import CommitLog
+from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.flush import AsyncFlush, Flusher, GroupCommitFlush
+from hatwisted.store.interfaces import IWorker
+from hatwisted.store.put import Put, PutStatus
+from hatwisted.store.worker import InlineWorker
+
+HOST = b"\x7f\0\0\1\0\0\0\1"
+
+
+@implementer(IWorker)
+class SlowWorker:
+    """Holds every call until the test lets it run (for real) or fail."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Deferred[object], Callable[[], object]]] = []
+
+    def run(self, function: Callable[..., object], *args: object) -> Deferred[object]:
+        done: Deferred[object] = Deferred()
+        self.calls.append((done, lambda: function(*args)))
+        return done
+
+    def finish(self) -> None:
+        done, call = self.calls.pop(0)
+        done.callback(call())
+
+    def fail(self, error: Exception) -> None:
+        done, _ = self.calls.pop(0)
+        done.errback(Failure(error))
+
+    def stop(self) -> None: ...
+
+
+class FlushTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        files = FileQueue(PosixFileSystem(), self.mktemp() + "/commitlog", 1 << 20)
+        files.load()
+        self.log = CommitLog(files, self.clock, InlineWorker(), HOST)
+        self.addCleanup(self.log.close)
+        self.worker = SlowWorker()
+        self.flushed: list[tuple[int, int]] = []
+        self.flusher = Flusher(
+            self.log, self.clock, self.worker, lambda offset, time: self.flushed.append((offset, time))
+        )
+
+    def put(self, size: int = 100) -> int:
+        one = Put("T", 0, ((0, b"x" * size, b""),), HOST, 0)
+        self.log.append([one])
+        return one.end
+
+    def group(self) -> GroupCommitFlush:
+        policy = GroupCommitFlush(self.flusher, self.log, self.clock, 0.01)
+        self.addCleanup(policy.stop)
+        return policy
+
+    def test_one_sync_serves_every_put_written_before_it_began(self) -> None:
+        policy = self.group()
+        ends = [self.put() for _ in range(3)]
+        waits = [policy.wait(end, end, 5.0) for end in ends]
+        self.assertEqual(len(self.worker.calls), 1)
+        late = self.put()
+        late_wait = policy.wait(late, late, 5.0)
+        self.worker.finish()
+        # The second and third put were written before the sync of the first wait had begun or not: only
+        # what lies below its target counts.
+        self.assertEqual([self.successResultOf(wait) for wait in waits], [ends[-1]] * 3)
+        self.assertNoResult(late_wait)
+        self.worker.finish()
+        self.assertEqual(self.successResultOf(late_wait), late)
+        self.assertEqual(self.flusher.syncs_total, 2)
+
+    def test_B82_a_stalled_disk_releases_the_wait_at_its_deadline(self) -> None:
+        policy = self.group()
+        end = self.put()
+        waiting = policy.wait(end, end, 5.0)
+        self.clock.advance(5)
+        self.assertEqual(self.successResultOf(waiting), 0)
+        self.worker.finish()
+        self.assertEqual(self.log.flushed_offset, end)
+
+    def test_a_failed_fdatasync_is_final(self) -> None:
+        policy = self.group()
+        end = self.put()
+        waiting = policy.wait(end, end, 5.0)
+        self.worker.fail(OSError(5, "Input/output error"))
+        self.assertNoResult(waiting)
+        one = Put("T", 0, ((0, b"x", b""),), HOST, 0)
+        self.log.append([one])
+        self.assertEqual(one.status, PutStatus.SERVICE_NOT_AVAILABLE)
+        self.assertIn("restart the broker", one.reason)
+        self.assertEqual(self.successResultOf(self.flusher.flush_now()), 0)
+        self.assertEqual(self.worker.calls, [])
+        self.clock.advance(5)
+        self.assertEqual(self.successResultOf(waiting), 0)
+
+    def test_B92_async_flush_waits_for_enough_pages_or_the_thorough_interval(self) -> None:
+        policy = AsyncFlush(self.flusher, self.log, self.clock, 0.5, 4, 10.0)
+        policy.start()
+        self.addCleanup(policy.stop)
+        self.put()
+        self.clock.pump([0.5] * 19)
+        self.assertEqual(self.worker.calls, [])
+        self.clock.advance(0.5)
+        self.assertEqual(len(self.worker.calls), 1)
+        self.worker.finish()
+        self.put(5 * 4096)
+        self.clock.advance(0.5)
+        self.assertEqual(len(self.worker.calls), 1)
+
+    def test_flush_now_covers_what_was_written_when_it_was_called(self) -> None:
+        first = self.put()
+        done = self.flusher.flush_now()
+        second = self.put()
+        again = self.flusher.flush_now()
+        self.worker.finish()
+        self.assertEqual(self.successResultOf(done), first)
+        self.assertNoResult(again)
+        self.worker.finish()
+        self.assertEqual(self.successResultOf(again), second)
+
+    def test_the_checkpoint_hears_of_the_newest_flushed_record(self) -> None:
+        self.clock.advance(7)
+        end = self.put()
+        self.flusher.flush_now()
+        self.clock.advance(1)
+        self.put()
+        self.worker.finish()
+        self.assertEqual(self.flushed, [(end, 7000)])
