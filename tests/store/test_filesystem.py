@@ -1,0 +1,310 @@
+"""The real file system: positional I/O, reserved blocks, small files replaced whole, locks a JVM respects."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from hatwisted.store import filesystem
+from hatwisted.store.errors import StoreLocked
+from hatwisted.store.filesystem import IOV_LIMIT, PosixFileSystem
+from hatwisted.store.interfaces import IFile, IFileSystem, ILock
+
+
+class FileCase(SynchronousTestCase):
+    """A folder, a file system, and a verb to run a second process."""
+
+    def setUp(self) -> None:
+        self.fs = PosixFileSystem()
+        self.folder = os.path.abspath(self.mktemp())
+        os.makedirs(self.folder)
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def open(self, name: str = "file") -> IFile:
+        file = self.fs.open(self.path(name), create=True)
+        self.addCleanup(file.close)
+        return file
+
+    def content(self, name: str = "file") -> bytes:
+        return self.fs.read(self.path(name))
+
+
+class FileTests(FileCase):
+    def test_objects_provide_their_interfaces(self) -> None:
+        verifyObject(IFileSystem, self.fs)
+        verifyObject(IFile, self.open())
+        lock = self.fs.lock(self.path("lock"))
+        self.addCleanup(lock.release)
+        verifyObject(ILock, lock)
+
+    def test_buffers_go_one_behind_the_other_at_the_offset(self) -> None:
+        file = self.open()
+        self.assertEqual(file.pwrite([b"abc", bytearray(b"de"), memoryview(b"xfx")[1:2]], 4), 6)
+        self.assertEqual(self.content(), b"\0\0\0\0abcdef")
+        self.assertEqual(file.pread(100, 5), b"bcdef")
+        self.assertEqual(file.pread(100, 50), b"")
+
+    def test_nothing_to_write_is_no_error(self) -> None:
+        self.assertEqual(self.open().pwrite([], 0), 0)
+        self.assertEqual(self.open().pwrite([b""], 0), 0)
+        self.assertEqual(self.content(), b"")
+
+    def test_more_buffers_than_one_call_takes(self) -> None:
+        pieces = [b"%04d" % number for number in range(2 * IOV_LIMIT + 5)]
+        self.assertEqual(self.open().pwrite(pieces, 3), 4 * len(pieces))
+        self.assertEqual(self.content()[3:], b"".join(pieces))
+
+    def test_a_partial_write_is_finished(self) -> None:
+        really = os.pwritev
+        taken: list[int] = []
+
+        def grudging(fd: int, buffers: list[bytes], offset: int) -> int:
+            first = bytes(buffers[0])[:3]
+            taken.append(offset)
+            return really(fd, [first], offset)
+
+        self.patch(filesystem.os, "pwritev", grudging)
+        self.assertEqual(self.open().pwrite([b"abcdefg", b"", b"hi"], 1), 9)
+        self.assertEqual(self.content(), b"\0abcdefghi")
+        self.assertEqual(taken, [1, 1, 4, 7, 8])
+
+    def test_a_write_that_gets_nowhere_is_an_error(self) -> None:
+        self.patch(filesystem.os, "pwritev", lambda fd, buffers, offset: 0)
+        self.assertEqual(self.assertRaises(OSError, self.open().pwrite, [b"a"], 0).errno, errno.EIO)
+
+    def test_reserve_allocates_and_extend_does_not(self) -> None:
+        self.open("reserved").reserve(1 << 20)
+        self.open("sparse").extend(1 << 20)
+        reserved, sparse = os.stat(self.path("reserved")), os.stat(self.path("sparse"))
+        self.assertEqual((reserved.st_size, sparse.st_size), (1 << 20, 1 << 20))
+        self.assertGreaterEqual(reserved.st_blocks * 512, 1 << 20)
+        self.assertLess(sparse.st_blocks * 512, 1 << 16)
+
+    def test_reserve_keeps_what_is_there(self) -> None:
+        file = self.open()
+        file.pwrite([b"head"], 0)
+        file.reserve(100)
+        self.assertEqual(self.content(), b"head" + bytes(96))
+
+    def test_reserve_writes_zeros_where_the_file_system_cannot(self) -> None:
+        def unsupported(fd: int, offset: int, size: int) -> None:
+            raise OSError(errno.EOPNOTSUPP, "not supported")
+
+        self.patch(filesystem.os, "posix_fallocate", unsupported)
+        self.patch(filesystem, "ZERO_CHUNK", 1000)
+        file = self.open()
+        file.pwrite([b"head"], 0)
+        file.reserve(2500)
+        self.assertEqual(self.content(), b"head" + bytes(2496))
+
+    def test_reserve_tells_a_full_disk(self) -> None:
+        def full(fd: int, offset: int, size: int) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+        self.patch(filesystem.os, "posix_fallocate", full)
+        self.assertEqual(self.assertRaises(OSError, self.open().reserve, 10).errno, errno.ENOSPC)
+
+    def test_read_only_never_creates_and_never_writes(self) -> None:
+        for create in (False, True):
+            self.assertRaises(FileNotFoundError, self.fs.open, self.path("none"), create, read_only=True)
+        self.open("there").pwrite([b"x"], 0)
+        file = self.fs.open(self.path("there"), read_only=True)
+        self.addCleanup(file.close)
+        self.assertRaises(OSError, file.pwrite, [b"y"], 0)
+        self.assertEqual(file.pread(9, 0), b"x")
+
+    def test_open_without_create_wants_a_file(self) -> None:
+        self.assertRaises(FileNotFoundError, self.fs.open, self.path("none"))
+
+    def test_a_mapping_and_the_file_are_one(self) -> None:
+        file = self.open()
+        file.reserve(16)
+        view = file.map()
+        view[2:4] = b"ab"
+        self.assertEqual(file.pread(16, 0), b"\0\0ab" + bytes(12))
+        self.assertIs(file.map(), view)
+        file.close()
+        self.assertRaises(ValueError, view.tobytes)
+
+    def test_closing_is_idempotent_and_a_closed_file_is_of_no_use(self) -> None:
+        file = self.open()
+        file.close()
+        file.close()
+        self.assertRaises(OSError, file.pwrite, [b"x"], 0)
+        self.assertRaises(OSError, file.pread, 1, 0)
+        self.assertRaises(ValueError, file.datasync)
+
+    def test_closing_waits_for_a_sync_without_blocking(self) -> None:
+        began, go_on = threading.Event(), threading.Event()
+        descriptors: list[int] = []
+
+        def slow(fd: int) -> None:
+            began.set()
+            go_on.wait(20)
+            descriptors.append(os.fstat(fd).st_size)
+
+        self.patch(filesystem.os, "fdatasync", slow)
+        file = self.open()
+        file.pwrite([b"12345"], 0)
+        thread = threading.Thread(target=file.datasync)
+        thread.start()
+        began.wait(20)
+        file.close()
+        go_on.set()
+        thread.join(20)
+        # Closed while syncing: the descriptor was still ours until the sync was through.
+        self.assertEqual(descriptors, [5])
+
+
+class NameTests(FileCase):
+    def test_listdir_is_sorted_and_a_missing_folder_is_empty(self) -> None:
+        for name in ("b", "a", "c"):
+            self.open(name)
+        self.assertEqual(self.fs.listdir(self.folder), ["a", "b", "c"])
+        self.assertEqual(self.fs.listdir(self.path("none")), [])
+
+    def test_remove_takes_files_and_empty_folders_and_nothing(self) -> None:
+        self.open("file")
+        self.fs.makedirs(self.path("a/b"))
+        self.fs.makedirs(self.path("a/b"))
+        self.fs.remove(self.path("file"))
+        self.fs.remove(self.path("file"))
+        self.assertRaises(OSError, self.fs.remove, self.path("a"))
+        self.fs.remove(self.path("a/b"))
+        self.assertEqual(self.fs.listdir(self.folder), ["a"])
+
+    def test_write_replaces_a_small_file_whole(self) -> None:
+        self.fs.write(self.path("small"), b"one")
+        self.fs.write(self.path("small"), b"2")
+        self.assertEqual(self.content("small"), b"2")
+        self.assertEqual(self.fs.listdir(self.folder), ["small"])
+
+    def test_a_failed_write_leaves_the_old_content_and_no_rest(self) -> None:
+        self.fs.write(self.path("small"), b"old")
+
+        def failing(fd: int) -> None:
+            raise OSError(errno.EIO, "no luck")
+
+        self.patch(filesystem.os, "fsync", failing)
+        self.assertRaises(OSError, self.fs.write, self.path("small"), b"new")
+        self.assertEqual(self.content("small"), b"old")
+        self.assertEqual(self.fs.listdir(self.folder), ["small"])
+
+    def test_replace_size_exists_mtime(self) -> None:
+        self.fs.write(self.path("a"), b"abc")
+        self.fs.replace(self.path("a"), self.path("b"))
+        self.assertEqual(self.fs.size(self.path("b")), 3)
+        self.assertTrue(self.fs.exists(self.path("b")))
+        self.assertFalse(self.fs.exists(self.path("a")))
+        os.utime(self.path("b"), (1.0, 1234.5))
+        self.assertEqual(self.fs.mtime(self.path("b")), 1234.5)
+
+    def test_usage_counts_as_df_does(self) -> None:
+        total, free = self.fs.usage(self.folder)
+        status = os.statvfs(self.folder)
+        self.assertTrue(0 < free < total <= status.f_blocks * status.f_frsize)
+
+
+HOLD = """
+    import fcntl, os, sys
+    fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)   # FileChannel.tryLock(0, 1, false)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+TRY = """
+    import sys
+    from hatwisted.store.filesystem import PosixFileSystem
+    from hatwisted.store.errors import StoreLocked
+    try:
+        PosixFileSystem().lock(sys.argv[1])
+        print("granted")
+    except StoreLocked as error:
+        print(error)
+"""
+
+
+class LockTests(FileCase):
+    """`lock` holds against this process, against others, and against what a JVM takes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.lock_path = self.path("lock")
+
+    def start(self, program: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program), self.lock_path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+        def end() -> None:
+            process.communicate()
+
+        self.addCleanup(end)
+        return process
+
+    def other_process_tries(self) -> str:
+        return self.start(TRY).communicate()[0].strip()
+
+    def test_the_file_says_lock(self) -> None:
+        self.fs.lock(self.lock_path).release()
+        self.fs.lock(self.lock_path).release()
+        self.assertEqual(self.content("lock"), b"lock")
+
+    def test_a_second_lock_in_this_process_is_refused_and_harms_nothing(self) -> None:
+        lock = self.fs.lock(self.lock_path)
+        self.addCleanup(lock.release)
+        for path in (self.lock_path, os.path.join(self.folder, ".", "lock")):
+            error = self.assertRaises(StoreLocked, PosixFileSystem().lock, path)
+            self.assertIn(f"this process (pid {os.getpid()})", str(error))
+        self.assertIn(f"process {os.getpid()};", self.other_process_tries())
+
+    def test_a_hard_link_is_the_same_lock(self) -> None:
+        lock = self.fs.lock(self.lock_path)
+        self.addCleanup(lock.release)
+        os.link(self.lock_path, self.path("link"))
+        self.assertRaises(StoreLocked, self.fs.lock, self.path("link"))
+
+    def test_another_process_is_refused_until_release(self) -> None:
+        lock = self.fs.lock(self.lock_path)
+        self.assertIn(f"{self.lock_path} is held by process {os.getpid()}; ", self.other_process_tries())
+        lock.release()
+        lock.release()
+        self.assertEqual(self.other_process_tries(), "granted")
+
+    def test_a_lock_as_a_jvm_takes_it_is_respected_and_its_holder_named(self) -> None:
+        holder = self.start(HOLD)
+        assert holder.stdout is not None
+        self.assertEqual(holder.stdout.readline(), "held\n")
+        error = self.assertRaises(StoreLocked, self.fs.lock, self.lock_path)
+        self.assertIn(f"held by process {holder.pid};", str(error))
+        holder.communicate()
+        self.fs.lock(self.lock_path).release()
+
+    def test_a_refused_try_leaves_no_descriptor_behind(self) -> None:
+        holder = self.start(HOLD)
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        opened: list[int] = []
+        really = os.open
+
+        def watched(path: str, flags: int, mode: int = 0o777) -> int:
+            opened.append(really(path, flags, mode))
+            return opened[-1]
+
+        self.patch(filesystem.os, "open", watched)
+        self.assertRaises(StoreLocked, self.fs.lock, self.lock_path)
+        self.assertEqual(len(opened), 1)
+        self.assertRaises(OSError, os.fstat, opened[0])
