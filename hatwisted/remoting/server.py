@@ -6,7 +6,8 @@ as a batch), and all answers produced meanwhile leave in one write. Ordinary pro
 time and return an answer or a Deferred of one.
 
 Flow control: a client that doesn't read its answers isn't read from either (the transport pauses us as its
-producer), so a connection holds at most one read's worth of answers beyond Twisted's write buffer.
+producer), and what one read has brought isn't worked on any further once ANSWER_WINDOW bytes of answers wait:
+small requests can ask for big answers.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ READ_SIZE = 256 * 1024
 
 IDLE_LIMIT = 120.0
 """Seconds without a byte from the client before its connection is closed (serverChannelMaxIdleTimeSeconds)."""
+
+ANSWER_WINDOW = 4 << 20
+"""Bytes of answers of one read after which a client has to take some before its next request is looked at."""
 
 MAX_CONNECTIONS = 20_000
 """Open connections of one port; further ones are closed on accept. Keeps descriptors for the store's files."""
@@ -107,7 +111,10 @@ class RemotingConnection(Protocol):
     def __init__(self) -> None:
         self._receiver = RemotingReceiver()
         self._out: list[bytes] = []
+        self._out_bytes = 0
         self._corked = False
+        self._paused = False
+        self._backlog: list[RemotingCommand] = []
         self._closers: list[Callable[[], None]] = []
         self._held = 0
         self.active = True
@@ -168,14 +175,26 @@ class RemotingConnection(Protocol):
             if not self.factory.hold(change):
                 self._reject(f"incomplete frames of all connections exceed {MAX_PARTIAL_BYTES} bytes")
                 return
+        if self._backlog:
+            # Bytes that the transport had read already when it was paused.
+            self._backlog += commands
+        else:
+            self._work(commands)
+
+    def _work(self, commands: list[RemotingCommand]) -> None:
         self._corked = True
         try:
             self._dispatch(commands)
         finally:
             self._corked = False
-            if self._out:
-                out, self._out = self._out, []
-                self.send(b"".join(out))
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._out:
+            out, self._out = self._out, []
+            self._out_bytes = 0
+            if self.open:
+                write_now(self.transport, b"".join(out))
 
     def _reject(self, reason: str) -> None:
         self.factory.rejected_total += 1
@@ -187,7 +206,7 @@ class RemotingConnection(Protocol):
         batch_handlers = table.batch_handlers
         batch: list[RemotingCommand] = []
         current: BatchHandler | None = None
-        for command in commands:
+        for index, command in enumerate(commands):
             handler = batch_handlers.get(command.code) if not command.flag & 1 else None
             if handler is not current and batch:
                 self._run_batch(cast(BatchHandler, current), batch)
@@ -197,6 +216,11 @@ class RemotingConnection(Protocol):
                 batch.append(command)
             else:
                 self._run_one(table, command)
+                if self._out_bytes > ANSWER_WINDOW:
+                    self._flush()
+                    if self._paused:
+                        self._backlog = commands[index + 1 :]
+                        return
         if batch:
             self._run_batch(cast(BatchHandler, current), batch)
 
@@ -252,16 +276,22 @@ class RemotingConnection(Protocol):
         """Send whole encoded frames; those of one read leave together."""
         if self._corked:
             self._out.append(data)
+            self._out_bytes += len(data)
         elif self.open:
             write_now(self.transport, data)
 
     def pauseProducing(self) -> None:
         """The client doesn't read its answers: don't read its requests."""
+        self._paused = True
         cast(IPushProducer, self.transport).pauseProducing()
 
     def resumeProducing(self) -> None:
-        """It does again."""
-        if self.open:
+        """It does again: first what had been read before."""
+        self._paused = False
+        if self._backlog:
+            backlog, self._backlog = self._backlog, []
+            self._work(backlog)
+        if self.open and not self._paused:
             cast(IPushProducer, self.transport).resumeProducing()
 
     def stopProducing(self) -> None:

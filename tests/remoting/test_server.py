@@ -1,0 +1,212 @@
+"""The remoting server over real loopback sockets: who gets answered, and who gets closed."""
+
+import random
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.endpoints import TCP4ClientEndpoint, connectProtocol
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.task import Clock, deferLater
+from twisted.python.failure import Failure
+from twisted.trial.unittest import TestCase
+
+from hatwisted.remoting import server
+from hatwisted.remoting.server import (
+    IDLE_LIMIT,
+    ProcessorTable,
+    RemotingConnection,
+    RemotingServerFactory,
+    response,
+)
+from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, RemotingReceiver, encode_command
+
+ECHO, BATCH, BROKEN, LATE, BIG = 901, 902, 903, 904, 905
+
+
+class Client(Protocol):
+    """Collects answers; `answers(n)` fires once there are n, `gone` when the server has closed."""
+
+    def __init__(self) -> None:
+        self.commands: list[RemotingCommand] = []
+        self.gone: Deferred[None] = Deferred()
+        self._receiver = RemotingReceiver()
+        self._waiting: tuple[int, Deferred[list[RemotingCommand]]] | None = None
+
+    def dataReceived(self, data: bytes) -> None:
+        self.commands += self._receiver.receive(data)
+        if self._waiting is not None and len(self.commands) >= self._waiting[0]:
+            waiting, self._waiting = self._waiting[1], None
+            waiting.callback(self.commands)
+
+    def answers(self, count: int) -> "Deferred[list[RemotingCommand]]":
+        done: Deferred[list[RemotingCommand]] = Deferred()
+        self._waiting = (count, done)
+        self.dataReceived(b"")
+        return done.addTimeout(10, reactor)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.gone.callback(None)
+
+
+def request(code: int, opaque: int = 1, **more: Any) -> bytes:
+    return encode_command(RemotingCommand(code, opaque, **more))
+
+
+class RemotingServerTests(TestCase):
+    @inlineCallbacks
+    def setUp(self):  # type: ignore[no-untyped-def]
+        self.clock = Clock()
+        self.table = ProcessorTable()
+        self.batches: list[list[int]] = []
+        self.table.register(ECHO, lambda connection, command: response(command, body=command.body))
+        self.table.register(BROKEN, self.broken)
+        self.table.register(LATE, lambda connection, command: deferLater(reactor, 0.01, response, command))
+        self.table.register(BIG, lambda connection, command: response(command, body=bytes(1 << 20)))
+        self.table.register_batch([BATCH], self.batch)
+        self.factory = RemotingServerFactory(self.table, self.clock)
+        self.port = reactor.listenTCP(0, self.factory, interface="127.0.0.1")
+        self.addCleanup(self.port.stopListening)
+        self.client = yield self.connect()
+
+    @inlineCallbacks
+    def connect(self):  # type: ignore[no-untyped-def]
+        endpoint = TCP4ClientEndpoint(reactor, "127.0.0.1", self.port.getHost().port)
+        client = yield connectProtocol(endpoint, Client())
+        self.addCleanup(self.close, client)
+        return client
+
+    def close(self, client: Client) -> "Deferred[None]":
+        if client.connected:
+            client.transport.abortConnection()
+        return client.gone
+
+    def broken(self, connection: RemotingConnection, command: RemotingCommand) -> None:
+        raise ArithmeticError("no such luck")
+
+    def batch(self, connection: RemotingConnection, commands: list[RemotingCommand]) -> None:
+        self.batches.append([command.opaque for command in commands])
+        for command in commands:
+            connection.reply(command, response(command))
+
+    @inlineCallbacks
+    def test_an_answer_carries_the_opaque_and_the_serialisation_of_its_request(self):  # type: ignore[no-untyped-def]
+        self.client.transport.write(request(ECHO, 5, body=b"hi") + request(ECHO, 6, body=b"ho", binary=True))
+        first, second = yield self.client.answers(2)
+        self.assertEqual((first.opaque, first.body, first.binary), (5, b"hi", False))
+        self.assertEqual((second.opaque, second.body, second.binary), (6, b"ho", True))
+
+    @inlineCallbacks
+    def test_an_unknown_code_is_answered_never_met_with_silence(self):  # type: ignore[no-untyped-def]
+        self.client.transport.write(request(31337, 9))
+        (answer,) = yield self.client.answers(1)
+        self.assertEqual((answer.code, answer.remark), (3, " request type 31337 not supported"))
+
+    @inlineCallbacks
+    def test_oneway_is_never_answered(self):  # type: ignore[no-untyped-def]
+        self.client.transport.write(request(ECHO, 1, flag=2) + request(31337, 2, flag=2) + request(ECHO, 3))
+        yield self.client.answers(1)
+        self.assertEqual([answer.opaque for answer in self.client.commands], [3])
+
+    @inlineCallbacks
+    def test_consecutive_hot_requests_of_one_read_are_one_batch(self):  # type: ignore[no-untyped-def]
+        frames = [request(BATCH, 1), request(BATCH, 2), request(ECHO, 3), request(BATCH, 4)]
+        self.client.transport.write(b"".join(frames))
+        answers = yield self.client.answers(4)
+        self.assertEqual(self.batches, [[1, 2], [4]])
+        self.assertEqual([answer.opaque for answer in answers], [1, 2, 3, 4])
+
+    @inlineCallbacks
+    def test_a_failing_processor_answers_system_error_and_harms_nobody(self):  # type: ignore[no-untyped-def]
+        self.client.transport.write(request(BROKEN, 1) + request(ECHO, 2))
+        broken, fine = yield self.client.answers(2)
+        self.assertEqual((broken.code, broken.remark), (1, "ArithmeticError: no such luck"))
+        self.assertEqual(fine.code, 0)
+        self.assertEqual(len(self.flushLoggedErrors(ArithmeticError)), 1)
+
+    @inlineCallbacks
+    def test_a_late_answer_still_finds_its_way(self):  # type: ignore[no-untyped-def]
+        self.client.transport.write(request(LATE, 1) + request(ECHO, 2))
+        answers = yield self.client.answers(2)
+        self.assertEqual([answer.opaque for answer in answers], [2, 1])
+
+    @inlineCallbacks
+    def test_garbage_closes_that_connection_alone(self):  # type: ignore[no-untyped-def]
+        dice = random.Random(7)
+        for _ in range(20):
+            bad = yield self.connect()
+            bad.transport.write(b"\x7f" + dice.randbytes(dice.randrange(8, 4000)))
+            yield bad.gone
+        self.client.transport.write(request(ECHO, 2))
+        yield self.client.answers(1)
+        self.assertEqual(self.factory.rejected_total, 20)
+        self.assertEqual(len(self.factory.connections), 1)
+
+    @inlineCallbacks
+    def test_an_oversized_frame_is_refused_before_it_is_held(self):  # type: ignore[no-untyped-def]
+        self.client.transport.write((MAX_FRAME + 1).to_bytes(4, "big"))
+        yield self.client.gone
+        self.assertEqual(self.factory.partial_bytes, 0)
+
+    @inlineCallbacks
+    def test_incomplete_frames_of_all_connections_are_bounded(self):  # type: ignore[no-untyped-def]
+        self.patch(server, "MAX_PARTIAL_BYTES", 100_000)
+        frame = request(ECHO, 1, body=bytes(80_000))
+        other = yield self.connect()
+        self.client.transport.write(frame[:70_000])
+        other.transport.write(frame[:70_000])
+        yield Deferred.fromCoroutine(first_of(self.client.gone, other.gone))
+        left = other if self.client.gone.called else self.client
+        left.transport.write(frame[70_000:])
+        (answer,) = yield left.answers(1)
+        self.assertEqual(len(answer.body), 80_000)
+        self.assertEqual(self.factory.partial_bytes, 0)
+
+    @inlineCallbacks
+    def test_a_client_that_never_reads_is_not_read_from_either(self):  # type: ignore[no-untyped-def]
+        self.client.transport.pauseProducing()
+        frame = request(BIG, 1)
+        self.client.transport.write(frame * 400)
+        connection = next(iter(self.factory.connections))
+        for _ in range(100):
+            yield deferLater(reactor, 0.02, lambda: None)
+            if connection.transport.producerPaused:
+                break
+        held = len(connection.transport.dataBuffer) + connection.transport._tempDataLen
+        self.assertTrue(connection.transport.producerPaused)
+        self.assertLessEqual(held, server.ANSWER_WINDOW + (2 << 20))
+        self.client.transport.resumeProducing()
+        answers = yield self.client.answers(400)
+        self.assertEqual(len(answers), 400)
+
+    @inlineCallbacks
+    def test_an_idle_connection_is_closed_and_a_busy_one_kept(self):  # type: ignore[no-untyped-def]
+        busy = yield self.connect()
+        self.clock.advance(IDLE_LIMIT)
+        busy.transport.write(request(ECHO, 1))
+        yield busy.answers(1)
+        self.clock.advance(IDLE_LIMIT)
+        yield self.client.gone
+        self.assertFalse(busy.gone.called)
+
+    @inlineCallbacks
+    def test_too_many_connections_are_refused(self):  # type: ignore[no-untyped-def]
+        self.patch(server, "MAX_CONNECTIONS", 1)
+        extra = yield self.connect()
+        yield extra.gone
+        self.client.transport.write(request(ECHO, 1))
+        yield self.client.answers(1)
+
+    def test_a_table_without_some_codes(self) -> None:
+        vip = self.table.without(ECHO, BATCH)
+        self.assertNotIn(ECHO, vip.handlers)
+        self.assertNotIn(BATCH, vip.batch_handlers)
+        self.assertIn(BIG, vip.handlers)
+
+
+async def first_of(*waits: "Deferred[None]") -> None:
+    """Return when one of `waits` has fired."""
+    done: Deferred[None] = Deferred()
+    for wait in waits:
+        wait.addCallback(lambda _: None if done.called else done.callback(None))
+    await done.addTimeout(10, reactor)
