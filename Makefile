@@ -1,0 +1,56 @@
+# `make run` and `make test` are all a newcomer needs; both install into ./.venv first.
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint bench coverage clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# The first Python that is new enough and can make a venv; another: make PYTHON=/path/to/python3.12
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
+PROBE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in $(CANDIDATES); do "$$p" -c '$(PROBE)' 2>/dev/null && echo "$$p" && break; done)
+
+help:
+	@echo 'make run      name server, master and slave on this machine: replicate a real input and check it'
+	@echo '              INPUT=path (text, NDJSON or a RocketMQ store folder), ONCE=1 to exit after the check'
+	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
+	@echo 'make lint     ruff and mypy'
+	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
+	@echo 'make coverage the fast tests with a coverage table'
+	@echo 'make install  create $(VENV) (done by all of the above); make clean removes what make created'
+
+install: $(STAMP)
+
+$(STAMP): setup.cfg pyproject.toml constraints.txt
+	@if ! test -x $(BIN)/python; then \
+	  test -n "$(PYTHON)" || { echo 'hatwisted needs Python 3.11 or later with its venv module, and none was found: install it (Debian, Ubuntu: apt install python3 python3-venv) or say where it is (make PYTHON=/path/to/python3)' >&2; exit 1; }; \
+	  echo "creating $(VENV) with $(PYTHON)"; \
+	  "$(PYTHON)" -m venv $(VENV); \
+	fi
+	@echo 'installing into $(VENV) (pinned by constraints.txt)'
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  -e '.[test,lint,bench]'
+	@touch $@
+
+run: install
+	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input '$(INPUT)') $(if $(filter-out 0,$(ONCE)),--once)
+
+test: install
+	$(BIN)/python -m pytest $(PYTEST)
+
+lint: install
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+bench: install
+	$(BIN)/python -m bench $(BENCH)
+
+coverage: install
+	$(BIN)/python -m coverage run --branch --source=hatwisted -m pytest -m 'not interop and not system' --quiet
+	$(BIN)/python -m coverage report --skip-covered
+
+clean:
+	rm -rf $(VENV) var build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage _trial_temp*
+	find hatwisted tests twisted bench -name __pycache__ -type d -prune -exec rm -rf {} +
