@@ -1,0 +1,168 @@
+"""From a file and overrides to a checked configuration, with warnings that are worth an operator's time.
+
+The file is RocketMQ's own; `--set key=value` overrides and the environment's NAMESRV_ADDR come from the
+command line. Errors name the file and line of the entry they are about. Unknown keys (RocketMQ ignores
+them) become one warning with the nearest known name each, because a misspelt key is a setting that silently
+doesn't hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
+
+import msgspec
+from msgspec.structs import FieldInfo
+
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.properties import Entry, format_property, parse_properties
+from hatwisted.config.rocketmq import UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS, consequence
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.config.values import Rule
+
+C = TypeVar("C", bound=msgspec.Struct)
+
+# How alike two keys must be to suggest one for the other: "brokerRol" and "brokerRole", not "foo" and "flow".
+SIMILARITY = 0.7
+
+# Stand in for the line of an entry that is in no file.
+OVERRIDE = 0
+ENVIRONMENT = -1
+PLACES = {OVERRIDE: "--set", ENVIRONMENT: "environment"}
+
+
+class Source(NamedTuple):
+    """The effective text of every key that was given, and where from. `name`: the file, or what stands for
+    it."""
+
+    name: str
+    entries: dict[str, Entry]
+
+    def where(self, key: str) -> str:
+        """`file:line` of the entry, or what stands for it; the file alone if the key isn't there."""
+        entry = self.entries.get(key)
+        if entry is None:
+            return self.name
+        return PLACES.get(entry.line) or f"{self.name}:{entry.line}"
+
+
+class Loaded(NamedTuple, Generic[C]):
+    """A configuration, what to warn of, and the source for messages that name a line."""
+
+    config: C
+    warnings: list[str]
+    source: Source
+
+
+def load_broker_config(
+    path: str | None, overrides: Sequence[str] = (), *, environ: Mapping[str, str] | None = None
+) -> Loaded[BrokerConfig]:
+    """The broker configuration in the file at `path` (None: defaults alone) with `key=value` overrides.
+
+    Raises ConfigError: file not readable, wrong value, malformed override.
+    """
+    source = read_source(path, overrides)
+    name_servers = (environ or {}).get("NAMESRV_ADDR", "").strip()
+    if name_servers and "namesrvAddr" not in source.entries:
+        source.entries["namesrvAddr"] = Entry("namesrvAddr", name_servers, ENVIRONMENT)
+    return _load(BrokerConfig, UNUSED_BROKER_KEYS, source)
+
+
+def load_namesrv_config(path: str | None, overrides: Sequence[str] = ()) -> Loaded[NamesrvConfig]:
+    """The same for a name server."""
+    return _load(NamesrvConfig, UNUSED_NAMESRV_KEYS, read_source(path, overrides))
+
+
+def read_source(path: str | None, overrides: Sequence[str]) -> Source:
+    """The file's entries with the overrides on top."""
+    entries = {}
+    if path is not None:
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from None
+        entries = {entry.key: entry for entry in parse_properties(data, path)}
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"{PLACES[OVERRIDE]} {text}: must be key=value")
+        entries[key.strip()] = Entry(key.strip(), value.strip(), OVERRIDE)
+    return Source(path or "configuration", entries)
+
+
+def effective_text(loaded: Loaded[C]) -> str:
+    """The whole effective configuration as a properties file, one key a line, ends with a newline."""
+    lines = [_line(field, getattr(loaded.config, field.name)) for field in _fields(type(loaded.config))]
+    if isinstance(loaded.config, BrokerConfig):
+        lines.append(f"# haListenPort={loaded.config.ha_listen_port} (always listenPort + 1)")
+    return "\n".join(lines) + "\n"
+
+
+def _load(schema: type[C], unused: frozenset[str], source: Source) -> Loaded[C]:
+    by_key = {field.encode_name: field for field in _fields(schema)}
+    values: dict[str, Any] = {}
+    unknown: list[Entry] = []
+    warnings: list[str] = []
+    for entry in source.entries.values():
+        field = by_key.get(entry.key)
+        if field is not None:
+            values[field.name] = _value(field, entry, source)
+        elif entry.key in unused:
+            warnings += _unused_warning(entry, source)
+        else:
+            unknown.append(entry)
+    if unknown:
+        warnings.append(_unknown_warning(unknown, source, [*by_key, *unused]))
+    return Loaded(schema(**values), warnings, source)
+
+
+def _fields(schema: type) -> tuple[FieldInfo, ...]:
+    return msgspec.structs.fields(schema)
+
+
+def _rule(field: FieldInfo) -> Rule:
+    rule: Rule = get_args(field.type)[1]
+    return rule
+
+
+def _value(field: FieldInfo, entry: Entry, source: Source) -> object:
+    rule = _rule(field)
+    try:
+        return rule.parse(entry.value)
+    except ValueError as error:
+        where = source.where(entry.key)
+        raise ConfigError(f"{where}: {entry.key}: {error}; allowed: {rule.allowed}") from None
+
+
+def _unused_warning(entry: Entry, source: Source) -> list[str]:
+    found = consequence(entry.key, entry.value)
+    if found is None:
+        return []
+    line = f"{source.where(entry.key)}: {entry.key}={entry.value}: {found.text}"
+    if found.refuse:
+        raise ConfigError(line)
+    return [line]
+
+
+def _unknown_warning(unknown: Sequence[Entry], source: Source, known: Sequence[str]) -> str:
+    by_lower = {key.lower(): key for key in known}
+
+    def described(entry: Entry) -> str:
+        place = PLACES.get(entry.line) or f"line {entry.line}"
+        close = get_close_matches(entry.key.lower(), by_lower, 1, SIMILARITY)
+        return f"{entry.key} ({place}" + (f", did you mean {by_lower[close[0]]}?)" if close else ")")
+
+    return f"{source.name}: unknown keys are ignored: " + ", ".join(map(described, unknown))
+
+
+def _line(field: FieldInfo, value: object) -> str:
+    if value is None:
+        return f"# {field.encode_name} is not set"
+    if isinstance(value, Enum):
+        value = value.value
+    elif isinstance(value, bool):
+        value = str(value).lower()
+    return format_property(field.encode_name, str(value))

@@ -1,0 +1,107 @@
+r"""Java's `.properties` syntax, with the line of every entry.
+
+A line-oriented reader after java.util.Properties.load: ISO-8859-1 text; `#` or `!` as the first visible
+character makes a comment; a line that ends in an odd number of backslashes goes on in the next one, whose
+leading blanks are dropped; the key ends at the first unescaped `=`, `:` or blank; `\t \n \r \f \uXXXX` are
+escapes and any other escaped character stands for itself. A repeated key: the last one wins.
+
+ISO-8859-1 and not UTF-8, because RocketMQ reads its files that way: a broker name in UTF-8 has to give the
+same (mangled) name here, or the two wouldn't meet in one group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hatwisted.config.errors import ConfigError
+
+ENCODING = "iso-8859-1"
+
+_BLANK = " \t\f"
+_LINE_END = re.compile("\r\n|\r|\n")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE_OF = {character: "\\" + letter for letter, character in _ESCAPES.items()} | {"\\": "\\\\"}
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
+
+
+class Entry(NamedTuple):
+    """One `key = value`; `line` counts from 1 and is where the entry begins."""
+
+    key: str
+    value: str
+    line: int
+
+
+def parse_properties(data: bytes, name: str) -> list[Entry]:
+    """All entries of a file's bytes in file order, repeated keys included; `name` is for error messages.
+
+    Raises ConfigError for a malformed `\\uXXXX`, the only thing this syntax can get wrong.
+    """
+    return [_entry(text, line, name) for line, text in _logical_lines(data.decode(ENCODING))]
+
+
+def format_property(key: str, value: str) -> str:
+    """`key=value` such that `parse_properties` gives the pair back."""
+    return f"{_escape(key, '=:#! ')}={_escape(value, '')}"
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """(line number, text without leading blanks) of every entry, continuation lines joined."""
+    pending, start = "", 0
+    for number, raw in enumerate(_LINE_END.split(text), 1):
+        line = raw.lstrip(_BLANK)
+        if not pending:
+            if not line or line[0] in "#!":
+                continue
+            start = number
+        pending += line
+        if _ends_in_open_backslash(line):
+            pending = pending[:-1]
+        else:
+            yield start, pending
+            pending = ""
+    if pending:
+        yield start, pending
+
+
+def _ends_in_open_backslash(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _entry(text: str, line: int, name: str) -> Entry:
+    end = _key_end(text)
+    value = text[end:].lstrip(_BLANK)
+    if value[:1] in ("=", ":"):
+        value = value[1:].lstrip(_BLANK)
+    where = f"{name}:{line}"
+    return Entry(_unescape(text[:end], where), _unescape(value, where), line)
+
+
+def _key_end(text: str) -> int:
+    position = 0
+    while position < len(text) and text[position] not in "=:" + _BLANK:
+        position += 2 if text[position] == "\\" else 1
+    return min(position, len(text))
+
+
+def _unescape(text: str, where: str) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        escape = match.group(1)
+        if len(escape) == 5:
+            return chr(int(escape[1:], 16))
+        if escape == "u":
+            raise ConfigError(f"{where}: malformed \\uXXXX escape, four hexadecimal digits must follow \\u")
+        return _ESCAPES.get(escape, escape)
+
+    if "\\" not in text:
+        return text
+    # Java's text is UTF-16: two escapes may be the halves of one character; half of one can't be kept.
+    units = _ESCAPED.sub(replacement, text).encode("utf-16-le", "surrogatepass")
+    return units.decode("utf-16-le", "replace")
+
+
+def _escape(text: str, special: str) -> str:
+    escaped = "".join(_ESCAPE_OF.get(c) or ("\\" + c if c in special else c) for c in text)
+    return "\\" + escaped if escaped.startswith(" ") else escaped

@@ -1,0 +1,85 @@
+"""Keys that RocketMQ 4.9.7 reads and that have no effect here: a running broker's file must start unchanged.
+
+They are accepted without a word (most tune thread pools of a JVM), except where leaving a key out would
+surprise its owner: those are told, or refused when the data itself would be misread.
+
+The lists are the setters of the classes named, the only thing RocketMQ matches keys against.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# BrokerConfig, MessageStoreConfig, NettyServerConfig, NettyClientConfig, and the address server's two.
+UNUSED_BROKER_KEYS = frozenset(
+    """
+    aclEnable adminBrokerThreadPoolNums autoDeleteUnusedStats bitMapLengthConsumeQueueExt
+    brokerFastFailureEnable channelNotActiveInterval clientAsyncSemaphoreValue
+    clientCallbackExecutorThreads clientChannelMaxIdleTimeSeconds clientCloseSocketIfTimeout
+    clientManagerThreadPoolQueueCapacity clientManageThreadPoolNums clientOnewaySemaphoreValue
+    clientPooledByteBufAllocatorEnable clientWorkerThreads commercialBaseCount commercialBigCount
+    commercialEnable commercialTimerCount commercialTransCount commitCommitLogLeastPages
+    commitCommitLogThoroughInterval commitIntervalCommitLog consumerFallbehindThreshold
+    consumerManagerThreadPoolQueueCapacity consumerManageThreadPoolNums debugLockEnable
+    destroyMapedFileIntervalForcibly disableConsumeIfConsumerReadSlowly diskFallRecorded dLegerGroup
+    dLegerPeers dLegerSelfId duplicationEnable enableBatchPush enableCalcFilterBitMap
+    enableConsumeQueueExt enableDetailStat enableDLegerCommitLog enableLmq enableMultiDispatch
+    enablePropertyFilter enableScheduleAsyncDeliver enableScheduleMessageStats
+    endTransactionPoolQueueCapacity endTransactionThreadPoolNums expectConsumerNumUseFilter
+    fastFailIfNoBufferInStorePool fetchNamesrvAddrByAddressServer filterDataCleanTimeSpan filterServerNums
+    filterSupportRetry flushCommitLogTimed flushConsumerOffsetHistoryInterval flushDelayOffsetInterval
+    flushLeastPagesWhenWarmMapedFile haListenPort heartbeatThreadPoolNums heartbeatThreadPoolQueueCapacity
+    highSpeedMode isolateLogEnable mappedFileSizeConsumeQueueExt maxDelayTime maxErrorRateOfBloomFilter
+    maxLmqConsumeQueueNum maxMsgsNumBatch messageStorePlugIn notifyConsumerIdsChangedEnable
+    preferredLeaderId processReplyMessageThreadPoolNums pullMessageThreadPoolNums
+    pullThreadPoolQueueCapacity putMessageFutureThreadPoolNums putMsgIndexHightWater
+    putThreadPoolQueueCapacity queryMessageThreadPoolNums queryThreadPoolQueueCapacity
+    readOnlyCommitLogStorePaths redeleteHangedFileInterval replyThreadPoolQueueCapacity
+    rmqAddressServerDomain rmqAddressServerSubGroup rocketmqHome scheduleAsyncDeliverMaxPendingLimit
+    scheduleAsyncDeliverMaxResendNum2Blocked sendMessageThreadPoolNums sendThreadPoolQueueCapacity
+    serverAsyncSemaphoreValue serverCallbackExecutorThreads serverOnewaySemaphoreValue
+    serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads storePathDLedgerCommitLog
+    storeReplyMessageEnable transactionCheckInterval transactionCheckMax transactionTimeOut
+    transferMsgByHeap transientStorePoolEnable transientStorePoolSize useEpollNativeSelector
+    useReentrantLockWhenPutMessage useTLS waitTimeMillsInHeartbeatQueue waitTimeMillsInPullQueue
+    waitTimeMillsInTransactionQueue warmMapedFileEnable writeBufferHighWaterMark writeBufferLowWaterMark
+    """.split()
+)
+
+# NamesrvConfig, NettyServerConfig.
+UNUSED_NAMESRV_KEYS = frozenset(
+    """
+    clusterTest configStorePath productEnvName rocketmqHome serverAsyncSemaphoreValue
+    serverCallbackExecutorThreads serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
+    serverSelectorThreads serverWorkerThreads useEpollNativeSelector writeBufferHighWaterMark
+    writeBufferLowWaterMark
+    """.split()
+)
+
+
+class Consequence(NamedTuple):
+    """What it means here that a key is set: `refuse` where starting would misread data."""
+
+    text: str
+    refuse: bool = False
+
+
+# Of keys that hold neither nothing nor `false`.
+CONSEQUENCES = {
+    "aclEnable": Consequence("no access control list is read, every request is let in"),
+    "useTLS": Consequence("connections are not encrypted"),
+    "enableDLegerCommitLog": Consequence("a DLedger commit log has another format", refuse=True),
+    "readOnlyCommitLogStorePaths": Consequence(
+        "a commit log in several folders is not supported", refuse=True
+    ),
+    "enableConsumeQueueExt": Consequence("the consume queue extension is neither read nor written"),
+    "enableMultiDispatch": Consequence("messages are dispatched to their own queue only"),
+    "enableLmq": Consequence("messages are dispatched to their own queue only"),
+    "messageStorePlugIn": Consequence("Java plug-ins are not loaded"),
+    "fetchNamesrvAddrByAddressServer": Consequence("no address server is asked, set namesrvAddr"),
+}
+
+
+def consequence(key: str, value: str) -> Consequence | None:
+    """What the operator must know about this entry, if anything."""
+    return None if value.strip().lower() in ("", "false") else CONSEQUENCES.get(key)

@@ -1,0 +1,92 @@
+"""What only a whole configuration can tell: does it fit the role, and do its values go together?
+
+A broker's file doesn't say which program will read it. RocketMQ has one program for both roles; here
+`hamaster` and `haslave` each take only their own, because a slave started as a master would begin a second
+history.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.load import Loaded
+from hatwisted.config.schema import RECORD_OVERHEAD, BrokerConfig, BrokerRole
+
+MASTER_ID = 0
+
+
+def as_master(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
+    """The configuration as a master runs it. Raises ConfigError if it is a slave's or can't store a
+    message."""
+    config, warnings, source = loaded
+    if config.broker_role is BrokerRole.SLAVE:
+        raise ConfigError(
+            f"{source.where('brokerRole')}: brokerRole: SLAVE is not for hamaster; "
+            "allowed: ASYNC_MASTER, SYNC_MASTER (or start this file with haslave)"
+        )
+    _check_message_fits_file(loaded)
+    warnings = [*warnings, *_common_warnings(loaded)]
+    if config.broker_id != MASTER_ID:
+        warnings.append(
+            f"{source.where('brokerId')}: brokerId={config.broker_id} is ignored: "
+            f"a master's is always {MASTER_ID}"
+        )
+        config = msgspec.structs.replace(config, broker_id=MASTER_ID)
+    if config.broker_role is BrokerRole.SYNC_MASTER and config.copies_to_wait_for == 1:
+        warnings.append(
+            f"{source.where('inSyncReplicas')}: inSyncReplicas=1: this SYNC_MASTER waits for no slave; "
+            "remove the key to wait for one, or set it to 2 or more"
+        )
+    return Loaded(config, warnings, source)
+
+
+def as_slave(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
+    """The configuration as a slave runs it. Raises ConfigError if it is a master's or has a master's id
+    (B02)."""
+    config, warnings, source = loaded
+    if config.broker_role is not BrokerRole.SLAVE:
+        raise ConfigError(
+            f"{source.where('brokerRole')}: brokerRole: {config.broker_role.value} is not for haslave; "
+            "allowed: SLAVE (or start this file with hamaster)"
+        )
+    if config.broker_id <= MASTER_ID:
+        raise ConfigError(
+            f"{source.where('brokerId')}: brokerId: {config.broker_id} is not a slave's; "
+            "allowed: a whole number from 1, another one for each slave of the group"
+        )
+    warnings = [*warnings, *_common_warnings(loaded)]
+    if not config.ha_master_address and not config.name_servers:
+        warnings.append(
+            f"{source.name}: neither haMasterAddress nor namesrvAddr is set: this slave will find no master"
+        )
+    return Loaded(config, warnings, source)
+
+
+def _check_message_fits_file(loaded: Loaded[BrokerConfig]) -> None:
+    config, _, source = loaded
+    if config.max_message_size + RECORD_OVERHEAD > config.mapped_file_size_commit_log:
+        key = "maxMessageSize" if "maxMessageSize" in source.entries else "mappedFileSizeCommitLog"
+        raise ConfigError(
+            f"{source.where(key)}: {key}: a message of maxMessageSize={config.max_message_size} "
+            f"fits into no file of mappedFileSizeCommitLog={config.mapped_file_size_commit_log}; "
+            f"allowed: maxMessageSize up to {config.mapped_file_size_commit_log - RECORD_OVERHEAD}"
+        )
+
+
+def _common_warnings(loaded: Loaded[BrokerConfig]) -> list[str]:
+    config, _, source = loaded
+    warnings = []
+    silence, heartbeat = config.ha_housekeeping_interval, config.ha_send_heartbeat_interval
+    if silence <= heartbeat:
+        warnings.append(
+            f"{source.where('haHousekeepingInterval')}: haHousekeepingInterval={silence} is not above "
+            f"haSendHeartbeatInterval={heartbeat}: idle links will be dropped"
+        )
+    configured = source.entries.get("haListenPort")
+    if configured is not None and configured.value.strip() != str(config.ha_listen_port):
+        warnings.append(
+            f"{source.where('haListenPort')}: haListenPort={configured.value} is ignored: "
+            f"it is always listenPort + 1, here {config.ha_listen_port}"
+        )
+    return warnings

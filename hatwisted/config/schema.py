@@ -1,0 +1,273 @@
+"""The configuration of a broker and of a name server: every key with an effect, its default and its range.
+
+One field per key: `haSendHeartbeatInterval` in a file is `ha_send_heartbeat_interval` here (the few keys that
+don't follow from each other are named). Names and defaults are those of RocketMQ 4.9.7's BrokerConfig,
+MessageStoreConfig, NettyServerConfig, NettyClientConfig and NamesrvConfig, where no other origin is noted.
+Units: times in ms, sizes in bytes, `file_reserved_time` in hours, ratios in percent.
+
+Keys that RocketMQ knows and that have no effect here are listed in `rocketmq`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from enum import Enum
+from typing import Annotated
+
+import msgspec
+
+from hatwisted.config.values import (
+    BYTES,
+    COUNT,
+    DELAY_LEVELS,
+    HOST_PORT,
+    HOST_PORT_LIST,
+    HOURS,
+    LONG_MAX,
+    MILLISECONDS,
+    PATH,
+    PORT,
+    Choice,
+    Flag,
+    Optional,
+    Text,
+    Whole,
+)
+
+
+class BrokerRole(Enum):
+    """Who writes, and whether a put waits for a slave (B03)."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    SYNC_MASTER = "SYNC_MASTER"
+    SLAVE = "SLAVE"
+
+
+class FlushDiskType(Enum):
+    """Whether a put waits for the disk (B04)."""
+
+    ASYNC_FLUSH = "ASYNC_FLUSH"
+    SYNC_FLUSH = "SYNC_FLUSH"
+
+
+class HaFirstSync(Enum):
+    """Where an empty slave begins: at the master's last file (RocketMQ's rule, B40) or at its oldest byte
+    (B158)."""
+
+    LAST_FILE = "lastFile"
+    MIN_OFFSET = "minOffset"
+
+
+class HaAck(Enum):
+    """What a slave's acknowledgement promises: bytes written, or bytes on disk (B91)."""
+
+    RECEIVED = "received"
+    DURABLE = "durable"
+
+
+def address_of_this_host() -> str:
+    """The address other hosts most likely reach this one by: that of the default route, else the loopback's.
+
+    Nothing is sent: connecting a datagram socket only makes the kernel choose a route.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
+
+
+def store_in_home() -> str:
+    """RocketMQ's default store folder."""
+    return os.path.join(os.path.expanduser("~"), "store")
+
+
+def _namesrv_home(name: str) -> str:
+    return os.path.join(os.path.expanduser("~"), "namesrv", name)
+
+
+# The kinds that many fields share; the rule beside the type reads the text.
+Port = Annotated[int, PORT]
+Milliseconds = Annotated[int, MILLISECONDS]
+Bytes = Annotated[int, BYTES]
+Count = Annotated[int, COUNT]
+Bool = Annotated[bool, Flag()]
+Name = Annotated[str, Text()]
+Path = Annotated[str, PATH]
+
+# A RocketMQ slave holds header and body of a frame in 4 MiB; a longer one never completes (B26).
+MAX_TRANSFER_BATCH = 4 * 1024 * 1024 - 12
+
+# Both neighbours of the listen port are ports too: +1 HA, -2 the "VIP" port (B15).
+BROKER_PORT = Whole(3, 65534)
+
+# Tests and small installations use files far below the default of 1 GiB; below this no message fits.
+LOG_FILE_SIZE = Whole(1024, unit="bytes")
+
+# Bytes of a record besides body, topic and properties, and what must stay free for the blank behind it.
+RECORD_OVERHEAD = 91 + 8
+
+
+class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A broker's effective configuration, master or slave."""
+
+    # -- who and where
+    broker_cluster_name: Name = "DefaultCluster"
+    broker_name: Name = msgspec.field(default_factory=socket.gethostname)
+    broker_id: Annotated[int, Whole(-LONG_MAX - 1, LONG_MAX)] = 0
+    broker_role: Annotated[BrokerRole, Choice(BrokerRole)] = BrokerRole.ASYNC_MASTER
+    broker_permission: Annotated[int, Whole(0, 7)] = 6
+    broker_ip1: Name = msgspec.field(name="brokerIP1", default_factory=address_of_this_host)
+    """Address in routes and, as storeHost, in every record."""
+    broker_ip2: Name = msgspec.field(name="brokerIP2", default_factory=address_of_this_host)
+    """Address that slaves are told to connect to."""
+    bind_address: Name = "0.0.0.0"
+    """Where to listen, all three ports (RocketMQ 5.x)."""
+    listen_port: Annotated[int, BROKER_PORT] = 10911
+    namesrv_addr: Annotated[str | None, Optional(HOST_PORT_LIST)] = None
+    """`host:port;host:port`; the environment's NAMESRV_ADDR if the file doesn't say."""
+
+    # -- registration and topics
+    register_name_server_period: Milliseconds = 30000
+    register_broker_timeout_mills: Milliseconds = 6000
+    compressed_register: Bool = False
+    force_register: Bool = True
+    auto_create_topic_enable: Bool = True
+    default_topic_queue_nums: Annotated[int, Whole(1)] = 8
+    cluster_topic_enable: Bool = True
+    broker_topic_enable: Bool = True
+    trace_topic_enable: Bool = False
+    msg_trace_topic_name: Name = "RMQ_SYS_TRACE_TOPIC"
+    auto_create_subscription_group: Bool = True
+
+    # -- requests
+    reject_transaction_message: Bool = False
+    long_polling_enable: Bool = True
+    short_polling_time_mills: Milliseconds = 1000
+    slave_read_enable: Bool = False
+    start_accept_send_request_time_stamp: Annotated[int, Whole(0, LONG_MAX)] = 0
+    wait_time_mills_in_send_queue: Milliseconds = 200
+    flush_consumer_offset_interval: Milliseconds = 5000
+    region_id: Name = "DefaultRegion"
+    trace_on: Bool = True
+    max_message_size: Bytes = 4 * 1024 * 1024
+    max_transfer_bytes_on_message_in_memory: Bytes = 256 * 1024
+    max_transfer_count_on_message_in_memory: Annotated[int, Whole(1)] = 32
+    max_transfer_bytes_on_message_in_disk: Bytes = 64 * 1024
+    max_transfer_count_on_message_in_disk: Annotated[int, Whole(1)] = 8
+    access_message_in_memory_max_ratio: Annotated[int, Whole(0, 100, "percent")] = 40
+    default_query_max_num: Annotated[int, Whole(1)] = 32
+    message_delay_level: Annotated[str, DELAY_LEVELS] = (
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    )
+    offset_check_in_slave: Bool = False
+
+    # -- store
+    store_path_root_dir: Path = msgspec.field(default_factory=store_in_home)
+    store_path_commit_log: Annotated[str | None, Optional(PATH)] = None
+    """`commitlog` below the root if the file doesn't say: see `commit_log_path`."""
+    mapped_file_size_commit_log: Annotated[int, LOG_FILE_SIZE] = 1024 * 1024 * 1024
+    mapped_file_size_consume_queue: Annotated[int, Whole(20, unit="bytes", step=20)] = 6000000
+    message_index_enable: Bool = True
+    message_index_safe: Bool = False
+    max_hash_slot_num: Annotated[int, Whole(1)] = 5000000
+    max_index_num: Annotated[int, Whole(2)] = 20000000
+    check_crc_on_recover: Bool = msgspec.field(name="checkCRCOnRecover", default=True)
+
+    # -- flush
+    flush_disk_type: Annotated[FlushDiskType, Choice(FlushDiskType)] = FlushDiskType.ASYNC_FLUSH
+    sync_flush_timeout: Milliseconds = 5000
+    flush_interval_commit_log: Milliseconds = 500
+    flush_commit_log_least_pages: Count = 4
+    flush_commit_log_thorough_interval: Milliseconds = 10000
+    flush_interval_consume_queue: Milliseconds = 1000
+    flush_consume_queue_least_pages: Count = 2
+    flush_consume_queue_thorough_interval: Milliseconds = 60000
+    os_page_cache_busy_time_out_mills: Milliseconds = 1000
+
+    # -- expiry
+    delete_when: Annotated[str, HOURS] = "04"
+    file_reserved_time: Annotated[int, Whole(0, unit="hours")] = 72
+    clean_resource_interval: Milliseconds = 10000
+    delete_commit_log_files_interval: Count = 100
+    delete_consume_queue_files_interval: Count = 100
+    disk_max_used_space_ratio: Annotated[int, Whole(10, 95, "percent", clamp=True)] = 75
+    clean_file_forcibly_enable: Bool = True
+
+    # -- replication
+    ha_master_address: Annotated[str | None, Optional(HOST_PORT)] = None
+    ha_send_heartbeat_interval: Milliseconds = 5000
+    ha_housekeeping_interval: Milliseconds = 20000
+    ha_transfer_batch_size: Annotated[int, Whole(1, MAX_TRANSFER_BATCH, "bytes")] = 32768
+    ha_slave_fallbehind_max: Bytes = 256 * 1024 * 1024
+    slave_timeout: Annotated[int | None, Optional(MILLISECONDS)] = None
+    """How long a put waits for slaves; `sync_flush_timeout` if the file doesn't say (B75): see
+    `slave_wait`."""
+    ha_first_sync: Annotated[HaFirstSync, Choice(HaFirstSync)] = HaFirstSync.LAST_FILE
+    """Ours."""
+    ha_ack: Annotated[HaAck, Choice(HaAck)] = HaAck.RECEIVED
+    """Ours."""
+    in_sync_replicas: Annotated[int | None, Optional(Whole(1))] = None
+    """RocketMQ 5.x: copies, the master's included, that a SYNC_MASTER waits for. Not set: two, the meaning of
+    4.x, and not 5.x's default of 1, with which SYNC_MASTER waits for nobody: see `copies_to_wait_for`."""
+    min_in_sync_replicas: Annotated[int, Whole(1)] = 1
+    """RocketMQ 5.x: with fewer copies in sync, the master's included, a put is refused before the append."""
+    ha_max_gap_not_in_sync: Bytes = 256 * 1024 * 1024
+    """RocketMQ 5.x: a slave further behind than this isn't in sync."""
+
+    # -- sockets (0 leaves a buffer to the kernel)
+    server_socket_backlog: Annotated[int, Whole(1)] = 1024
+    server_socket_snd_buf_size: Count = 0
+    server_socket_rcv_buf_size: Count = 0
+    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
+    client_socket_snd_buf_size: Count = 0
+    client_socket_rcv_buf_size: Count = 0
+    connect_timeout_millis: Milliseconds = 3000
+
+    @property
+    def ha_listen_port(self) -> int:
+        """Always the port after `listen_port`, whatever a file says (B15)."""
+        return self.listen_port + 1
+
+    @property
+    def vip_listen_port(self) -> int:
+        """RocketMQ's "fast" port for requests that mustn't queue behind sends (B15)."""
+        return self.listen_port - 2
+
+    @property
+    def commit_log_path(self) -> str:
+        """The commit log's folder."""
+        return self.store_path_commit_log or os.path.join(self.store_path_root_dir, "commitlog")
+
+    @property
+    def slave_wait(self) -> int:
+        """ms that a put of a SYNC_MASTER waits for slaves (B75)."""
+        return self.sync_flush_timeout if self.slave_timeout is None else self.slave_timeout
+
+    @property
+    def copies_to_wait_for(self) -> int:
+        """Copies that must hold a put before it is answered PUT_OK, the master's own included."""
+        if self.broker_role is not BrokerRole.SYNC_MASTER:
+            return 1
+        return 2 if self.in_sync_replicas is None else self.in_sync_replicas
+
+    @property
+    def name_servers(self) -> list[str]:
+        """`host:port` of each name server; empty if there is none."""
+        return [part.strip() for part in (self.namesrv_addr or "").split(";") if part.strip()]
+
+
+class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A name server's effective configuration."""
+
+    bind_address: Name = "0.0.0.0"
+    """RocketMQ 5.x."""
+    listen_port: Port = 9876
+    kv_config_path: Path = msgspec.field(default_factory=lambda: _namesrv_home("kvConfig.json"))
+    order_message_enable: Bool = False
+    server_socket_backlog: Annotated[int, Whole(1)] = 1024
+    server_socket_snd_buf_size: Count = 0
+    server_socket_rcv_buf_size: Count = 0
+    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120

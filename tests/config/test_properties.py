@@ -1,0 +1,56 @@
+"""The `.properties` syntax, held against what java.util.Properties itself made of the same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.properties import Entry, format_property, parse_properties
+
+# [text in ISO-8859-1, what Java's Properties.load gave | null for its IllegalArgumentException]
+JAVA_VECTORS = Path(__file__).with_name("java-properties.json")
+
+TEXT = st.text(st.characters(min_codepoint=1, max_codepoint=255), max_size=20)
+
+
+def parse(text: str) -> list[Entry]:
+    return parse_properties(text.encode("iso-8859-1"), "broker.conf")
+
+
+class PropertiesSyntax(SynchronousTestCase):
+    def test_B14_as_java_reads_it(self) -> None:
+        for text, expected in json.loads(JAVA_VECTORS.read_text()):
+            if expected is None:
+                self.assertRaises(ConfigError, parse, text)
+            else:
+                self.assertEqual({key: value for key, value, _ in parse(text)}, expected, repr(text))
+
+    def test_comments_separators_and_lines(self) -> None:
+        entries = parse("# a\n\nbrokerName = broker-a\r\n! b\r  listenPort:10911\nbrokerRole SLAVE\n")
+        self.assertEqual(
+            entries, [("brokerName", "broker-a", 3), ("listenPort", "10911", 5), ("brokerRole", "SLAVE", 6)]
+        )
+
+    def test_a_continued_entry_has_the_line_it_begins_on(self) -> None:
+        self.assertEqual(
+            parse("x=1\nlevels=1s \\\n   5s\ny=2"), [("x", "1", 1), ("levels", "1s 5s", 2), ("y", "2", 4)]
+        )
+
+    def test_a_repeated_key_is_kept_in_order(self) -> None:
+        self.assertEqual(parse("a=1\na=2"), [("a", "1", 1), ("a", "2", 2)])
+
+    def test_text_is_latin_1_and_escapes_are_utf_16(self) -> None:
+        self.assertEqual(parse("a=\xe9\\u20ac\\ud83d\\ude80")[0].value, "é€🚀")
+
+    def test_a_malformed_escape_names_its_line(self) -> None:
+        error = self.assertRaises(ConfigError, parse, "a=1\nb=\\u12x4\n")
+        self.assertTrue(str(error).startswith("broker.conf:2: "), str(error))
+
+    @given(TEXT.filter(bool), TEXT)
+    def test_what_is_formatted_is_read_back(self, key: str, value: str) -> None:
+        self.assertEqual(parse(format_property(key, value) + "\n"), [(key, value, 1)])
