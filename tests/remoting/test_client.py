@@ -1,0 +1,209 @@
+"""The remoting client against real servers on loopback."""
+
+from twisted.internet import defer, reactor, task
+from twisted.internet.protocol import Factory, Protocol
+from twisted.trial.unittest import TestCase
+
+from hatwisted.remoting.client import (
+    MAX_CALLS,
+    CallTimedOut,
+    ConnectFailed,
+    ConnectionGone,
+    RemotingClient,
+    RequestRefused,
+    TooManyCalls,
+    parse_address,
+)
+from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.remoting import RemotingCommand, encode_command
+
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+class ClientCase(TestCase):
+    """A client, and verbs that start servers."""
+
+    def setUp(self):
+        self.clock = task.Clock()
+        self.client = RemotingClient(reactor, self.clock)
+        self.addCleanup(self.client.close)
+        self.seen = []
+
+    def serve(self, handler, code=ROUTE):
+        table = ProcessorTable()
+        table.register(code, handler)
+        self.factory = RemotingServerFactory(table, self.clock)
+        return self.listen(self.factory)
+
+    def listen(self, factory, port=0):
+        self.port = reactor.listenTCP(port, factory, interface="127.0.0.1")
+        self.addCleanup(self.hang_up)
+        return f"127.0.0.1:{self.port.getHost().port}"
+
+    def hang_up(self):
+        for connection in list(getattr(self.port.factory, "connections", ())):
+            connection.abort()
+        return self.port.stopListening()
+
+    def echo(self, connection, request):
+        self.seen.append((connection, request))
+        return response(request, body=request.body)
+
+    def until(self, happened):
+        """Let the reactor turn until `happened()`; the test's own timeout bounds it."""
+        loop = task.LoopingCall(lambda: happened() and loop.stop())
+        return loop.start(0.002)
+
+
+class TestCalls(ClientCase):
+    @defer.inlineCallbacks
+    def test_answers_come_back_to_their_calls(self):
+        address = self.serve(self.echo)
+        calls = [self.client.call(address, RemotingCommand(ROUTE, body=b"%d" % n), 5) for n in range(20)]
+        answers = yield defer.gatherResults(calls)
+        self.assertEqual([answer.body for answer in answers], [b"%d" % n for n in range(20)])
+
+    @defer.inlineCallbacks
+    def test_one_lasting_connection_per_address(self):
+        address = self.serve(self.echo)
+        for _ in range(3):
+            yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        self.assertEqual(len({id(connection) for connection, _ in self.seen}), 1)
+
+    @defer.inlineCallbacks
+    def test_answers_in_any_order(self):
+        parked = []
+        address = self.serve(lambda _, request: parked.append((request, defer.Deferred())) or parked[-1][1])
+        first = self.client.call(address, RemotingCommand(ROUTE, body=b"1"), 5)
+        second = self.client.call(address, RemotingCommand(ROUTE, body=b"2"), 5)
+        yield self.until(lambda: len(parked) == 2)
+        for request, answer in reversed(parked):
+            answer.callback(response(request, body=request.body))
+        self.assertEqual((yield second).body, b"2")
+        self.assertEqual((yield first).body, b"1")
+
+    @defer.inlineCallbacks
+    def test_ask_fails_on_any_other_code(self):
+        address = self.serve(lambda _, request: response(request, ResponseCode.TOPIC_NOT_EXIST, "no T"))
+        error = yield self.assertFailure(self.client.ask(address, RemotingCommand(ROUTE), 5), RequestRefused)
+        self.assertEqual(error.response.code, 17)
+        self.assertIn(address, str(error))
+        self.assertIn("no T", str(error))
+
+    @defer.inlineCallbacks
+    def test_oneway_is_flagged_and_not_awaited(self):
+        address = self.serve(self.echo)
+        self.client.oneway(address, RemotingCommand(ROUTE, body=b"x"))
+        yield self.until(lambda: self.seen)
+        self.assertTrue(self.seen[0][1].is_oneway)
+
+    @defer.inlineCallbacks
+    def test_requests_from_the_server_are_refused_unless_oneway(self):
+        address = self.serve(self.echo)
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        connection = self.seen[0][0]
+        answers = []
+        connection._run_one = lambda table, command: answers.append(command)
+        connection.send(encode_command(RemotingCommand(905, opaque=70, flag=2)))
+        connection.send(encode_command(RemotingCommand(39, opaque=71)))
+        yield self.until(lambda: answers)
+        self.assertEqual([(a.opaque, a.code, a.is_response) for a in answers], [(71, 3, True)])
+
+    def test_bad_address_is_named(self):
+        error = self.failureResultOf(self.client.call("nowhere", RemotingCommand(ROUTE), 1), ValueError)
+        self.assertIn("'nowhere'", error.getErrorMessage())
+        self.assertEqual(parse_address("[fd00::1]:9876"), ("fd00::1", 9876))
+        for text in ("h:", ":1", "h:0", "h:65536", "h:x", ""):
+            self.assertRaises(ValueError, parse_address, text)
+
+
+class TestFailures(ClientCase):
+    @defer.inlineCallbacks
+    def test_refused_connection_fails_the_call_and_the_next_call_dials_again(self):
+        address = self.serve(self.echo)
+        number = self.port.getHost().port
+        yield self.hang_up()
+        error = yield self.assertFailure(self.client.call(address, RemotingCommand(ROUTE), 5), ConnectFailed)
+        self.assertIn(address, str(error))
+        self.listen(self.factory, number)
+        answer = yield self.client.call(address, RemotingCommand(ROUTE, body=b"back"), 5)
+        self.assertEqual(answer.body, b"back")
+
+    @defer.inlineCallbacks
+    def test_timeout_leaves_the_connection_usable(self):
+        address = self.serve(
+            lambda _, request: defer.Deferred() if request.body == b"never" else response(request)
+        )
+        slow = self.client.call(address, RemotingCommand(ROUTE, body=b"never"), 3)
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        self.clock.advance(2.999)
+        self.assertNoResult(slow)
+        self.clock.advance(0.001)
+        self.failureResultOf(slow, CallTimedOut)
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        self.assertEqual(len(self.factory.connections), 1)
+
+    @defer.inlineCallbacks
+    def test_silent_peer_is_dropped_after_two_timeouts_and_dialled_again(self):
+        silent = [True]
+        lost = []
+        self.client.on_lost(lost.append)
+        address = self.serve(lambda _, request: defer.Deferred() if silent[0] else response(request))
+        for _ in range(2):
+            slow = self.client.call(address, RemotingCommand(ROUTE), 3)
+            yield self.until(lambda: self.factory.connections)
+            self.clock.advance(3)
+            self.failureResultOf(slow, CallTimedOut)
+        yield self.until(lambda: lost)
+        self.assertEqual(lost, [address])
+        silent[0] = False
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+
+    def test_timeout_covers_dialling(self):
+        call = self.client.call("127.0.0.1:1", RemotingCommand(ROUTE), 3)
+        call.addErrback(lambda failure: failure.trap(CallTimedOut, ConnectFailed))
+        self.clock.advance(3)
+        self.successResultOf(call)
+
+    @defer.inlineCallbacks
+    def test_lost_connection_fails_what_was_under_way(self):
+        address = self.serve(lambda connection, _: connection.abort() or defer.Deferred())
+        error = yield self.assertFailure(self.client.call(address, RemotingCommand(ROUTE), 5), ConnectionGone)
+        self.assertIn(address, str(error))
+        self.assertEqual(self.clock.getDelayedCalls(), [self.factory._scan.call])
+
+    @defer.inlineCallbacks
+    def test_peer_that_does_not_speak_remoting_is_dropped(self):
+        class Http(Protocol):
+            def connectionMade(self):
+                self.transport.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        address = self.listen(Factory.forProtocol(Http))
+        yield self.assertFailure(self.client.call(address, RemotingCommand(ROUTE), 5), ConnectionGone)
+
+    @defer.inlineCallbacks
+    def test_calls_under_way_are_bounded(self):
+        address = self.serve(lambda _, request: defer.Deferred())
+        calls = [self.client.call(address, RemotingCommand(ROUTE), 5) for _ in range(MAX_CALLS)]
+        self.failureResultOf(self.client.call(address, RemotingCommand(ROUTE), 5), TooManyCalls)
+        yield self.client.close()
+        for call in calls:
+            self.failureResultOf(call, ConnectionGone)
+
+    @defer.inlineCallbacks
+    def test_cancelling_gives_the_answer_up(self):
+        address = self.serve(self.echo)
+        call = self.client.call(address, RemotingCommand(ROUTE, body=b"a"), 5)
+        call.cancel()
+        self.failureResultOf(call, defer.CancelledError)
+        answer = yield self.client.call(address, RemotingCommand(ROUTE, body=b"b"), 5)
+        self.assertEqual(answer.body, b"b")
+
+    @defer.inlineCallbacks
+    def test_closed_client_says_so(self):
+        address = self.serve(self.echo)
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        yield self.client.close()
+        yield self.until(lambda: not self.factory.connections)
+        self.failureResultOf(self.client.call(address, RemotingCommand(ROUTE), 5), ConnectFailed)
