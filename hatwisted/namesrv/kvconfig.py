@@ -1,0 +1,52 @@
+"""Settings that operators keep in a name server: namespace, key, value.
+
+One namespace means something to the name server itself: ORDER_TOPIC_CONFIG, whose content every broker gets
+with the answer to its registration. The file (`kvConfigPath`) is RocketMQ's:
+`{"configTable":{namespace:{...}}}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from hatwisted.wire import fastjson
+
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+
+
+class _Content(msgspec.Struct, rename="camel"):
+    config_table: dict[str, dict[str, str]] = {}
+
+
+class KvConfig:
+    """The table. changed: called after every change, to have it written."""
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        self._namespaces: dict[str, dict[str, str]] = {}
+        self.changed = changed
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        self._namespaces.setdefault(namespace, {})[key] = value
+        self.changed()
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._namespaces.get(namespace, {}).get(key)
+
+    def delete(self, namespace: str, key: str) -> None:
+        """An empty namespace stays: brokers with ordered topics learn from it that there are none left."""
+        if self._namespaces.get(namespace, {}).pop(key, None) is not None:
+            self.changed()
+
+    def namespace(self, name: str) -> dict[str, str] | None:
+        """All of a namespace; None if nothing was ever put there."""
+        return self._namespaces.get(name)
+
+    def encode(self) -> bytes:
+        """The file's content."""
+        return fastjson.dumps_compact(_Content(self._namespaces))
+
+    def decode(self, data: bytes) -> None:
+        """Take over a file's content. Raises ValueError."""
+        self._namespaces = msgspec.convert(fastjson.loads(data), _Content).config_table

@@ -1,0 +1,244 @@
+"""The name server's requests: header and body in, a call on the table, the answer out.
+
+Every handler is one entry of `_HANDLERS`. What a peer gets wrong (a missing field, a body that can't be read)
+is answered with code 1 and a remark; requests that have no entry are refused with code 3 by the server, where
+RocketMQ 4.9.7 lets the caller run into its timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.logger import Logger
+
+from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig
+from hatwisted.namesrv.routes import UNIT, UNIT_SUBSCRIPTION, Member, RouteTable
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registration import (
+    BadRegistration,
+    DataVersion,
+    decode_body,
+    decode_register_body,
+    encode_body,
+)
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import BadRequestField, parse_register_broker, text_field
+
+
+class NameServerProcessors:
+    """Answers for a route table and the settings.
+
+    order_message_enable: add `orderTopicConf` to routes (RocketMQ's orderMessageEnable).
+    """
+
+    _log = Logger()
+
+    def __init__(self, routes: RouteTable, settings: KvConfig, order_message_enable: bool = False) -> None:
+        self._routes = routes
+        self._settings = settings
+        self._order_message_enable = order_message_enable
+        self._watched: set[RemotingConnection] = set()
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put all handlers into `table`."""
+        for code, handler in _HANDLERS.items():
+            table.register(code, self._guarded(handler))
+
+    def _guarded(self, handler: _Handler) -> Callable[[RemotingConnection, RemotingCommand], RemotingCommand]:
+        def answer(connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+            try:
+                return handler(self, connection, request)
+            except (BadRequestField, BadRegistration) as error:
+                self._log.warn(
+                    "request {code} of {peer}: {error}", code=request.code, peer=connection.peer, error=error
+                )
+                return response(request, ResponseCode.SYSTEM_ERROR, str(error))
+
+        return answer
+
+    # ---- brokers
+
+    def register_broker(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        header = parse_register_broker(request.ext)
+        body = decode_register_body(
+            request.body, compressed=header.compressed, version=request.version, checksum=header.body_crc32
+        )
+        table = body.topic_config_serialize_wrapper
+        member = Member(
+            header.cluster_name,
+            header.broker_name,
+            header.broker_id,
+            header.broker_addr,
+            header.ha_server_addr,
+        )
+        self._watch(connection)
+        master = self._routes.register(
+            member, table.topic_config_table, table.data_version, connection, body.filter_server_list
+        )
+        ext = {} if master is None else {"haServerAddr": master.ha_address, "masterAddr": master.address}
+        ordered = self._settings.namespace(ORDER_TOPIC_CONFIG)
+        return response(request, ext=ext, body=b"" if ordered is None else _table(ordered))
+
+    def _watch(self, connection: RemotingConnection) -> None:
+        """A broker lives on its connection: hear of its end."""
+        if connection not in self._watched:
+            self._watched.add(connection)
+            connection.on_close(lambda: self._closed(connection))
+
+    def _closed(self, connection: RemotingConnection) -> None:
+        self._watched.discard(connection)
+        self._routes.closed(connection)
+
+    def unregister_broker(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        header = parse_register_broker(request.ext)
+        self._routes.unregister(header.broker_name, header.broker_id, header.broker_addr)
+        return response(request)
+
+    def query_data_version(
+        self, _connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand:
+        address = text_field(request.ext, "brokerAddr")
+        changed = self._routes.changed(address, decode_body(request.body, DataVersion))
+        if not changed:
+            self._routes.renew(address)
+        version = self._routes.version(address)
+        body = b"" if version is None else encode_body(version)
+        return response(request, ext={"changed": "true" if changed else "false"}, body=body)
+
+    # ---- clients
+
+    def route(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        topic = text_field(request.ext, "topic")
+        route = self._routes.route(topic)
+        if route is None:
+            remark = f"No topic route info in name server for the topic: {topic}"
+            return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
+        if self._order_message_enable:
+            route.order_topic_conf = self._settings.get(ORDER_TOPIC_CONFIG, topic)
+        return response(request, body=encode_body(route))
+
+    def cluster_info(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        return response(request, body=encode_body(self._routes.cluster_info()))
+
+    def all_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        return response(request, body=_topic_list(self._routes.topics()))
+
+    def topics_of_cluster(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        return response(
+            request, body=_topic_list(self._routes.topics_of_cluster(text_field(request.ext, "cluster")))
+        )
+
+    def system_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Topics named like a cluster or a broker group, and the address of some broker."""
+        info = self._routes.cluster_info()
+        names = list(dict.fromkeys([*info.cluster_addr_table, *info.broker_addr_table]))
+        addresses = [
+            address for group in info.broker_addr_table.values() for address in group.broker_addrs.values()
+        ]
+        return response(request, body=_topic_list(names, addresses[0] if addresses else None))
+
+    def unit_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        return response(request, body=_topic_list(self._routes.topics_with_flags(UNIT)))
+
+    def unit_subscribed_topics(
+        self, _connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand:
+        return response(request, body=_topic_list(self._routes.topics_with_flags(UNIT_SUBSCRIPTION)))
+
+    def unit_subscribed_plain_topics(
+        self, _connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand:
+        return response(request, body=_topic_list(self._routes.topics_with_flags(UNIT_SUBSCRIPTION, UNIT)))
+
+    # ---- operators
+
+    def wipe_write_permission(
+        self, connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand:
+        group = text_field(request.ext, "brokerName")
+        count = self._routes.wipe_write_permission(group)
+        self._log.info(
+            "{peer} made {n} topics of {group} read-only", peer=connection.peer, n=count, group=group
+        )
+        return response(request, ext={"wipeTopicCount": str(count)})
+
+    def add_write_permission(
+        self, connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand:
+        group = text_field(request.ext, "brokerName")
+        count = self._routes.add_write_permission(group)
+        self._log.info(
+            "{peer} made {n} topics of {group} writable", peer=connection.peer, n=count, group=group
+        )
+        return response(request, ext={"addTopicCount": str(count)})
+
+    def delete_topic(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        topic, cluster = text_field(request.ext, "topic"), request.ext.get("clusterName")
+        self._routes.delete_topic(topic, cluster)
+        self._log.info(
+            "{peer} deleted {topic} of {cluster}", peer=connection.peer, topic=topic, cluster=cluster or "all"
+        )
+        return response(request)
+
+    def put_setting(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        ext = request.ext
+        self._settings.put(text_field(ext, "namespace"), text_field(ext, "key"), text_field(ext, "value"))
+        return response(request)
+
+    def get_setting(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        namespace, key = text_field(request.ext, "namespace"), text_field(request.ext, "key")
+        value = self._settings.get(namespace, key)
+        if value is None:
+            remark = f"No config item, Namespace: {namespace} Key: {key}"
+            return response(request, ResponseCode.QUERY_NOT_FOUND, remark)
+        return response(request, ext={"value": value})
+
+    def delete_setting(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        self._settings.delete(text_field(request.ext, "namespace"), text_field(request.ext, "key"))
+        return response(request)
+
+    def settings_of_namespace(
+        self, _connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand:
+        name = text_field(request.ext, "namespace")
+        values = self._settings.namespace(name)
+        if values is None:
+            return response(request, ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {name}")
+        return response(request, body=_table(values))
+
+
+def _table(values: dict[str, str]) -> bytes:
+    return fastjson.dumps_compact({"table": values})
+
+
+def _topic_list(topics: list[str], broker_address: str | None = None) -> bytes:
+    content: dict[str, object] = {"topicList": topics}
+    if broker_address is not None:
+        content["brokerAddr"] = broker_address
+    return fastjson.dumps_compact(content)
+
+
+_Handler = Callable[[NameServerProcessors, RemotingConnection, RemotingCommand], RemotingCommand]
+
+_HANDLERS: dict[RequestCode, _Handler] = {
+    RequestCode.PUT_KV_CONFIG: NameServerProcessors.put_setting,
+    RequestCode.GET_KV_CONFIG: NameServerProcessors.get_setting,
+    RequestCode.DELETE_KV_CONFIG: NameServerProcessors.delete_setting,
+    RequestCode.REGISTER_BROKER: NameServerProcessors.register_broker,
+    RequestCode.UNREGISTER_BROKER: NameServerProcessors.unregister_broker,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: NameServerProcessors.route,
+    RequestCode.GET_BROKER_CLUSTER_INFO: NameServerProcessors.cluster_info,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: NameServerProcessors.wipe_write_permission,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: NameServerProcessors.all_topics,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: NameServerProcessors.delete_topic,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: NameServerProcessors.settings_of_namespace,
+    RequestCode.GET_TOPICS_BY_CLUSTER: NameServerProcessors.topics_of_cluster,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: NameServerProcessors.system_topics,
+    RequestCode.GET_UNIT_TOPIC_LIST: NameServerProcessors.unit_topics,
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: NameServerProcessors.unit_subscribed_topics,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: NameServerProcessors.unit_subscribed_plain_topics,
+    RequestCode.QUERY_DATA_VERSION: NameServerProcessors.query_data_version,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: NameServerProcessors.add_write_permission,
+}

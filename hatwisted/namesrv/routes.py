@@ -1,0 +1,292 @@
+"""Which broker serves which topic: the table behind every registration and every route.
+
+A broker *group* (one name) has members, id to address; id 0 is the master and the only one whose topic
+table counts. Each living member has a lease: the connection it registered on and the time it did. A member
+goes when that very connection closes, when its lease runs out, or when it says so; a group goes with its
+last member, and with it its queues. So a group whose master died keeps its routes as long as a slave lives,
+which is what lets consumers read on from the slave.
+
+Registering merges: a broker that has just created a topic sends that one alone, so a registration never takes
+topics away. They leave with their group or by `delete_topic`.
+
+Rules are those of RocketMQ 4.9.7's RouteInfoManager with one repair: unregistering takes effect only if id
+and address belong together, so that the orderly stop of a replaced master doesn't throw its successor out.
+
+A plain table without sockets: connections are opaque keys, time is the clock's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+import msgspec
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.wire.registration import (
+    BrokerData,
+    ClusterInfo,
+    DataVersion,
+    QueueData,
+    TopicConfig,
+    TopicRoute,
+)
+
+LEASE = 120.0
+"""Seconds without a registration after which a broker counts as gone; they register every 30 s (4.9.7: 120
+s)."""
+
+MASTER_ID = 0
+PERM_WRITE = 2
+PERM_READ = 4
+
+UNIT = 1
+UNIT_SUBSCRIPTION = 2
+"""Bits of a topic's sysFlag."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One broker of a group. `address` and `ha_address` are "host:port"."""
+
+    cluster: str
+    group: str
+    id: int
+    address: str
+    ha_address: str = ""
+
+
+class Master(msgspec.Struct, frozen=True):
+    """Where a slave finds its master."""
+
+    address: str
+    ha_address: str
+
+
+class _Lease:
+    """A living member: what it registered, on which connection, when."""
+
+    __slots__ = ("connection", "filter_servers", "member", "renewed", "version")
+
+    def __init__(
+        self,
+        member: Member,
+        version: DataVersion,
+        connection: Hashable,
+        filter_servers: list[str],
+        renewed: float,
+    ) -> None:
+        self.member = member
+        self.version = version
+        self.connection = connection
+        self.filter_servers = filter_servers
+        self.renewed = renewed
+
+
+class RouteTable:
+    """All groups and topics. Invariant: a group has at least one member, a topic at least one group."""
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._groups: dict[str, BrokerData] = {}
+        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._leases: dict[str, _Lease] = {}
+
+    # ---- what brokers say
+
+    def register(
+        self,
+        member: Member,
+        topics: Mapping[str, TopicConfig],
+        version: DataVersion,
+        connection: Hashable,
+        filter_servers: Iterable[str] = (),
+    ) -> Master | None:
+        """Enter or renew a broker; returns its group's living master if it isn't the master itself."""
+        former = self._leases.get(member.address)
+        if former is not None and former.member.group != member.group:
+            self._drop(member.address, f"it registers as {member.group} now")
+        group = self._groups.setdefault(member.group, BrokerData(broker_name=member.group))
+        group.cluster = member.cluster
+        first = self._enter(group, member)
+        if member.id == MASTER_ID and (first or self.changed(member.address, version)):
+            self._merge_topics(member.group, topics.values())
+        self._leases[member.address] = _Lease(
+            member, version, connection, list(filter_servers), self._clock.seconds()
+        )
+        return None if member.id == MASTER_ID else self._master_of(group)
+
+    def unregister(self, group_name: str, broker_id: int, address: str) -> None:
+        """A broker stops in good order. Unknown ones are no error."""
+        group = self._groups.get(group_name)
+        if group is None or group.broker_addrs.get(broker_id) != address:
+            self._log.info("unregistering {address}: not registered as {id}", address=address, id=broker_id)
+            return
+        self._leases.pop(address, None)
+        self._leave(group, broker_id, "it unregistered")
+
+    def changed(self, address: str, version: DataVersion) -> bool:
+        """Is `version` another than the one registered for `address` (or is none)?"""
+        lease = self._leases.get(address)
+        return lease is None or lease.version != version
+
+    def version(self, address: str) -> DataVersion | None:
+        """The topic table's version that the broker at `address` registered."""
+        lease = self._leases.get(address)
+        return lease.version if lease is not None else None
+
+    def renew(self, address: str) -> None:
+        """The broker is alive and its topics are as they were."""
+        lease = self._leases.get(address)
+        if lease is not None:
+            lease.renewed = self._clock.seconds()
+
+    def closed(self, connection: Hashable) -> None:
+        """A connection is gone: so are the brokers whose last registration came on it."""
+        for address in [address for address, lease in self._leases.items() if lease.connection == connection]:
+            self._drop(address, "its connection closed")
+
+    def expire(self) -> list[Hashable]:
+        """Drop the brokers whose lease has run out; returns their connections, which are of no more use."""
+        limit = self._clock.seconds() - LEASE
+        expired = [
+            (address, lease.connection) for address, lease in self._leases.items() if lease.renewed < limit
+        ]
+        for address, _ in expired:
+            self._drop(address, f"nothing was heard of it for {LEASE:g} s")
+        return [connection for _, connection in expired]
+
+    def _enter(self, group: BrokerData, member: Member) -> bool:
+        """Put the member in its place; was the place empty?"""
+        members = group.broker_addrs
+        for other in [other for other, address in members.items() if address == member.address]:
+            if other != member.id:  # a slave that was made master, or the reverse
+                del members[other]
+        former = members.get(member.id)
+        members[member.id] = member.address
+        if former != member.address:
+            self._log.info(
+                "broker {group} id {id} is {address} (was {former})",
+                group=group.broker_name,
+                id=member.id,
+                address=member.address,
+                former=former,
+            )
+        return former is None
+
+    def _master_of(self, group: BrokerData) -> Master | None:
+        address = group.broker_addrs.get(MASTER_ID)
+        lease = self._leases.get(address) if address is not None else None
+        return Master(lease.member.address, lease.member.ha_address) if lease is not None else None
+
+    def _merge_topics(self, group_name: str, topics: Iterable[TopicConfig]) -> None:
+        for topic in topics:
+            queues = QueueData(
+                broker_name=group_name,
+                perm=topic.perm,
+                read_queue_nums=topic.read_queue_nums,
+                topic_sys_flag=topic.topic_sys_flag,
+                write_queue_nums=topic.write_queue_nums,
+            )
+            self._topics.setdefault(topic.topic_name, {})[group_name] = queues
+
+    def _drop(self, address: str, why: str) -> None:
+        member = self._leases.pop(address).member
+        group = self._groups.get(member.group)
+        if group is not None and group.broker_addrs.get(member.id) == address:
+            self._leave(group, member.id, why)
+
+    def _leave(self, group: BrokerData, broker_id: int, why: str) -> None:
+        address = group.broker_addrs.pop(broker_id)
+        self._log.info(
+            "broker {group} id {id} at {address} is gone: {why}",
+            group=group.broker_name,
+            id=broker_id,
+            address=address,
+            why=why,
+        )
+        if not group.broker_addrs:
+            del self._groups[group.broker_name]
+            for topic in list(self._topics):
+                self._drop_queues(topic, group.broker_name)
+
+    def _drop_queues(self, topic: str, group_name: str) -> None:
+        queues = self._topics[topic]
+        queues.pop(group_name, None)
+        if not queues:
+            del self._topics[topic]
+
+    # ---- what clients ask
+
+    def route(self, topic: str) -> TopicRoute | None:
+        """Queues of the topic and the members of every group that has some; None if no group has."""
+        queues = self._topics.get(topic)
+        if queues is None:
+            return None
+        groups = [self._groups[name] for name in queues if name in self._groups]
+        if not groups:
+            return None
+        filters = {
+            address: self._leases[address].filter_servers
+            for group in groups
+            for address in group.broker_addrs.values()
+            if address in self._leases and self._leases[address].filter_servers
+        }
+        return TopicRoute(broker_datas=groups, filter_server_table=filters, queue_datas=list(queues.values()))
+
+    def cluster_info(self) -> ClusterInfo:
+        """Every group, and the names of each cluster's groups."""
+        clusters: dict[str, list[str]] = {}
+        for group in self._groups.values():
+            clusters.setdefault(group.cluster, []).append(group.broker_name)
+        return ClusterInfo(broker_addr_table=dict(self._groups), cluster_addr_table=clusters)
+
+    def topics(self) -> list[str]:
+        """Names of all topics."""
+        return list(self._topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Names of the topics that a group of `cluster` serves."""
+        names = {group.broker_name for group in self._groups.values() if group.cluster == cluster}
+        return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
+
+    def topics_with_flags(self, has: int, lacks: int = 0) -> list[str]:
+        """Names of the topics whose sysFlag, at their first group, has all bits of `has` and none of
+        `lacks`."""
+        found = []
+        for topic, queues in self._topics.items():
+            flags = next(iter(queues.values())).topic_sys_flag
+            if flags & has == has and not flags & lacks:
+                found.append(topic)
+        return found
+
+    # ---- what operators change
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget the topic, or only what the groups of `cluster` have of it."""
+        if topic not in self._topics:
+            return
+        if not cluster:
+            del self._topics[topic]
+            return
+        for group in self._groups.values():
+            if group.cluster == cluster and topic in self._topics:
+                self._drop_queues(topic, group.broker_name)
+
+    def wipe_write_permission(self, group_name: str) -> int:
+        """Make all topics of a group read-only until its topic table changes; returns how many."""
+        return self._set_permission(group_name, lambda perm: perm & ~PERM_WRITE)
+
+    def add_write_permission(self, group_name: str) -> int:
+        """Make all topics of a group readable and writable; returns how many."""
+        return self._set_permission(group_name, lambda _: PERM_READ | PERM_WRITE)
+
+    def _set_permission(self, group_name: str, change: Callable[[int], int]) -> int:
+        count = 0
+        for queues in self._topics.values():
+            data = queues.get(group_name)
+            if data is not None:
+                queues[group_name] = msgspec.structs.replace(data, perm=change(data.perm))
+                count += 1
+        return count

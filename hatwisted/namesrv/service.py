@@ -1,0 +1,97 @@
+"""The name server as a Twisted service: a port, the route table behind it, the scan for silent brokers."""
+
+from __future__ import annotations
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IListeningPort, IReactorTCP, IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from hatwisted.namesrv.kvconfig import KvConfig
+from hatwisted.namesrv.processors import NameServerProcessors
+from hatwisted.namesrv.routes import RouteTable
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, RemotingServerFactory
+from hatwisted.store.configfile import ConfigFile
+from hatwisted.store.interfaces import IFileSystem, IWorker
+
+EXPIRY_SCAN_INTERVAL = 10.0
+"""Seconds between looks for brokers whose lease has run out (4.9.7: 10 s)."""
+
+DEFAULT_PORT = 9876
+
+
+class NameServerService(Service):
+    """Listens as long as it runs.
+
+    port 0 takes any free one, `address` tells which; settings_path: where the operators' settings are kept.
+    """
+
+    name = "namesrv"
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: IReactorTCP,
+        clock: IReactorTime,
+        fs: IFileSystem,
+        worker: IWorker,
+        *,
+        settings_path: str,
+        port: int = DEFAULT_PORT,
+        interface: str = "",
+        order_message_enable: bool = False,
+    ) -> None:
+        self.routes = RouteTable(clock)
+        self.settings = KvConfig()
+        self.table = ProcessorTable()
+        """Who answers what; add handlers before the service starts."""
+        NameServerProcessors(self.routes, self.settings, order_message_enable).register_on(self.table)
+        self._reactor = reactor
+        self._factory = RemotingServerFactory(self.table, clock)
+        self._port = port
+        self._interface = interface
+        self._listening: IListeningPort | None = None
+        self._file = ConfigFile(fs, settings_path, worker, self.settings.encode)
+        self.settings.changed = self._file.save
+        self._scan = LoopingCall(self._expire)
+        self._scan.clock = clock
+
+    @property
+    def address(self) -> str:
+        """ "host:port" that is listened on."""
+        assert self._listening is not None, "not started"
+        here = self._listening.getHost()
+        return f"{here.host}:{here.port}"  # type: ignore[attr-defined]
+
+    def privilegedStartService(self) -> None:
+        """Bind the port, so that a port in use is told before the process leaves the foreground."""
+        if self._listening is None:
+            self._listening = self._reactor.listenTCP(self._port, self._factory, interface=self._interface)
+
+    def startService(self) -> None:
+        super().startService()
+        self._file.load(self.settings.decode)
+        self.privilegedStartService()
+        self._scan.start(EXPIRY_SCAN_INTERVAL, now=False)
+        self._log.info("name server on {address}", address=self.address)
+
+    def stopService(self) -> Deferred[None]:
+        """Stop listening, close the connections, write the settings; fires when that is done."""
+        super().stopService()
+        if self._scan.running:
+            self._scan.stop()
+        waits = [self._file.flush()]
+        if self._listening is not None:
+            stopping = self._listening.stopListening()
+            if stopping is not None:
+                waits.append(stopping)
+            self._listening = None
+        for connection in list(self._factory.connections):
+            connection.close()
+        return DeferredList(waits).addCallback(lambda _: None)
+
+    def _expire(self) -> None:
+        for connection in self.routes.expire():
+            assert isinstance(connection, RemotingConnection)
+            connection.abort()

@@ -1,0 +1,121 @@
+"""Tables on disk: the small JSON files (`config/*.json` of a broker, a name server's settings) that RocketMQ
+reads as well.
+
+Strategy: a table lives in memory, says when it changed, and is written whole. A write keeps the former
+content as `.bak` and replaces the file atomically, so that at every instant a complete version is readable;
+a file that is missing, empty or broken is read from its `.bak`. Encoding happens in the reactor (a snapshot
+needs no lock), the disk work in the worker, one write of a file at a time: changes that arrive meanwhile
+make one more write.
+
+Rejected: writing inside the change, as RocketMQ does (a heartbeat would wait for the disk, and a consumer
+offset changes thousands of times a second).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from twisted.internet.defer import Deferred, DeferredList, DeferredLock, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.store.interfaces import IFileSystem, IWorker
+
+BACKUP = ".bak"
+
+FLUSH_INTERVAL = 5.0
+"""Seconds between writes of what changed: what a crash may take back from consumers' progress (4.9.7: 5
+s)."""
+
+
+class ConfigFile:
+    """One file that holds one table.
+
+    encode: gives the table's present bytes; called in the reactor thread.
+    """
+
+    _log = Logger()
+
+    def __init__(self, fs: IFileSystem, path: str, worker: IWorker, encode: Callable[[], bytes]) -> None:
+        self.path = path
+        self._fs = fs
+        self._worker = worker
+        self._encode = encode
+        self._dirty = False
+        self._one_write = DeferredLock()
+
+    def load(self, decode: Callable[[bytes], None]) -> bool:
+        """Pass the file's bytes, or its backup's, to `decode`; blocks, so only before the services start.
+
+        `decode` refuses what it can't read with ValueError and then leaves the table alone. False: there was
+        no readable version; a warning has told why, unless there was no file at all.
+        """
+        for path in (self.path, self.path + BACKUP):
+            if not self._fs.exists(path):
+                continue
+            try:
+                decode(self._fs.read(path))
+                return True
+            except (ValueError, OSError) as error:
+                self._log.warn("{path} can't be used: {error}", path=path, error=error)
+        return False
+
+    def changed(self) -> None:
+        """The table is no longer what the file says; the next `flush` writes it."""
+        self._dirty = True
+
+    def save(self) -> None:
+        """`changed`, and write without waiting for the next round."""
+        self._dirty = True
+        self.flush()
+
+    def flush(self) -> Deferred[None]:
+        """Write if anything changed; fires when the file has the table's state of now, or when writing failed
+        (logged, tried again at the next flush). Never fails."""
+        return self._one_write.run(self._write)
+
+    def _write(self) -> Deferred[None]:
+        if not self._dirty:
+            return succeed(None)
+        self._dirty = False
+        writing = cast("Deferred[None]", self._worker.run(self._replace, self._encode()))
+        return writing.addErrback(self._not_written)
+
+    def _replace(self, content: bytes) -> None:
+        """In the worker: the former content becomes the backup, then the new one the file."""
+        if self._fs.exists(self.path):
+            former = self._fs.read(self.path)
+            if former:
+                self._fs.write(self.path + BACKUP, former)
+        else:
+            self._fs.makedirs(self.path.rpartition("/")[0])
+        self._fs.write(self.path, content)
+
+    def _not_written(self, failure: Failure) -> None:
+        self._dirty = True
+        self._log.error("{path} was not written: {error}", path=self.path, error=failure.getErrorMessage())
+
+
+class ConfigFlusher:
+    """Writes what changed, at an interval and when stopped."""
+
+    def __init__(self, clock: IReactorTime, files: Sequence[ConfigFile]) -> None:
+        self._files = files
+        self._loop = LoopingCall(self.flush)
+        self._loop.clock = clock
+
+    def start(self) -> None:
+        self._loop.start(FLUSH_INTERVAL, now=False)
+
+    def stop(self) -> Deferred[None]:
+        """No more rounds; fires when everything is written."""
+        if self._loop.running:
+            self._loop.stop()
+        return self.flush()
+
+    def flush(self) -> Deferred[None]:
+        """Write every changed file; never fails."""
+        return DeferredList([file.flush() for file in self._files]).addCallback(lambda _: None)

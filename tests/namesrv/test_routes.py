@@ -1,0 +1,181 @@
+"""The route table, against RocketMQ's rules."""
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.namesrv.routes import LEASE, Master, Member, RouteTable
+from hatwisted.wire.registration import DataVersion, TopicConfig
+
+
+def topics(*names, **fields):
+    return {name: TopicConfig(topic_name=name, **fields) for name in names}
+
+
+class RouteCase(SynchronousTestCase):
+    def setUp(self):
+        self.clock = Clock()
+        self.routes = RouteTable(self.clock)
+
+    def register(self, group="a", broker=0, address=None, names=("T",), version=1, connection=None, **fields):
+        address = address or f"{group}:{broker}"
+        member = Member("C", group, broker, address, f"{address}-ha")
+        return self.routes.register(
+            member, topics(*names, **fields), DataVersion(counter=version), connection or address
+        )
+
+    def addresses(self, topic="T"):
+        route = self.routes.route(topic)
+        return None if route is None else {data.broker_name: data.broker_addrs for data in route.broker_datas}
+
+
+class TestRegistration(RouteCase):
+    def test_B112_queues_come_from_the_master_only_and_the_route_lists_every_id(self):
+        self.register(broker=1, names=("FromSlave",))
+        self.register(broker=0)
+        self.assertIsNone(self.routes.route("FromSlave"))
+        route = self.routes.route("T")
+        self.assertEqual(route.broker_datas[0].broker_addrs, {0: "a:0", 1: "a:1"})
+        self.assertEqual([queues.write_queue_nums for queues in route.queue_datas], [16])
+
+    def test_B110_slave_learns_its_living_master_and_a_master_learns_nobody(self):
+        self.assertIsNone(self.register(broker=1))
+        self.assertIsNone(self.register(broker=0))
+        self.assertEqual(self.register(broker=1), Master("a:0", "a:0-ha"))
+        self.routes.closed("a:0")
+        self.assertIsNone(self.register(broker=1))
+
+    def test_registration_with_one_new_topic_is_merged(self):
+        self.register(names=("T", "U"))
+        self.register(names=("New",), version=2)
+        self.assertEqual(sorted(self.routes.topics()), ["New", "T", "U"])
+
+    def test_unchanged_version_changes_no_topic(self):
+        self.register(perm=6)
+        self.register(perm=4, version=1)
+        self.assertEqual(self.routes.route("T").queue_datas[0].perm, 6)
+        self.register(perm=4, version=2)
+        self.assertEqual(self.routes.route("T").queue_datas[0].perm, 4)
+
+    def test_B113_same_address_under_a_new_id_replaces_the_old_entry(self):
+        self.register(broker=1, address="h:1")
+        self.register(broker=0, address="h:1")
+        self.assertEqual(self.addresses(), {"a": {0: "h:1"}})
+
+    def test_address_that_moves_to_another_group_leaves_the_old_one(self):
+        self.register("a", address="h:1")
+        self.register("b", address="h:1")
+        self.assertEqual(self.addresses(), {"b": {0: "h:1"}})
+
+    def test_two_groups_share_a_topic(self):
+        self.register("a")
+        self.register("b", write_queue_nums=4)
+        self.assertEqual(self.addresses(), {"a": {0: "a:0"}, "b": {0: "b:0"}})
+        self.assertEqual(
+            {q.broker_name: q.write_queue_nums for q in self.routes.route("T").queue_datas}, {"a": 16, "b": 4}
+        )
+        self.assertEqual(self.routes.cluster_info().cluster_addr_table, {"C": ["a", "b"]})
+
+    def test_filter_servers_are_in_the_route(self):
+        self.routes.register(Member("C", "a", 0, "a:0"), topics("T"), DataVersion(), object(), ["f:1"])
+        self.assertEqual(self.routes.route("T").filter_server_table, {"a:0": ["f:1"]})
+
+
+class TestLeaving(RouteCase):
+    def test_B113_closed_connection_removes_the_broker_at_once(self):
+        self.register("a")
+        self.register("b")
+        self.routes.closed("a:0")
+        self.assertEqual(self.addresses(), {"b": {0: "b:0"}})
+        self.routes.closed("b:0")
+        self.assertIsNone(self.routes.route("T"))
+        self.assertEqual(self.routes.cluster_info().broker_addr_table, {})
+
+    def test_B113_topic_stays_while_any_id_of_the_group_lives(self):
+        self.register(broker=0)
+        self.register(broker=1)
+        self.routes.closed("a:0")
+        self.assertEqual(self.addresses(), {"a": {1: "a:1"}})
+        self.routes.closed("a:1")
+        self.assertEqual(self.routes.topics(), [])
+
+    def test_only_the_connection_of_the_last_registration_counts(self):
+        self.register(connection="old")
+        self.register(connection="new")
+        self.routes.closed("old")
+        self.assertEqual(self.addresses(), {"a": {0: "a:0"}})
+
+    def test_B113_silent_broker_goes_after_120_s(self):
+        self.register("a", connection="ca")
+        self.clock.advance(LEASE / 2)
+        self.register("b")
+        self.clock.advance(LEASE / 2)
+        self.assertEqual(self.routes.expire(), [])
+        self.clock.advance(0.001)
+        self.assertEqual(self.routes.expire(), ["ca"])
+        self.assertEqual(self.addresses(), {"b": {0: "b:0"}})
+
+    def test_unchanged_data_version_renews_the_lease(self):
+        self.register(version=7)
+        self.clock.advance(LEASE)
+        self.assertFalse(self.routes.changed("a:0", DataVersion(counter=7)))
+        self.assertTrue(self.routes.changed("a:0", DataVersion(counter=8)))
+        self.routes.renew("a:0")
+        self.clock.advance(LEASE)
+        self.assertEqual(self.routes.expire(), [])
+        self.assertEqual(self.routes.version("a:0"), DataVersion(counter=7))
+        self.assertTrue(self.routes.changed("unknown", DataVersion()))
+
+    def test_unregistering(self):
+        self.register(broker=0)
+        self.register(broker=1)
+        self.routes.unregister("a", 0, "a:0")
+        self.assertEqual(self.addresses(), {"a": {1: "a:1"}})
+        self.routes.unregister("a", 1, "a:1")
+        self.routes.unregister("nobody", 0, "x:1")
+        self.assertEqual(self.routes.topics(), [])
+
+    def test_replaced_master_that_unregisters_does_not_throw_its_successor_out(self):
+        self.register(address="old:1")
+        self.register(address="new:1")
+        self.routes.unregister("a", 0, "old:1")
+        self.routes.closed("old:1")
+        self.assertEqual(self.addresses(), {"a": {0: "new:1"}})
+
+    def test_master_that_returns_brings_its_topics_although_their_version_is_the_same(self):
+        self.register(broker=0)
+        self.routes.closed("a:0")
+        self.register(broker=0)
+        self.assertEqual(self.addresses(), {"a": {0: "a:0"}})
+
+
+class TestOperators(RouteCase):
+    def test_write_permission_of_a_group(self):
+        self.register("a", names=("T", "U"), perm=7)
+        self.register("b")
+        self.assertEqual(self.routes.wipe_write_permission("a"), 2)
+        self.assertEqual(
+            {q.broker_name: q.perm for q in self.routes.route("T").queue_datas}, {"a": 5, "b": 6}
+        )
+        self.assertEqual(self.routes.add_write_permission("a"), 2)
+        self.assertEqual(self.routes.route("U").queue_datas[0].perm, 6)
+        self.assertEqual(self.routes.wipe_write_permission("nobody"), 0)
+
+    def test_deleting_a_topic_everywhere_or_in_a_cluster(self):
+        self.register("a", names=("T", "U"))
+        self.routes.register(Member("D", "d", 0, "d:0"), topics("T", "U"), DataVersion(), "d:0")
+        self.routes.delete_topic("T", "D")
+        self.assertEqual(self.addresses("T"), {"a": {0: "a:0"}})
+        self.routes.delete_topic("T", "C")
+        self.assertIsNone(self.routes.route("T"))
+        self.routes.delete_topic("U")
+        self.assertEqual(self.routes.topics(), [])
+        self.routes.delete_topic("never")
+
+    def test_lists(self):
+        self.register("a", names=("T",), topic_sys_flag=1)
+        self.routes.register(Member("D", "d", 0, "d:0"), topics("U", topic_sys_flag=2), DataVersion(), "d:0")
+        self.register("e", names=("V",), topic_sys_flag=3)
+        self.assertEqual(self.routes.topics_of_cluster("D"), ["U"])
+        self.assertEqual(self.routes.topics_with_flags(1), ["T", "V"])
+        self.assertEqual(self.routes.topics_with_flags(2), ["U", "V"])
+        self.assertEqual(self.routes.topics_with_flags(2, 1), ["U"])
