@@ -30,6 +30,9 @@ WIDTHS: Final = (8, 32, 64, 256)
 """Matrix widths (bytes); a substring goes into the narrowest that holds it, so that one long key doesn't
 widen the rows of a thousand short ones. Longer ones (rare) are hashed one by one."""
 
+ONE_MATRIX: Final = 1 << 15
+"""Bytes up to which one matrix as wide as the longest substring needs is cheaper than several calls."""
+
 
 def _powers(count: int) -> Hashes:
     """31**k mod 2**32 for k = 0 .. count - 1."""
@@ -40,8 +43,11 @@ def _powers(count: int) -> Hashes:
 
 POWERS: Final = _powers(MAX_PROPERTIES_LENGTH + 1)
 """31**k by k: what a prefix's hash is multiplied with when k UTF-16 units follow it."""
+_FIRST_POWERS: Final = POWERS[:512].tolist()
+"""The same as plain numbers, for keys taken one by one."""
 _WEIGHTS: Final = {width: POWERS[:width][::-1].copy() for width in WIDTHS}
 _COLUMNS: Final = {width: np.arange(width, 0, -1) for width in WIDTHS}
+"""How long a substring must be to have a byte in each column."""
 
 
 def hash_spans(data: bytes, starts: Positions, ends: Positions) -> tuple[Hashes, Positions]:
@@ -51,29 +57,35 @@ def hash_spans(data: bytes, starts: Positions, ends: Positions) -> tuple[Hashes,
     and int64[n].
     """
     units = ends - starts
+    if not len(units):
+        return np.zeros(0, np.uint32), units
+    longest = int(units.max())
+    widest = next((width for width in WIDTHS if width >= longest), 0)
+    if widest * len(units) <= ONE_MATRIX and widest:
+        hashes = _hash_rows(data, ends, units, widest)
+    else:
+        hashes = _hash_classes(data, starts, ends, units)
+    if not data.isascii():
+        _patch_non_ascii(data, starts, ends, hashes, units)
+    return hashes, units
+
+
+def _hash_classes(data: bytes, starts: Positions, ends: Positions, units: Positions) -> Hashes:
+    """One matrix per width."""
     hashes = np.zeros(len(units), np.uint32)
-    longest = int(units.max(initial=0))
-    narrower = 0
+    narrower = -1
     for width in WIDTHS:
-        if int(units.min(initial=longest)) > width:
-            continue
-        if longest <= width and not narrower:
-            return _patch_non_ascii(data, starts, ends, _hash_rows(data, ends, units, width), units)
         rows = np.flatnonzero((units > narrower) & (units <= width))
         if len(rows):
             hashes[rows] = _hash_rows(data, ends[rows], units[rows], width)
-        if longest <= width:
-            break
         narrower = width
-    for row in np.flatnonzero(units > WIDTHS[-1]).tolist():
+    for row in np.flatnonzero(units > narrower).tolist():
         hashes[row] = _hash_text(data[starts[row] : ends[row]])[0]
-    return _patch_non_ascii(data, starts, ends, hashes, units)
+    return hashes
 
 
 def _hash_rows(data: bytes, ends: Positions, units: Positions, width: int) -> Hashes:
     """Byte-wise hashes of substrings of at most `width` bytes."""
-    if not len(ends):
-        return np.zeros(0, np.uint32)
     if int(ends.min()) < width:
         data, ends = bytes(width) + data, ends + width
     # A view of `width` bytes at every byte position: indexing it copies rows with one memcpy each.
@@ -94,15 +106,13 @@ def _hash_text(raw: bytes) -> tuple[int, int]:
 
 def _patch_non_ascii(
     data: bytes, starts: Positions, ends: Positions, hashes: Hashes, units: Positions
-) -> tuple[Hashes, Positions]:
-    if data.isascii():
-        return hashes, units
+) -> None:
+    """Hash anew what was hashed by bytes but isn't ASCII."""
     # Count of bytes >= 0x80 in front of each position: its growth over a substring tells whether it has any.
     high = np.zeros(len(data) + 1, np.int64)
     np.cumsum(np.frombuffer(data, np.uint8) >> 7, out=high[1:])
     for row in np.flatnonzero(high[ends] != high[starts]).tolist():
         hashes[row], units[row] = _hash_text(data[starts[row] : ends[row]])
-    return hashes, units
 
 
 def index_hashes(prefixes: Hashes, hashes: Hashes, units: Positions) -> npt.NDArray[np.int32]:
@@ -117,7 +127,8 @@ def index_hashes(prefixes: Hashes, hashes: Hashes, units: Positions) -> npt.NDAr
 def index_hash(prefix: int, key: str) -> int:
     """The same for one key: `prefix` is java_hash(topic + "#")."""
     units = len(key) if key.isascii() else len(key.encode("utf-16-be", "surrogatepass")) // 2
-    whole = (prefix * pow(31, units, 1 << 32) + java_hash(key)) & 0xFFFFFFFF
+    power = _FIRST_POWERS[units] if units < len(_FIRST_POWERS) else pow(31, units, 1 << 32)
+    whole = (prefix * power + java_hash(key)) & 0xFFFFFFFF
     if whole >> 31:
         whole = (1 << 32) - whole
     return whole & 0x7FFFFFFF
