@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+Buffer = bytes | bytearray | memoryview
 _OFFSET: Final = struct.Struct(">q")
 _HEADER: Final = struct.Struct(">qi")
 REPORT_SIZE: Final = _OFFSET.size
@@ -44,7 +45,7 @@ def encode_heartbeat(offset: int) -> bytes:
     return _HEADER.pack(offset, 0)
 
 
-def encode_frames(start: int, body: bytes | memoryview, batch_size: int) -> list[bytes | memoryview]:
+def encode_frames(start: int, body: Buffer, batch_size: int) -> list[Buffer]:
     """Header, slice, header, slice ... for log bytes that begin at `start`; no slice exceeds `batch_size`.
 
     The slices are views, nothing is copied. The caller sees to it that `body` crosses no file end.
@@ -52,7 +53,7 @@ def encode_frames(start: int, body: bytes | memoryview, batch_size: int) -> list
     if len(body) <= batch_size:
         return [_HEADER.pack(start, len(body)), body] if body else []
     view = memoryview(body)
-    parts: list[bytes | memoryview] = []
+    parts: list[Buffer] = []
     for at in range(0, len(view), batch_size):
         piece = view[at : at + batch_size]
         parts += (_HEADER.pack(start + at, len(piece)), piece)
