@@ -1,0 +1,396 @@
+"""Consume queues: per topic and queue id the places of its records in the log, in log order.
+
+Entry i names the record with queue offset i, so it sits at byte 20*i of the queue's stream. Everything here
+is built from the log alone and can be built again, which decides what may fail: an append that doesn't fit on
+the disk changes nothing and is repeated by the dispatcher, and what a crash has lost is dispatched again.
+
+Files are sparse as RocketMQ's are, for most queues never fill one. Queues are many (thousands) and mostly
+idle: a queue keeps its bounds in memory and shares a bounded set of descriptors with all others.
+
+Cutting zeroes what is cut. RocketMQ only moves its write position and leaves the stale entries, which a later
+scan takes for entries of the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os.path import join
+
+from twisted.logger import Logger
+
+from hatwisted.store.errors import StoreError
+from hatwisted.store.filequeue import FileQueue, OpenFiles
+from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.queueentry import ENTRY_SIZE, PLACE, blank_entry, count_in_use, place
+
+DEFAULT_FILE_SIZE = 6_000_000
+"""Bytes per queue file (300,000 entries): RocketMQ's mappedFileSizeConsumeQueue."""
+
+OPEN_QUEUE_FILES = 4096
+"""Descriptors that all queues together keep open; a queue beyond that pays one open (some 5 us) per append.
+If the process has fewer, `OpenFiles` gives back half of its own whenever it runs out."""
+
+RECOVERED_FILES = 3
+"""Files at a queue's end that are scanned for the last entry in use, as RocketMQ does."""
+
+SCAN_CHUNK = 3276 * ENTRY_SIZE
+"""Bytes read at once by a scan: 64 KiB, so that a short queue costs one read."""
+
+GAP_LIMIT = 300_000
+"""Indexes that may be missing between two records of a queue, and are then filled with blank entries: one
+file's worth of the default size. More is no gap but a foreign record."""
+
+
+class ConsumeQueue:
+    """One queue. Belongs to the reactor thread, but for `datasync`.
+
+    min_offset, max_offset: index of the first entry whose record the log still has, and of the next entry;
+    max_physical: end (log offset) of the newest record named here, 0 if none is.
+    """
+
+    _log = Logger()
+
+    def __init__(self, files: FileQueue, topic: str, queue_id: int, *, read_only: bool = False) -> None:
+        if files.file_size % ENTRY_SIZE:
+            raise ValueError(f"a queue file of {files.file_size} bytes doesn't hold whole entries")
+        self._files = files
+        self._read_only = read_only
+        self._end = 0
+        self._file_end = 0
+        self._flushed = 0
+        self.topic = topic
+        self.queue_id = queue_id
+        self.min_offset = 0
+        self.max_offset = 0
+        self.max_physical = 0
+
+    def __repr__(self) -> str:
+        return f"<ConsumeQueue {self.topic}/{self.queue_id} [{self.min_offset}, {self.max_offset})>"
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def read(self, index: int, count: int) -> bytes:
+        """Up to `count` entries from `index`, as bytes; b"" outside of what the queue holds."""
+        at = index * ENTRY_SIZE
+        end = min(at + count * ENTRY_SIZE, self._end)
+        if index < self.min_offset or at >= end:
+            return b""
+        chunk = self._files.read(at, end - at)
+        if len(chunk) < end - at:
+            chunk += self.read(index + len(chunk) // ENTRY_SIZE, (end - at - len(chunk)) // ENTRY_SIZE)
+        return chunk
+
+    def _place(self, index: int) -> tuple[int, int]:
+        return place(self._files.read(index * ENTRY_SIZE, ENTRY_SIZE))
+
+    def _search(self, low: int, high: int, which: int, least: int) -> int:
+        """First index in [low, high) whose record's offset (which = 0) or end (1) is >= `least`; else
+        high."""
+        while low < high:
+            middle = (low + high) // 2
+            if self._place(middle)[which] >= least:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    # -- appending -------------------------------------------------------------------------------------------
+
+    def append(self, first_index: int, entries: bytes) -> None:
+        """Add entries that lie behind one another in the log, the first for `first_index`. Indexes skipped
+        before a queue's first entry are filled with blank ones; entries the queue already has are passed
+        over.
+
+        Raises StoreFull or another OSError; whatever got in then is passed over when it's repeated.
+        """
+        at = first_index * ENTRY_SIZE
+        if at != self._end:
+            entries = self._fit(first_index, entries)
+            at = self._end
+        size = len(entries)
+        if at + size > self._file_end:
+            self._append_across(entries)
+        elif size:
+            self._files.write(at, (entries,))
+            self._advance(at + size, entries)
+
+    def _advance(self, end: int, entries: bytes) -> None:
+        self._end = end
+        self.max_offset = end // ENTRY_SIZE
+        physical, size = PLACE.unpack_from(entries, len(entries) - ENTRY_SIZE)
+        self.max_physical = physical + size
+
+    def _append_across(self, entries: bytes) -> None:
+        """As `append`, over the end of the last file."""
+        while entries:
+            self._make_room()
+            piece = entries[: self._file_end - self._end]
+            self._files.write(self._end, (piece,))
+            self._advance(self._end + len(piece), piece)
+            entries = entries[len(piece) :]
+
+    def _fit(self, first_index: int, entries: bytes) -> bytes:
+        """Make the queue end at `first_index`, or else cut from `entries` what it already has."""
+        if first_index < self.max_offset:
+            repeated = min(self.max_offset - first_index, len(entries) // ENTRY_SIZE)
+            self._log.warn(
+                "{queue} already has {count} entries offered from index {index} on: passed over",
+                queue=self,
+                count=repeated,
+                index=first_index,
+            )
+            return entries[repeated * ENTRY_SIZE :]
+        empty = self.min_offset == self.max_offset
+        if empty and (not self.max_physical or first_index - self.max_offset > GAP_LIMIT):
+            self._begin_at(first_index)
+        else:
+            self._bridge(first_index)
+        return entries
+
+    def _begin_at(self, index: int) -> None:
+        """There's no entry that matters: let the queue begin in mid-stream."""
+        at = index * ENTRY_SIZE
+        start = at - at % self._files.file_size
+        if self.max_physical or not self._files.has(start):
+            self.destroy()
+            self._files.create(start)
+            self._end = self._flushed = start
+            self._file_end = self._files.capacity_end
+        try:
+            self._fill(at)
+        finally:
+            self.min_offset = self.max_offset
+
+    def _bridge(self, index: int) -> None:
+        """Records of this queue are missing in the log: entry i stays the one of queue offset i."""
+        missing = index - self.max_offset
+        if missing > GAP_LIMIT:
+            raise StoreError(
+                f"{self.topic}/{self.queue_id} ends at index {self.max_offset}, but the log's next record of "
+                f"it has queue offset {index}: that record doesn't belong to this queue"
+            )
+        self._log.warn(
+            "{queue}: the log has no records for {count} indexes up to {index}; they are left blank",
+            queue=self,
+            count=missing,
+            index=index,
+        )
+        self._fill(index * ENTRY_SIZE)
+
+    def _fill(self, end: int) -> None:
+        """Blank entries up to `end` (bytes); the newest record named stays what it is."""
+        blank = blank_entry(self.max_physical)
+        while self._end < end:
+            self._make_room()
+            size = min(end, self._file_end) - self._end
+            self._files.write(self._end, (blank * (size // ENTRY_SIZE),))
+            self._end += size
+            self.max_offset = self._end // ENTRY_SIZE
+
+    def _make_room(self) -> None:
+        if self._end == self._file_end:
+            self._files.create(self._end)
+            self._file_end = self._files.capacity_end
+
+    def datasync(self) -> None:
+        """Make all entries durable that are there by now. Blocks, may run in another thread."""
+        end = self._end
+        if end > self._flushed:
+            self._files.datasync(self._flushed, end)
+            self._flushed = end
+
+    # -- recovery --------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Take stock of the queue's folder, see FileQueue.load; how far it's filled is for `recover` to
+        find."""
+        self._files.load()
+
+    def recover(self) -> None:
+        """Find the end by a scan of the last files; drop files behind it, and stale entries."""
+        starts = self._files.starts
+        if not starts:
+            return
+        # Whether what a killed process wrote has reached the disk isn't known: the next datasync covers it.
+        begin = self._flushed = starts[max(0, len(starts) - RECOVERED_FILES)]
+        end, dirty = self._scan(begin)
+        if not self._read_only:
+            self._files.delete_from(end + 1)
+        self._settle(end)
+        if dirty and not self._read_only:
+            self._log.warn("{queue}: stale entries behind the end are cleared", queue=self)
+            self._wipe(end, self._file_end)
+
+    def _scan(self, at: int) -> tuple[int, bool]:
+        """(end of the entries in use from `at` on, does something else than zeros follow it closely)"""
+        floor = 0
+        while at < self._files.capacity_end:
+            chunk = self._files.read(at, SCAN_CHUNK)
+            count, floor = count_in_use(chunk, floor)
+            at += count * ENTRY_SIZE
+            if count * ENTRY_SIZE < len(chunk):
+                return at, any(chunk[count * ENTRY_SIZE :])
+        return at, False
+
+    def _settle(self, end: int) -> None:
+        """Take `end` (bytes) as the queue's end and look up all bounds anew."""
+        self._end = end
+        self._file_end = self._files.capacity_end
+        self._flushed = min(self._flushed, end)
+        first, self.max_offset = self._files.min_offset // ENTRY_SIZE, end // ENTRY_SIZE
+        self.min_offset = self._search(first, self.max_offset, 0, 0)
+        self.max_physical = self._place(self.max_offset - 1)[1] if self.max_offset > first else 0
+
+    def _wipe(self, begin: int, end: int) -> None:
+        """Zero [begin, end) (bytes) as far as it isn't yet: holes stay holes."""
+        while begin < end:
+            chunk = self._files.read(begin, min(SCAN_CHUNK, end - begin))
+            if any(chunk):
+                self._files.write(begin, (bytes(len(chunk)),))
+            begin += len(chunk)
+
+    def truncate(self, physical_end: int) -> None:
+        """Cut entries of records that don't end at or below `physical_end` (log offset). A queue that is cut
+        to nothing goes on at the same index, unless that is 0: then its files go."""
+        if self.max_physical <= physical_end:
+            return
+        old_end = self._end
+        first = self._files.min_offset // ENTRY_SIZE
+        end = ENTRY_SIZE * self._search(first, self.max_offset, 1, physical_end + 1)
+        self._files.delete_from(end + 1 if end else 0)
+        self._settle(end)
+        self._wipe(end, min(old_end, self._file_end))
+
+    # -- expiry ----------------------------------------------------------------------------------------------
+
+    def expire(self, min_physical: int) -> list[str]:
+        """The log now begins at `min_physical`: raise `min_offset`, forget files without a live entry (never
+        the last one) and give their paths, oldest first, to be removed in that order."""
+        size = self._files.file_size
+        dead = self._files.min_offset
+        while dead + size < self._file_end and self._place((dead + size) // ENTRY_SIZE - 1)[0] < min_physical:
+            dead += size
+        paths = self._files.detach_before(dead)
+        low = max(self.min_offset, self._files.min_offset // ENTRY_SIZE)
+        self.min_offset = self._search(low, self.max_offset, 0, min_physical)
+        return paths
+
+    def destroy(self) -> None:
+        """Remove all files: there's no log any more that they could name records of."""
+        self._files.delete_from(0)
+        self._end = self._file_end = self._flushed = 0
+        self.min_offset = self.max_offset = self.max_physical = 0
+
+    def close(self) -> None:
+        """Close the files."""
+        self._files.close()
+
+
+class ConsumeQueueTable:
+    """All consume queues of a store, under `root`/<topic>/<queue id>.
+
+    file_size: bytes per queue file, rounded up to whole entries; read_only: for looking at a store in use.
+    """
+
+    def __init__(
+        self,
+        fs: IFileSystem,
+        root: str,
+        file_size: int = DEFAULT_FILE_SIZE,
+        *,
+        read_only: bool = False,
+        open_files: int = OPEN_QUEUE_FILES,
+    ) -> None:
+        self._fs = fs
+        self._root = root
+        self._file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE
+        self._read_only = read_only
+        self._open = OpenFiles(fs, open_files, read_only)
+        self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        return iter(list(self._queues.values()))
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue, if there is one: asking makes none."""
+        return self._queues.get((topic, queue_id))
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue; made if there's none, its folder with the first entry. StoreError for a topic that
+        can't be the name of a folder: it came out of the log and may be anything."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            queue = self._queues[topic, queue_id] = self._made(topic, queue_id)
+        return queue
+
+    def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if topic in ("", ".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
+            raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can be named like that")
+        files = FileQueue(
+            self._fs,
+            join(self._root, topic, str(queue_id)),
+            self._file_size,
+            reserve=False,
+            read_only=self._read_only,
+            open_files=self._open,
+        )
+        return ConsumeQueue(files, topic, queue_id, read_only=self._read_only)
+
+    def load_all(self) -> None:
+        """Load every queue folder; other names are passed over, as RocketMQ does. WrongFile for a folder that
+        can't be loaded. Bounds are known after `recover`."""
+        for topic in self._fs.listdir(self._root):
+            for name in self._queue_folders(topic):
+                queue = self._queues[topic, int(name)] = self._made(topic, int(name))
+                queue.load()
+
+    def _queue_folders(self, topic: str) -> list[str]:
+        try:
+            names = self._fs.listdir(join(self._root, topic))
+        except NotADirectoryError:
+            return []
+        return [name for name in names if name.isascii() and name.isdigit() and str(int(name)) == name]
+
+    def recover(self) -> None:
+        """Find every queue's end."""
+        for queue in self:
+            queue.recover()
+
+    def truncate(self, physical_end: int) -> None:
+        """Cut every queue to the log's end."""
+        for queue in self:
+            queue.truncate(physical_end)
+
+    def expire(self, min_physical: int) -> None:
+        """Raise every queue's `min_offset` to the log's begin and remove files without a live entry.
+        Blocks."""
+        for queue in self:
+            for path in queue.expire(min_physical):
+                self._fs.remove(path)
+
+    def destroy(self) -> None:
+        """Remove all files: there's no log."""
+        for queue in self:
+            queue.destroy()
+
+    def datasync(self) -> None:
+        """Make everything durable that's there by now. Blocks, may run in another thread."""
+        for queue in self:
+            queue.datasync()
+
+    def offsets(self) -> dict[tuple[str, int], int]:
+        """Next queue offset by topic and queue id."""
+        return {key: queue.max_offset for key, queue in self._queues.items()}
+
+    @property
+    def max_physical(self) -> int:
+        """End (log offset) of the newest record that any queue names; 0 if none does."""
+        return max((queue.max_physical for queue in self._queues.values()), default=0)
+
+    def close(self) -> None:
+        """Close all files."""
+        for queue in self:
+            queue.close()
