@@ -21,7 +21,7 @@ from twisted.logger import Logger
 from hatwisted.store.errors import StoreError
 from hatwisted.store.filequeue import FileQueue, OpenFiles
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.queueentry import ENTRY_SIZE, PLACE, blank_entry, count_in_use, place
+from hatwisted.store.queueentry import ENTRY_SIZE, PLACE, blank_entry, count_in_use, has_data, place
 
 DEFAULT_FILE_SIZE = 6_000_000
 """Bytes per queue file (300,000 entries): RocketMQ's mappedFileSizeConsumeQueue."""
@@ -229,7 +229,7 @@ class ConsumeQueue:
             count, floor = count_in_use(chunk, floor)
             at += count * ENTRY_SIZE
             if count * ENTRY_SIZE < len(chunk):
-                return at, any(chunk[count * ENTRY_SIZE :])
+                return at, has_data(chunk[count * ENTRY_SIZE :])
         return at, False
 
     def _settle(self, end: int) -> None:
@@ -245,7 +245,7 @@ class ConsumeQueue:
         """Zero [begin, end) (bytes) as far as it isn't yet: holes stay holes."""
         while begin < end:
             chunk = self._files.read(begin, min(SCAN_CHUNK, end - begin))
-            if any(chunk):
+            if has_data(chunk):
                 self._files.write(begin, (bytes(len(chunk)),))
             begin += len(chunk)
 

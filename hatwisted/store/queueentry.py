@@ -57,3 +57,8 @@ def count_in_use(chunk: bytes, floor: int) -> tuple[int, int]:
     sound &= physical >= reached[:-1]
     count = len(entries) if sound.all() else int(sound.argmin())
     return count, int(reached[count])
+
+
+def has_data(chunk: bytes) -> bool:
+    """Is any byte other than zero?"""
+    return bool(np.frombuffer(chunk, np.uint8).any())
