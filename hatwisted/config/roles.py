@@ -26,6 +26,7 @@ def as_master(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
             "allowed: ASYNC_MASTER, SYNC_MASTER (or start this file with haslave)"
         )
     _check_message_fits_file(loaded)
+    _check_idle_links_stay(loaded)
     warnings = [*warnings, *_common_warnings(loaded)]
     if config.broker_id != MASTER_ID:
         warnings.append(
@@ -55,6 +56,7 @@ def as_slave(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
             f"{source.where('brokerId')}: brokerId: {config.broker_id} is not a slave's; "
             "allowed: a whole number from 1, another one for each slave of the group"
         )
+    _check_idle_links_stay(loaded)
     warnings = [*warnings, *_common_warnings(loaded)]
     if not config.ha_master_address and not config.name_servers:
         warnings.append(
@@ -74,15 +76,24 @@ def _check_message_fits_file(loaded: Loaded[BrokerConfig]) -> None:
         )
 
 
+def _check_idle_links_stay(loaded: Loaded[BrokerConfig]) -> None:
+    config, _, source = loaded
+    silence, heartbeat = config.ha_housekeeping_interval, config.ha_send_heartbeat_interval
+    if silence <= heartbeat:
+        key = (
+            "haHousekeepingInterval"
+            if "haHousekeepingInterval" in source.entries
+            else "haSendHeartbeatInterval"
+        )
+        raise ConfigError(
+            f"{source.where(key)}: {key}: haHousekeepingInterval={silence} would drop every idle link; "
+            f"allowed: more than haSendHeartbeatInterval, {heartbeat}"
+        )
+
+
 def _common_warnings(loaded: Loaded[BrokerConfig]) -> list[str]:
     config, _, source = loaded
     warnings = []
-    silence, heartbeat = config.ha_housekeeping_interval, config.ha_send_heartbeat_interval
-    if silence <= heartbeat:
-        warnings.append(
-            f"{source.where('haHousekeepingInterval')}: haHousekeepingInterval={silence} is not above "
-            f"haSendHeartbeatInterval={heartbeat}: idle links will be dropped"
-        )
     configured = source.entries.get("haListenPort")
     if configured is not None and configured.value.strip() != str(config.ha_listen_port):
         warnings.append(

@@ -212,9 +212,12 @@ class Roles(ConfigCase):
             ["F:2: haListenPort=10912 is ignored: it is always listenPort + 1, here 20912"],
         )
 
-    def test_intervals_that_drop_idle_links_are_warned_of(self) -> None:
-        loaded = as_master(self.load("haHousekeepingInterval=5000\n"))
-        self.assertIn("idle links will be dropped", loaded.warnings[0])
+    def test_intervals_that_drop_idle_links_are_refused(self) -> None:
+        self.assertEqual(
+            self.refusal("\nhaHousekeepingInterval=5000\n"),
+            "F:2: haHousekeepingInterval: haHousekeepingInterval=5000 would drop every idle link; "
+            "allowed: more than haSendHeartbeatInterval, 5000",
+        )
 
     def test_B17_a_slave_that_can_find_no_master_is_warned_of(self) -> None:
         slave = "brokerRole=SLAVE\nbrokerId=1\n"

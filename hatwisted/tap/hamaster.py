@@ -1,0 +1,37 @@
+"""`twistd hamaster`: a broker of role ASYNC_MASTER or SYNC_MASTER."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.application.service import IService
+
+from hatwisted.config.load import Loaded, load_broker_config
+from hatwisted.config.roles import as_master
+from hatwisted.config.schema import BrokerConfig
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.tap import compose
+from hatwisted.tap.startup import BrokerOptions, make_service
+from hatwisted.tap.storecheck import check_store
+
+
+class Options(BrokerOptions):
+    """Command line of `twistd hamaster`."""
+
+    synopsis = "[--conf FILE] [--set key=value ...]"
+    longdesc = "A RocketMQ-compatible master: stores messages and replicates them to its slaves."
+
+
+def makeService(options: Options) -> IService:
+    """The master as a service; see `startup.make_service` for what ends the process instead."""
+    return make_service("hamaster", options, _load, _build)
+
+
+def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[BrokerConfig]:
+    return as_master(load_broker_config(path, overrides, environ=environ))
+
+
+def _build(config: BrokerConfig, reactor: Any) -> IService:
+    check_store(PosixFileSystem(), config.store_path_root_dir, config.commit_log_path)
+    return compose.master(config, reactor)

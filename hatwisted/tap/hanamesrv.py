@@ -1,0 +1,28 @@
+"""`twistd hanamesrv`: a name server that brokers register with and clients ask for routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twisted.application.service import IService
+
+from hatwisted.config.load import Loaded, load_namesrv_config
+from hatwisted.config.schema import NamesrvConfig
+from hatwisted.tap import compose
+from hatwisted.tap.startup import ServerOptions, make_service
+
+
+class Options(ServerOptions):
+    """Command line of `twistd hanamesrv`."""
+
+    synopsis = "[--conf FILE] [--set key=value ...]"
+    longdesc = "A RocketMQ-compatible name server: keeps which broker serves which topic."
+
+
+def makeService(options: Options) -> IService:
+    """The name server as a service; see `startup.make_service` for what ends the process instead."""
+    return make_service("hanamesrv", options, _load, compose.namesrv)
+
+
+def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[NamesrvConfig]:
+    return load_namesrv_config(path, overrides)

@@ -1,0 +1,37 @@
+"""`twistd haslave`: a broker of role SLAVE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.application.service import IService
+
+from hatwisted.config.load import Loaded, load_broker_config
+from hatwisted.config.roles import as_slave
+from hatwisted.config.schema import BrokerConfig
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.tap import compose
+from hatwisted.tap.startup import BrokerOptions, make_service
+from hatwisted.tap.storecheck import check_store
+
+
+class Options(BrokerOptions):
+    """Command line of `twistd haslave`."""
+
+    synopsis = "[--conf FILE] [--set key=value ...]"
+    longdesc = "A RocketMQ-compatible slave: copies its master and serves reads."
+
+
+def makeService(options: Options) -> IService:
+    """The slave as a service; see `startup.make_service` for what ends the process instead."""
+    return make_service("haslave", options, _load, _build)
+
+
+def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[BrokerConfig]:
+    return as_slave(load_broker_config(path, overrides, environ=environ))
+
+
+def _build(config: BrokerConfig, reactor: Any) -> IService:
+    check_store(PosixFileSystem(), config.store_path_root_dir, config.commit_log_path)
+    return compose.slave(config, reactor)

@@ -1,0 +1,81 @@
+"""Listening ports that are claimed early and opened when the service behind them starts.
+
+A port in use has to be told before twistd forks, so `claim` binds it while the services are put together. It
+listens only from `listenTCP` on: a client that connects earlier would sit in the backlog of a broker that is
+still recovering, instead of being refused and going elsewhere.
+
+`listenTCP` has the reactor's own signature, so that a service takes these ports where it takes a reactor.
+
+Rejected: listening first in `startService` (too late to tell anybody), and binding twice, once as a trial
+(another process may take the port in between).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IListeningPort, IReactorSocket, IReactorTCP
+from twisted.internet.protocol import ServerFactory
+
+# Connections that the kernel holds until they are accepted: RocketMQ's serverSocketBacklog.
+BACKLOG = 1024
+
+
+class PortUnavailable(CannotListenError):
+    """The address can't be bound; `str()` is one line with address and reason."""
+
+    def __str__(self) -> str:
+        error = self.socketError
+        reason = os.strerror(error.errno) if getattr(error, "errno", None) else str(error)
+        return f"can't listen on {self.interface}:{self.port}: {reason}"
+
+
+class ClaimedPorts:
+    """Ports of one process: bound by `claim`, opened by `listenTCP`, given back by `release`.
+
+    SO_REUSEADDR is set: connections of a former process in TIME_WAIT don't hold a port (B146), a listening
+    one does.
+    """
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._claimed: dict[tuple[str, int], socket.socket] = {}
+
+    def claim(self, port: int, interface: str = "") -> None:
+        """Bind it; raises PortUnavailable."""
+        self._claimed[interface, port] = _bound(interface, port)
+
+    def listenTCP(
+        self, port: int, factory: ServerFactory, backlog: int = BACKLOG, interface: str = ""
+    ) -> IListeningPort:
+        """Serve `factory` on a claimed port, or on any other as the reactor does."""
+        claimed = self._claimed.pop((interface, port), None)
+        if claimed is None:
+            plain: IReactorTCP = self._reactor
+            return plain.listenTCP(port, factory, backlog, interface)
+        adopting: IReactorSocket = self._reactor
+        with claimed:
+            claimed.listen(backlog)
+            # The reactor keeps a duplicate.
+            return adopting.adoptStreamPort(claimed.fileno(), claimed.family, factory)
+
+    def release(self) -> None:
+        """Give back what was never opened; idempotent."""
+        while self._claimed:
+            self._claimed.popitem()[1].close()
+
+
+def _bound(interface: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in interface else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setblocking(False)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((interface, port))
+    except OSError as error:
+        bound.close()
+        raise PortUnavailable(interface or "0.0.0.0", port, error) from None
+    return bound

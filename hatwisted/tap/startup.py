@@ -1,0 +1,147 @@
+"""From twistd's command line to a service, or to one line on standard error and exit status 1.
+
+Whatever can be wrong should be found in `makeService`: twistd hasn't forked yet, so the operator's terminal
+still gets the line, daemonised or not. What only shows when services start (behind the fork: a POSIX record
+lock doesn't survive one) passes through twistd, which removes the pid file and tells the waiting parent;
+with `-n` it would end in a traceback, which the exception hook below turns into the same line.
+
+Rejected: raising usage.UsageError, for which twistd prints the whole help text in front of the message.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from twisted.application.service import IService, MultiService
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+from twisted.python import usage
+
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.load import Loaded, effective_text
+from hatwisted.store.errors import StoreError
+
+log = Logger()
+
+# Somebody else's doing (a file, a folder, a port): told in one line. Anything else is ours and keeps its
+# traceback.
+EXPECTED = (ConfigError, StoreError, CannotListenError, OSError)
+
+C = TypeVar("C", bound=msgspec.Struct)
+
+
+class ServerOptions(usage.Options):
+    """What all three subcommands take."""
+
+    optParameters: ClassVar[list[list[Any]]] = [
+        ["conf", "c", None, "RocketMQ properties file; without one RocketMQ's defaults hold."]
+    ]
+    optFlags: ClassVar[list[list[Any]]] = [
+        ["print-config", "p", "Print the effective configuration and exit."],
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overrides: list[str] = []
+
+    def opt_set(self, assignment: str) -> None:
+        """key=value: overrides a key of the file; may be repeated."""
+        self.overrides.append(assignment)
+
+    opt_s = opt_set
+
+
+class BrokerOptions(ServerOptions):
+    """What a broker takes besides."""
+
+    def opt_namesrv(self, addresses: str) -> None:
+        """Name servers as host:port;host:port, the same as --set namesrvAddr=..."""
+        self.overrides.append(f"namesrvAddr={addresses}")
+
+    opt_n = opt_namesrv
+
+
+def make_service(
+    program: str,
+    options: ServerOptions,
+    load: Callable[[str | None, list[str], Mapping[str, str]], Loaded[C]],
+    build: Callable[[C, Any], IService],
+) -> IService:
+    """Load the configuration, report its warnings and build the service on the default reactor.
+
+    Exits with 1 and one line on standard error when a file, folder or port is at fault, and with 0 after
+    `--print-config`.
+    """
+    _explain_late_errors(program)
+    with _explained(program):
+        loaded = load(options["conf"], options.overrides, os.environ)
+        if options["print-config"]:
+            sys.stdout.write(effective_text(loaded))
+            raise SystemExit(0)
+        for warning in loaded.warnings:
+            # Not `warning=`: Twisted takes that key for a Python warning.
+            log.warn("{line}", line=warning)
+        # Not at the top: importing it installs the default reactor, and twistd may have been asked for
+        # another.
+        from twisted.internet import reactor
+
+        return ToldService(build(loaded.config, reactor))
+
+
+class ToldService(MultiService):
+    """The server's services; a failure to start them is logged as well: a daemon has no terminal any more."""
+
+    def __init__(self, service: IService) -> None:
+        super().__init__()
+        service.setServiceParent(self)
+
+    def privilegedStartService(self) -> None:
+        with _logged():
+            super().privilegedStartService()
+
+    def startService(self) -> None:
+        with _logged():
+            super().startService()
+
+
+def one_line(error: BaseException) -> str:
+    """What went wrong, without line breaks; a bare OSError with its file in front."""
+    if isinstance(error, OSError) and type(error).__module__ == "builtins" and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    else:
+        text = str(error) or type(error).__name__
+    return " ".join(text.split())
+
+
+@contextmanager
+def _explained(program: str) -> Iterator[None]:
+    try:
+        yield
+    except EXPECTED as error:
+        sys.stderr.write(f"{program}: {one_line(error)}\n")
+        raise SystemExit(1) from None
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    try:
+        yield
+    except EXPECTED as error:
+        log.critical("can't start: {error}", error=one_line(error))
+        raise
+
+
+def _explain_late_errors(program: str) -> None:
+    def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if isinstance(error, EXPECTED):
+            sys.stderr.write(f"{program}: {one_line(error)}\n")
+        else:
+            sys.__excepthook__(kind, error, traceback)
+
+    sys.excepthook = hook

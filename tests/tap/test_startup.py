@@ -1,0 +1,164 @@
+"""What twistd calls before its reactor runs: a service, or one line and an exit status."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from twisted.application.service import IService, Service
+from twisted.logger import globalLogPublisher
+from twisted.python.usage import UsageError
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.config.load import Loaded, load_broker_config
+from hatwisted.config.schema import BrokerConfig
+from hatwisted.store.errors import DamagedLog, StoreError
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.tap.startup import BrokerOptions, make_service, one_line
+from hatwisted.tap.storecheck import check_store
+
+Build = Callable[[BrokerConfig, Any], IService]
+
+
+def load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[BrokerConfig]:
+    return load_broker_config(path, overrides, environ={})
+
+
+class StartupCase(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.built: list[BrokerConfig] = []
+        self.stdout, self.stderr = io.StringIO(), io.StringIO()
+        self.patch(sys, "stdout", self.stdout)
+        self.patch(sys, "stderr", self.stderr)
+        self.patch(sys, "excepthook", sys.excepthook)
+
+    def conf(self, text: str) -> str:
+        folder = self.mktemp()
+        os.makedirs(folder)
+        path = os.path.join(folder, "broker.conf")
+        Path(path).write_text(text)
+        return path
+
+    def build(self, config: BrokerConfig, reactor: Any) -> IService:
+        self.built.append(config)
+        return Service()
+
+    def make(self, *arguments: str, build: Build | None = None) -> IService:
+        options = BrokerOptions()
+        options.parseOptions(list(arguments))
+        return make_service("hamaster", options, load, build or self.build)
+
+    def refusal(self, *arguments: str, build: Build | None = None) -> str:
+        ended = self.assertRaises(SystemExit, self.make, *arguments, build=build)
+        self.assertEqual(ended.code, 1)
+        text = self.stderr.getvalue()
+        self.assertEqual(text.count("\n"), 1, text)
+        return text.rstrip("\n")
+
+
+class Startup(StartupCase):
+    def test_options_reach_the_service(self) -> None:
+        path = self.conf("listenPort=10921\nbrokerName=broker-b\n")
+        self.make("-c", path, "--set", "listenPort=20911", "-s", "brokerIP1=10.0.0.1", "-n", "a:1;b:2")
+        (config,) = self.built
+        self.assertEqual((config.listen_port, config.broker_name), (20911, "broker-b"))
+        self.assertEqual((config.broker_ip1, config.name_servers), ("10.0.0.1", ["a:1", "b:2"]))
+
+    def test_a_wrong_value_is_one_line_and_status_1(self) -> None:
+        path = self.conf("\nbrokerRole=MASTER\n")
+        self.assertEqual(
+            self.refusal("--conf", path),
+            f"hamaster: {path}:2: brokerRole: can't be 'MASTER'; "
+            "allowed: one of ASYNC_MASTER, SYNC_MASTER, SLAVE",
+        )
+        self.assertEqual(self.built, [])
+
+    def test_faults_of_folders_are_one_line(self) -> None:
+        def broken(config: BrokerConfig, reactor: Any) -> IService:
+            raise PermissionError(13, "Permission denied", "/data/store/lock")
+
+        self.assertEqual(self.refusal(build=broken), "hamaster: /data/store/lock: Permission denied")
+
+    def test_our_own_faults_keep_their_traceback(self) -> None:
+        def broken(config: BrokerConfig, reactor: Any) -> IService:
+            raise RuntimeError("a bug")
+
+        self.assertRaises(RuntimeError, self.make, build=broken)
+
+    def test_B18_print_config_prints_and_ends(self) -> None:
+        ended = self.assertRaises(SystemExit, self.make, "--print-config", "--set", "brokerName=x")
+        self.assertEqual(ended.code, 0)
+        self.assertIn("brokerName=x\n", self.stdout.getvalue())
+        self.assertIn("haTransferBatchSize=32768\n", self.stdout.getvalue())
+        self.assertEqual(self.built, [])
+
+    def test_warnings_are_logged(self) -> None:
+        events: list[Any] = []
+        globalLogPublisher.addObserver(events.append)
+        self.addCleanup(globalLogPublisher.removeObserver, events.append)
+        self.make("--conf", self.conf("brokerRol=SLAVE\n"))
+        self.assertTrue(any("did you mean brokerRole?" in event.get("line", "") for event in events))
+
+    def test_positional_arguments_are_a_usage_error(self) -> None:
+        self.assertRaises(UsageError, self.make, "broker.conf")
+
+
+class LateFailures(StartupCase):
+    """Faults that show only when services start, behind twistd's fork."""
+
+    def test_they_are_logged_and_the_exception_hook_tells_them_in_one_line(self) -> None:
+        class Refusing(Service):
+            def startService(self) -> None:
+                raise DamagedLog(1000, 2000, 3000, "body CRC differs")
+
+        service = self.make(build=lambda config, reactor: Refusing())
+        error = self.assertRaises(DamagedLog, service.startService)
+        sys.excepthook(DamagedLog, error, None)
+        line = self.stderr.getvalue()
+        self.assertTrue(
+            line.startswith("hamaster: commit log damaged at offset 1000 (body CRC differs)"), line
+        )
+        self.assertEqual(line.count("\n"), 1)
+
+    def test_the_exception_hook_leaves_other_errors_alone(self) -> None:
+        self.make()
+        sys.excepthook(RuntimeError, RuntimeError("a bug"), None)
+        self.assertEqual(self.stderr.getvalue(), "RuntimeError: a bug\n")
+
+    def test_line_breaks_never_reach_the_line(self) -> None:
+        self.assertEqual(one_line(StoreError("a\nb")), "a b")
+        self.assertEqual(one_line(OSError(28, "No space left on device")), "No space left on device")
+        self.assertEqual(one_line(StoreError()), "StoreError")
+
+
+class StoreCheck(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.root = os.path.abspath(self.mktemp())
+        self.fs = PosixFileSystem()
+
+    def test_a_new_store_is_made(self) -> None:
+        check_store(self.fs, self.root, os.path.join(self.root, "commitlog"))
+        self.assertTrue(os.path.isdir(os.path.join(self.root, "commitlog")))
+
+    def test_a_store_in_use_is_refused_and_the_lock_is_not_kept(self) -> None:
+        check_store(self.fs, self.root)
+        held = self.fs.lock(os.path.join(self.root, "lock"))
+        error = self.assertRaises(StoreError, check_store, self.fs, self.root)
+        self.assertIn(self.root, str(error))
+        held.release()
+        check_store(self.fs, self.root)
+
+    def test_a_file_in_the_folders_place(self) -> None:
+        Path(self.root).write_text("")
+        error = self.assertRaises(OSError, check_store, self.fs, self.root)
+        self.assertEqual(one_line(error), f"{self.root}: File exists")
+
+    def test_an_unreadable_folder(self) -> None:
+        os.makedirs(self.root)
+        self.patch(os, "access", lambda path, mode: False)  # root may read everything
+        error = self.assertRaises(StoreError, check_store, self.fs, self.root)
+        self.assertEqual(str(error), f"{self.root}: no permission to read and write this folder")
