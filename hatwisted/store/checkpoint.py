@@ -1,0 +1,81 @@
+"""The checkpoint file: how far, in store time, log, queues and index are known to be on disk.
+
+After an unclean exit recovery begins at the newest log file that is older than all of them. So a time here
+must never be newer than what is synced; an older one only makes recovery longer. A missing or short file
+therefore reads as zeros, which means "from the first file".
+
+RocketMQ maps the file and forces it; here it's replaced whole, so that no crash can leave half a number.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from hatwisted.store.interfaces import IFileSystem
+
+CHECKPOINT_SIZE: Final = 4096
+"""Bytes of the file; zeros behind the fields."""
+
+SAFETY_MARGIN: Final = 3000
+"""ms that recovery goes back further than the oldest time, as RocketMQ does: records of one time may lie on
+both sides of a flush."""
+
+_FIELDS = struct.Struct(">qqqqq")
+
+
+class StoreCheckpoint:
+    """The fields of one checkpoint file; plain attributes, written by `flush`.
+
+    physic_timestamp: storeTimestamp (ms) of the last flushed log record; logics_timestamp: of the last record
+    with a flushed queue entry; index_timestamp: of the last item of the last full index file.
+    master_flushed_offset, confirm_offset: log offsets that 5.x keeps here, 0 from a 4.x store; kept as found.
+    """
+
+    def __init__(self, fs: IFileSystem, path: str) -> None:
+        self._fs = fs
+        self._path = path
+        self._stored = b""
+        self.physic_timestamp = 0
+        self.logics_timestamp = 0
+        self.index_timestamp = 0
+        self.master_flushed_offset = 0
+        self.confirm_offset = 0
+
+    def load(self) -> None:
+        """Read the file; zeros for what isn't there."""
+        self._stored = self._fs.read(self._path) if self._fs.exists(self._path) else b""
+        (
+            self.physic_timestamp,
+            self.logics_timestamp,
+            self.index_timestamp,
+            self.master_flushed_offset,
+            self.confirm_offset,
+        ) = _FIELDS.unpack_from(self._stored.ljust(_FIELDS.size, b"\0"))
+
+    def encode(self) -> bytes:
+        """The whole file as it's to be."""
+        return _FIELDS.pack(
+            self.physic_timestamp,
+            self.logics_timestamp,
+            self.index_timestamp,
+            self.master_flushed_offset,
+            self.confirm_offset,
+        ).ljust(CHECKPOINT_SIZE, b"\0")
+
+    def flush(self) -> None:
+        """Write the fields if they have changed. Blocks, may run in another thread."""
+        data = self.encode()
+        if data != self._stored:
+            self._fs.write(self._path, data)
+            self._stored = data
+
+    @property
+    def min_timestamp(self) -> int:
+        """Records stored up to then (ms) are in log and queues on disk; 0 if nothing is known."""
+        return max(0, min(self.physic_timestamp, self.logics_timestamp) - SAFETY_MARGIN)
+
+    @property
+    def min_timestamp_with_index(self) -> int:
+        """As `min_timestamp`, and in the index as well (`messageIndexSafe`)."""
+        return max(0, min(self.min_timestamp, self.index_timestamp))

@@ -1,0 +1,73 @@
+"""Two small files of a store folder: `lock`, who owns it, and `abort`, whether it was left in order.
+
+Ownership is a record lock, so it ends with the process, however that ends; the file itself always stays. It
+has to be taken by the process that serves, after a daemon has forked: a child doesn't inherit it.
+
+`abort` is there while a broker runs; found at the next start it says that the exit was unclean. It's made
+durable before anything else is written, and goes only when all the rest is on disk.
+"""
+
+from __future__ import annotations
+
+import os
+from os.path import join
+
+from hatwisted.store.interfaces import IFileSystem, ILock
+
+LOCK_FILE = "lock"
+ABORT_FILE = "abort"
+
+
+class StoreLock:
+    """Exclusive use of the store folder `root`."""
+
+    def __init__(self, fs: IFileSystem, root: str) -> None:
+        self._fs = fs
+        self._root = root
+        self._lock: ILock | None = None
+
+    @property
+    def held(self) -> bool:
+        """Is it ours?"""
+        return self._lock is not None
+
+    def acquire(self) -> None:
+        """Take it, making the folder if need be. Raises StoreLocked, which names the holder if that's
+        known."""
+        if self._lock is None:
+            self._fs.makedirs(self._root)
+            self._lock = self._fs.lock(join(self._root, LOCK_FILE))
+
+    def release(self) -> None:
+        """Give it back; idempotent."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+class AbortFile:
+    """The mark of a running, or uncleanly ended, broker in the store folder `root`.
+
+    pid: what the file says, as 5.x has it (4.x writes an empty one; both only look whether it exists).
+    """
+
+    def __init__(self, fs: IFileSystem, root: str, pid: int | None = None) -> None:
+        self._fs = fs
+        self._root = root
+        self._path = join(root, ABORT_FILE)
+        self._pid = os.getpid() if pid is None else pid
+
+    @property
+    def exists(self) -> bool:
+        """Did the last exit leave it (before `create`), or is a broker running (after it)?"""
+        return self._fs.exists(self._path)
+
+    def create(self) -> None:
+        """Make it, durably. Blocks."""
+        self._fs.makedirs(self._root)
+        self._fs.write(self._path, str(self._pid).encode())
+
+    def remove(self) -> None:
+        """Claim a clean exit, durably: everything else must be on disk by now. Blocks."""
+        self._fs.remove(self._path)
+        self._fs.sync_folder(self._root)
