@@ -1,0 +1,52 @@
+"""Which servers meet each other here, and where their stores lie.
+
+Every combination runs the same tests. `HATWISTED_INTEROP_CONTROL=1` adds Java with Java: a test that fails
+there is wrong itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import javarocketmq
+from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
+from tests.support.linkproxy import LinkProxy
+
+PAIRS = [(OURS, JAVA), (JAVA, OURS), (OURS, OURS)]
+if os.environ.get("HATWISTED_INTEROP_CONTROL"):
+    PAIRS.append((JAVA, JAVA))
+
+
+def needs(*kinds: Kind) -> None:
+    """Skip, with the reason, when RocketMQ is needed and can't run here."""
+    reason = javarocketmq.available() if JAVA in kinds else None
+    if reason is not None:
+        pytest.skip(f"RocketMQ {javarocketmq.VERSION} can't run here: {reason}")
+
+
+@pytest.fixture(params=PAIRS, ids=[f"{master.value}-master-{slave.value}-slave" for master, slave in PAIRS])
+def kinds(request: pytest.FixtureRequest) -> tuple[Kind, Kind]:
+    """(master, slave) of a pair; each combination in turn."""
+    master, slave = request.param
+    needs(master, slave)
+    return master, slave
+
+
+@pytest.fixture
+def link() -> Iterator[LinkProxy]:
+    """The wire between slave and master; its target is set by whoever starts the master."""
+    with LinkProxy(0) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def group(kinds: tuple[Kind, Kind], link: LinkProxy, tmp_path: Path) -> Iterator[BrokerGroup]:
+    """A SYNC_MASTER and its slave, started and linked through `link`."""
+    with BrokerGroup(tmp_path, *kinds, link_port=link.port) as pair:
+        link.target = pair.ha_port
+        pair.start()
+        yield pair

@@ -1,0 +1,103 @@
+"""Pairs under load, with the link cut, stalled and split and with either side killed.
+
+After each story the two logs are byte-identical, the queues of both sides follow from their logs, and
+everything that SYNC_MASTER answered with PUT_OK lies on the slave.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.interop.conftest import needs
+from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
+from tests.support.linkproxy import LinkProxy
+from tests.support.producer import Producer, broken_promises
+from tests.support.storefiles import check_queues, first_difference
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+
+SOME = 1000  # acknowledged messages between two events: about half a second of load
+STALL_SECONDS = 4.0  # longer than slaveTimeout, shorter than the housekeeping interval
+
+
+def assert_faithful(group: BrokerGroup, producer: Producer) -> None:
+    """The end of every story: producer done, slave caught up, both stopped in order, files compared."""
+    end = group.wait_caught_up()
+    group.stop()
+    assert first_difference(group.master_store, group.slave_store, end) is None
+    for store in (group.master_store, group.slave_store):
+        assert broken_promises(producer, store) == [], f"{store.name}: {producer.story()}"
+        assert check_queues(store) >= len(producer.acked)
+
+
+def test_B29_B52_logs_are_identical_after_load_with_reconnects(group: BrokerGroup, link: LinkProxy) -> None:
+    with Producer(group.master_port) as producer:
+        producer.wait_acked(SOME)
+        link.cut()
+        producer.wait_acked(SOME)
+        link.cut(reset=True)
+        producer.wait_acked(SOME)
+        group.slave.restart()
+        producer.wait_acked(SOME)
+    assert link.connections >= 4
+    assert_faithful(group, producer)
+
+
+def test_B128_kill_9_of_the_slave_loses_nothing_acknowledged(group: BrokerGroup) -> None:
+    with Producer(group.master_port) as producer:
+        producer.wait_acked(SOME)
+        group.slave.kill()
+        time.sleep(0.5)
+        group.slave.start()
+        producer.wait_acked(SOME)
+    assert producer.codes[11] + producer.codes[12] > 0, "nobody noticed that the slave was gone"
+    assert_faithful(group, producer)
+
+
+def test_B127_kill_9_of_the_master_loses_nothing_acknowledged(group: BrokerGroup) -> None:
+    with Producer(group.master_port) as producer:
+        producer.wait_acked(SOME)
+        group.master.restart(kill=True)
+        producer.wait_acked(SOME)
+    assert producer.reconnects > 0
+    assert_faithful(group, producer)
+
+
+def test_B133_a_stalled_link_times_puts_out_and_loses_nothing(group: BrokerGroup, link: LinkProxy) -> None:
+    with Producer(group.master_port) as producer:
+        producer.wait_acked(SOME)
+        link.stall()
+        time.sleep(STALL_SECONDS)
+        stalled = dict(producer.codes)
+        link.flow()
+        producer.wait_acked(SOME)
+    assert stalled.get(12, 0) > 0, f"no FLUSH_SLAVE_TIMEOUT while the link stalled: {producer.story()}"
+    assert_faithful(group, producer)
+
+
+def test_B151_a_link_in_pieces_of_a_few_bytes_carries_the_same_log(
+    group: BrokerGroup, link: LinkProxy
+) -> None:
+    link.split(7)
+    with Producer(group.master_port, pace=100) as producer:
+        producer.wait_acked(200)
+    link.split(0)
+    assert_faithful(group, producer)
+
+
+NAMED = [(OURS, JAVA, JAVA), (JAVA, OURS, OURS), (JAVA, JAVA, OURS)]
+
+
+@pytest.mark.parametrize(("namesrv", "master", "slave"), NAMED, ids=lambda kind: kind.value)
+def test_B110_the_slave_learns_the_ha_address_from_the_name_server(
+    namesrv: Kind, master: Kind, slave: Kind, tmp_path: Path
+) -> None:
+    needs(namesrv, master, slave)
+    with BrokerGroup(tmp_path, master, slave, namesrv_kind=namesrv) as group:
+        group.start()
+        with Producer(group.master_port) as producer:
+            producer.wait_acked(SOME)
+        assert_faithful(group, producer)

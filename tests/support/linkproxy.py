@@ -1,0 +1,131 @@
+"""A TCP proxy for one link, that misbehaves on request: cut, stalled, refused, or split into tiny pieces.
+
+Two plain threads a connection, so that it needs no reactor and works between any two processes. A stall stops
+reading on both sides: the kernel's buffers fill and the peers see a full window, as with a dead cable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+READ_BYTES = 1 << 16
+CONNECT_SECONDS = 5.0
+POLL_SECONDS = 0.05
+_ABORT = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
+
+
+class LinkProxy:
+    """Listens on `port` and passes everything to 127.0.0.1:`target`."""
+
+    def __init__(self, target: int, seed: int = 1) -> None:
+        self.target = target
+        self.connections = 0  # accepted so far
+        self.passed = [0, 0]  # bytes: towards the target, back from it
+        self._random = random.Random(seed)
+        self._piece = 0  # most bytes of one write; 0: as they come
+        self._open = threading.Event()
+        self._open.set()
+        self._refusing = False
+        self._lock = threading.Lock()
+        self._sockets: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=16)
+        self.port = int(self._listener.getsockname()[1])
+        self._closed = False
+        threading.Thread(target=self._accept, name="link proxy", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def cut(self, reset: bool = False) -> None:
+        """Close all connections now; with `reset`, by RST and without the bytes under way."""
+        with self._lock:
+            victims, self._sockets = self._sockets, set()
+        for victim in victims:
+            with contextlib.suppress(OSError):
+                if reset:
+                    victim.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+                victim.shutdown(socket.SHUT_RDWR) if not reset else victim.close()
+        self._open.set()
+
+    def stall(self) -> None:
+        """Pass nothing on, close nothing."""
+        self._open.clear()
+
+    def flow(self) -> None:
+        self._open.set()
+
+    def split(self, most: int) -> None:
+        """Pass bytes on in writes of 1 to `most` bytes, each its own segment; 0 ends it."""
+        self._piece = most
+
+    def refuse(self, yes: bool = True) -> None:
+        """Close new connections at once."""
+        self._refusing = yes
+
+    def close(self) -> None:
+        self._closed = True
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._refusing:
+                near.close()
+                continue
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target), CONNECT_SECONDS)
+            except OSError:
+                near.close()
+                continue
+            self.connections += 1
+            self._join(near, far)
+
+    def _join(self, near: socket.socket, far: socket.socket) -> None:
+        for each in (near, far):
+            each.settimeout(None)
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._lock:
+            self._sockets |= {near, far}
+        for direction, (source, sink) in enumerate(((near, far), (far, near))):
+            threading.Thread(target=self._pump, args=(source, sink, direction), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, direction: int) -> None:
+        try:
+            while data := source.recv(READ_BYTES):
+                self._pass_on(sink, data)
+                self.passed[direction] += len(data)
+        except OSError:
+            pass
+        with self._lock:
+            self._sockets -= {source, sink}
+        for each in (source, sink):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _pass_on(self, sink: socket.socket, data: bytes) -> None:
+        at = 0
+        while at < len(data):
+            while not self._open.wait(POLL_SECONDS):
+                pass
+            size = self._random.randint(1, self._piece) if self._piece else len(data)
+            sink.sendall(data[at : at + size])
+            at += size
+            if self._piece:
+                time.sleep(0)  # let the reader run between two pieces

@@ -1,0 +1,163 @@
+"""A producer thread that remembers what it was promised.
+
+It keeps some requests in flight on one connection, reconnects for ever, and writes down for every PUT_OK the
+commit log offset and the checksum of the body. Afterwards a store can be held against these promises. What
+was under way when a connection broke is unknown, and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.support.remotingclient import (
+    SEND_BATCH_MESSAGE,
+    SEND_MESSAGE_V2,
+    Answer,
+    RemotingClient,
+    RemotingFailure,
+    encode_inner,
+    properties_text,
+    send_fields,
+)
+from tests.support.storefiles import read_log
+
+WINDOW = 32  # requests in flight
+PACE = 1500  # requests a second at most: leaves two cores to the brokers, and stores of some 10 MB
+TOPICS = ("LoadA", "LoadB", "LoadC")
+QUEUES = 4
+BATCH_SHARE, BIG_SHARE = 0.1, 0.02
+SIZES, BIG_SIZES, BATCH_COUNTS = (0, 2500), (20_000, 60_000), (2, 20)  # bytes, bytes, messages
+TIMEOUT = 15.0  # above RocketMQ's own waits of 3 and 5 s
+RETRY_SECONDS = 0.1
+
+
+class Producer(threading.Thread):
+    """Sends until stopped; use it as a context manager, and look at `acked` after it has ended."""
+
+    def __init__(self, port: int, seed: int = 7, pace: float = PACE) -> None:
+        super().__init__(name=f"producer {seed}", daemon=True)
+        self.port = port
+        self.acked: dict[int, int] = {}  # commit log offset -> CRC-32 of the body
+        self.conflicts: list[int] = []  # offsets that were promised to two different messages
+        self.codes: Counter[int] = Counter()
+        self.remarks: dict[int, str] = {}
+        self.reconnects = 0
+        self.failure: BaseException | None = None
+        self._random = random.Random(seed)
+        self._seed, self._pace = seed, pace
+        self._sequence = 0
+        self._stopping = threading.Event()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        """Stop sending, take the answers that still come, end the thread."""
+        self._stopping.set()
+        self.join(2 * TIMEOUT)
+        assert not self.is_alive(), "the producer didn't end"
+        if self.failure is not None:
+            raise self.failure
+
+    def wait_acked(self, more: int, seconds: float = 30.0) -> None:
+        """Until `more` further messages were acknowledged."""
+        goal, deadline = len(self.acked) + more, time.monotonic() + seconds
+        while len(self.acked) < goal:
+            if self.failure is not None:
+                raise self.failure
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"{goal - len(self.acked)} of {more} puts not acknowledged; {self.story()}"
+                )
+            time.sleep(0.02)
+
+    def story(self) -> str:
+        return f"codes {dict(self.codes)}, {self.remarks}, {self.reconnects} reconnects"
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._one_connection()
+                except (OSError, RemotingFailure):
+                    self.reconnects += 1
+                    self._stopping.wait(RETRY_SECONDS)
+        except BaseException as failure:  # reported by finish(), in the test's own thread
+            self.failure = failure
+
+    def _one_connection(self) -> None:
+        waiting: dict[int, list[int]] = {}
+        due = time.monotonic()
+        with RemotingClient("127.0.0.1", self.port, TIMEOUT) as client:
+            while not self._stopping.is_set():
+                while len(waiting) < WINDOW and time.monotonic() >= due:
+                    opaque, checksums = self._send_something(client)
+                    waiting[opaque] = checksums
+                    due = max(due + 1 / self._pace, time.monotonic() - 0.1)
+                if waiting:
+                    self._note(client.answer(), waiting)
+                else:
+                    time.sleep(max(0.0, due - time.monotonic()))
+            while waiting:
+                self._note(client.answer(), waiting)
+
+    def _send_something(self, client: RemotingClient) -> tuple[int, list[int]]:
+        chance = self._random
+        topic, queue = chance.choice(TOPICS), chance.randrange(QUEUES)
+        if chance.random() < BATCH_SHARE:
+            bodies = [self._body(SIZES) for _ in range(chance.randint(*BATCH_COUNTS))]
+            inner = b"".join(
+                encode_inner(each, properties_text(self._properties()).encode()) for each in bodies
+            )
+            fields = send_fields(topic, queue, {"WAIT": "true"}, batch=True)
+            opaque = client.post(SEND_BATCH_MESSAGE, fields, inner)
+        else:
+            bodies = [self._body(BIG_SIZES if chance.random() < BIG_SHARE else SIZES)]
+            opaque = client.post(SEND_MESSAGE_V2, send_fields(topic, queue, self._properties()), bodies[0])
+        return opaque, [zlib.crc32(body) for body in bodies]
+
+    def _body(self, sizes: tuple[int, int]) -> bytes:
+        self._sequence += 1
+        head = b"%d-%d " % (self._seed, self._sequence)
+        return (head * (self._random.randint(*sizes) // len(head) + 1))[: max(len(head), sizes[1])]
+
+    def _properties(self) -> Mapping[str, str]:
+        self._sequence += 1
+        unique = f"{self._seed:016X}{self._sequence:016X}"
+        keys = f"key{self._sequence} all" if self._random.random() < 0.5 else f"käy{self._sequence}"
+        return {"KEYS": keys, "UNIQ_KEY": unique, "WAIT": "true", "TAGS": f"Tag{self._sequence % 5}"}
+
+    def _note(self, answer: Answer, waiting: dict[int, list[int]]) -> None:
+        checksums = waiting.pop(answer.opaque)
+        self.codes[answer.code] += 1
+        if answer.code:
+            self.remarks[answer.code] = answer.remark[:120]
+            return
+        ids = answer.ext["msgId"].split(",")
+        assert len(ids) == len(checksums), f"{len(ids)} ids for {len(checksums)} messages"
+        for message_id, checksum in zip(ids, checksums, strict=True):
+            offset = int(message_id[-16:], 16)
+            if offset in self.acked:
+                self.conflicts.append(offset)
+            self.acked[offset] = checksum
+
+
+def broken_promises(producer: Producer, store: Path) -> list[int]:
+    """Offsets acknowledged PUT_OK whose record in the store is missing or another one."""
+    stored = {message.offset: zlib.crc32(message.body) for message in read_log(store)}
+    wrong = [offset for offset, checksum in producer.acked.items() if stored.get(offset) != checksum]
+    return sorted(wrong) + producer.conflicts
