@@ -134,6 +134,11 @@ def _tags_code(raw: bytes, topic: str, store_timestamp: int, delay_levels: Seque
     return _tag_hash(tags) if tags else 0
 
 
+def key_hash(topic: str, key: str) -> int:
+    """The hash under which the index has this key of this topic."""
+    return index_hash(topic_prefix(topic), key)
+
+
 def _key_hashes(raw: bytes, topic: str) -> tuple[int, ...]:
     uniq_key, keys = find_property(raw, _UNIQ_KEY), find_property(raw, _KEYS)
     names = keys.decode("utf-8", "replace").split(layout.KEY_SEPARATOR) if keys else []

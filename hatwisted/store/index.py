@@ -1,0 +1,366 @@
+"""The key index: a sequence of index files, the last one being filled.
+
+Files are named by when they were made and never change once full. The next one (420 MB by default) is made
+and reserved in the worker, under a name beside the folder because RocketMQ takes every file in it for an
+index file, and only renamed when its first item comes. Until it's there `append` takes nothing: the
+dispatcher waits for `when_ready` and offers the same items again. It's begun early (`PREPARE_AT`), so that
+happens at a store's very first message only.
+
+Differences from RocketMQ, none visible in the bytes of a store that was never killed: items of records that a
+recovery has cut are cut as well (RocketMQ leaves them and then doesn't index new records below them); an
+unclean exit doesn't cost the newest file (it's checked and linked anew); a record half of whose keys were
+indexed before a crash gets the other half only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from os.path import basename, dirname, join
+from typing import cast
+
+import numpy as np
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.store.errors import StoreError, StoreFull, WrongFile
+from hatwisted.store.fewscan import key_hash
+from hatwisted.store.filequeue import NO_ROOM
+from hatwisted.store.indexfile import IndexFile, Ints, Item, Longs, file_length
+from hatwisted.store.interfaces import IFile, IFileSystem, IWorker
+
+DEFAULT_SLOTS = 5_000_000
+"""RocketMQ's maxHashSlotNum."""
+
+DEFAULT_ITEMS = 20_000_000
+"""RocketMQ's maxIndexNum."""
+
+PREPARE_AT = 0.75
+"""Share of a file's items in use at which the next one is made: 5 million items ahead by default, minutes."""
+
+NAME_DIGITS = 17
+"""A file's name: local time as yyyyMMddHHmmssSSS."""
+
+
+class IndexService:
+    """All index files of a store, under `directory`. Belongs to the reactor thread.
+
+    slots, items: of every file; not stored in it, so they must stay what they were.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        fs: IFileSystem,
+        directory: str,
+        clock: IReactorTime,
+        slots: int = DEFAULT_SLOTS,
+        items: int = DEFAULT_ITEMS,
+        worker: IWorker | None = None,
+    ) -> None:
+        if slots < 1 or items < 2:
+            raise ValueError(f"an index file of {slots} slots and {items} items holds nothing")
+        self._fs = fs
+        self._directory = directory
+        self._clock = clock
+        self._slots = slots
+        self._items = items
+        self._worker = worker
+        self._next: IFile | None = None
+        self._preparing = False
+        self._waiting: list[Deferred[None]] = []
+        self._names_changed = False
+        self.files: list[IndexFile] = []
+        """Oldest first."""
+        self.checkpoint_timestamp = 0
+        """Last store timestamp (ms) of the newest full file that is on disk, for the checkpoint."""
+
+    # -- what is there ---------------------------------------------------------------------------------------
+
+    @property
+    def end_physical(self) -> int:
+        """Physical offset of the last record indexed; -1 if there is none."""
+        last = self.files[-1] if self.files else None
+        if last is None or (last.count == 1 and last.end_physical == 0):
+            return -1
+        return int(last.end_physical)
+
+    def load(self) -> None:
+        """Open the files. WrongFile for one that can't be an index file of these slots and items."""
+        self._fs.remove(self._next_path)
+        for name in self._fs.listdir(self._directory):
+            path = join(self._directory, name)
+            if not (len(name) == NAME_DIGITS and name.isdigit()):
+                raise WrongFile(f"{path} isn't named like an index file; move it elsewhere")
+            size, expected = self._fs.size(path), file_length(self._slots, self._items)
+            if size != expected:
+                raise WrongFile(
+                    f"{path} has {size} bytes, {self._slots} slots and {self._items} items make {expected}; "
+                    "set maxHashSlotNum and maxIndexNum to what the store was made with, or remove the index "
+                    "folder to have it built anew"
+                )
+            self.files.append(IndexFile(self._fs.open(path), path, self._slots, self._items))
+
+    def repair(self, trusted_timestamp: int) -> None:
+        """After an unclean exit: check and link anew every file not known to be on disk as a whole, that is,
+        whose last item is younger than `trusted_timestamp` (ms, the checkpoint's). What doesn't hold is cut,
+        to be dispatched again."""
+        for position, file in enumerate(self.files):
+            if file.end_timestamp <= trusted_timestamp and file.room == 0:
+                continue
+            sound, found = file.sound_count(), file.count
+            if file.relink(sound):
+                self._log.warn("index file {path} linked anew after an unclean exit", path=file.path)
+            if sound < found:
+                self._log.warn(
+                    "index file {path}: {count} items are missing or out of order, they are built again",
+                    path=file.path,
+                    count=found - sound,
+                )
+                self._drop_from(position + 1)
+                break
+        self._drop_empty()
+
+    def truncate(self, physical_end: int) -> int:
+        """Cut items of records at or beyond the log's end; returns how many. Left in place they would keep
+        new records at these offsets out of the index."""
+        cut = 0
+        for position, file in enumerate(self.files):
+            kept = file.count_below(physical_end)
+            if kept < file.count:
+                cut += file.count - kept + sum(later.count - 1 for later in self.files[position + 1 :])
+                file.relink(kept)
+                self._drop_from(position + 1)
+                break
+        self._drop_empty()
+        return cut
+
+    def _drop_from(self, position: int) -> None:
+        for file in self.files[position:]:
+            file.close()
+            self._fs.remove(file.path)
+            self._names_changed = True
+        del self.files[position:]
+
+    def _drop_empty(self) -> None:
+        while self.files and self.files[-1].count == 1:
+            self._drop_from(len(self.files) - 1)
+
+    def resume(self, physical: Sequence[int] | Longs, timestamps: Sequence[int] | Longs) -> int:
+        """How many of the first of these items (of records in log order) the index already has: to be asked
+        when records may have been dispatched before."""
+        end = self.end_physical
+        offsets = np.asarray(physical, np.int64)
+        below = int(np.searchsorted(offsets, end, "left"))
+        same = int(np.searchsorted(offsets, end, "right")) - below
+        if not same:
+            return below
+        # A cut file knows the time of its last item to the second only.
+        self.files[-1].end_timestamp = int(timestamps[below])
+        return below + min(same, self._trailing(end))
+
+    def _trailing(self, physical: int) -> int:
+        """How many items the record at `physical` has, counted from the index's end."""
+        count = 0
+        for file in reversed(self.files):
+            found = file.trailing(physical)
+            count += found
+            if found < file.count - 1:
+                break
+        return count
+
+    # -- appending -------------------------------------------------------------------------------------------
+
+    def append(self, hashes: Ints, physical: Longs, timestamps: Longs) -> int:
+        """Add items in log order; returns how many were taken. int32[n] key hashes, int64[n] physical
+        offsets, int64[n] store timestamps (ms). Fewer than n: wait for `when_ready`, then offer the rest."""
+        done = 0
+        while done < len(hashes) and (file := self._open_file()) is not None:
+            done += file.append(hashes[done:], physical[done:], timestamps[done:])
+            self._look_ahead(file)
+        return done
+
+    def append_few(self, items: Sequence[Item]) -> int:
+        """The same for a handful, as plain values."""
+        done = 0
+        while done < len(items) and (file := self._open_file()) is not None:
+            done += file.append_few(items[done:] if done else items)
+            self._look_ahead(file)
+        return done
+
+    def _open_file(self) -> IndexFile | None:
+        """The file that takes the next item; None while it's being made."""
+        if self.files and self.files[-1].room:
+            return self.files[-1]
+        if self._next is None:
+            self._prepare()
+        return self._roll() if self._next is not None else None
+
+    def _look_ahead(self, file: IndexFile) -> None:
+        if self._next is None and file.count >= self._items * PREPARE_AT:
+            self._prepare()
+
+    def when_ready(self) -> Deferred[None]:
+        """Fires when `append` may take items again; fails with StoreFull or another OSError if the next file
+        couldn't be made, and the next `append` tries again."""
+        if not self._preparing:
+            return succeed(None)
+        ready: Deferred[None] = Deferred()
+        self._waiting.append(ready)
+        return ready
+
+    # -- the next file ---------------------------------------------------------------------------------------
+
+    @property
+    def _next_path(self) -> str:
+        return self._directory + ".next"
+
+    def make_room(self) -> None:
+        """Make the next file here and now, for a dispatch that runs before the reactor does. Blocks."""
+        if self._next is None:
+            self._next = self._make()
+
+    def _prepare(self) -> None:
+        if self._preparing or self._worker is None:
+            return
+        self._preparing = True
+        made = cast("Deferred[IFile]", self._worker.run(self._make))
+        made.addCallbacks(self._made, self._not_made)
+
+    def _make(self) -> IFile:
+        """A reserved file of zeros under a name that isn't part of the index. Runs in any thread."""
+        self._fs.makedirs(self._directory)
+        self._fs.remove(self._next_path)
+        file = self._fs.open(self._next_path, create=True)
+        try:
+            file.reserve(file_length(self._slots, self._items))
+        except BaseException as error:
+            file.close()
+            self._fs.remove(self._next_path)
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                raise StoreFull(
+                    f"no room for the next index file {self._next_path}: {error.strerror}"
+                ) from error
+            raise
+        return file
+
+    def _made(self, file: IFile) -> None:
+        self._preparing = False
+        self._next = file
+        waiting, self._waiting = self._waiting, []
+        for ready in waiting:
+            ready.callback(None)
+
+    def _not_made(self, failure: Failure) -> None:
+        self._preparing = False
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            self._log.warn(
+                "index file couldn't be made ahead ({error}); it's tried again when needed",
+                error=failure.value,
+            )
+        for ready in waiting:
+            ready.errback(failure)
+
+    def _roll(self) -> IndexFile:
+        """Give the prepared file its name and its place behind the last one, which is full now."""
+        path = join(self._directory, self._new_name())
+        self._fs.replace(self._next_path, path)
+        file, self._next = self._next, None
+        assert file is not None
+        self._names_changed = True
+        new = IndexFile(file, path, self._slots, self._items)
+        old = self.files[-1] if self.files else None
+        new.preset(old.end_timestamp if old else 0, old.end_physical if old else 0)
+        self.files.append(new)
+        if old is not None:
+            self.flush()
+        return new
+
+    def _new_name(self) -> str:
+        """The time by the machine's clock, but above the last file's name."""
+        name = datetime.fromtimestamp(self._clock.seconds()).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
+        if self.files and name <= basename(self.files[-1].path):
+            name = f"{int(basename(self.files[-1].path)) + 1:0{NAME_DIGITS}d}"
+        return name
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> list[int]:
+        """Physical offsets of at most `max_num` records whose key may be this one, stored within [begin, end]
+        (ms), newest first. Compare the record's own key: only hashes are stored."""
+        found: list[int] = []
+        wanted = key_hash(topic, key)
+        for physical in self._matches(wanted, begin, end):
+            if not found or found[-1] != physical:
+                found.append(physical)
+            if len(found) >= max_num:
+                break
+        return found
+
+    def _matches(self, wanted: int, begin: int, end: int) -> Iterator[int]:
+        for file in reversed(self.files):
+            yield from file.query(wanted, begin, end)
+            if file.count > 1 and file.begin_timestamp < begin:
+                return
+
+    # -- flushing, expiry, end -------------------------------------------------------------------------------
+
+    def flush(self) -> Deferred[None]:
+        """Make everything appended by now durable, in the worker. Errors are logged and tried again with the
+        next flush: the index can be built from the log."""
+        if self._worker is None:
+            self.datasync()
+            return succeed(None)
+        done = cast("Deferred[None]", self._worker.run(self.datasync))
+        return done.addErrback(self._not_flushed)
+
+    def _not_flushed(self, failure: Failure) -> None:
+        if not isinstance(failure.value, OSError | ValueError | StoreError):
+            failure.raiseException()
+        self._log.warn("index couldn't be flushed: {error}", error=failure.value)
+
+    def datasync(self) -> None:
+        """As `flush`, here and now. Blocks, may run in another thread."""
+        for file in list(self.files):
+            full, timestamp = not file.room, file.end_timestamp
+            if file.dirty:
+                try:
+                    file.datasync()
+                except BaseException:
+                    file.dirty = True
+                    raise
+            if full:
+                self.checkpoint_timestamp = max(self.checkpoint_timestamp, timestamp)
+        if self._names_changed:
+            self._names_changed = False
+            self._fs.sync_folder(self._directory)
+            self._fs.sync_folder(dirname(self._directory))
+
+    def expire(self, min_physical: int) -> list[str]:
+        """The log now begins at `min_physical`: forget the files that only name records below (never the last
+        one) and give their paths, oldest first, to be removed."""
+        paths = []
+        while len(self.files) > 1 and self.files[0].end_physical < min_physical:
+            file = self.files.pop(0)
+            file.close()
+            paths.append(file.path)
+        return paths
+
+    def destroy(self) -> None:
+        """Remove all files: there's no log."""
+        self._drop_from(0)
+
+    def close(self) -> None:
+        """Close the files. One that was made ahead goes."""
+        for file in self.files:
+            file.close()
+        if self._next is not None:
+            self._next.close()
+            self._next = None
+            with contextlib.suppress(OSError):
+                self._fs.remove(self._next_path)

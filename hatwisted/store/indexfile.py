@@ -1,0 +1,288 @@
+"""One index file: a hash table of chains over a fixed mapping, filled in log order.
+
+Layout (big-endian): a header of 40 bytes, S slots of 4 bytes, N items of 20 bytes. A slot holds the number of
+its newest item, an item the number of the previous one of its slot. Item 0 is never used, so a file holds
+N - 1 items; the header counts items + 1. S and N are not stored: they must be those the file was made with.
+
+A batch is linked without a loop: slot and position of each item are packed into one integer, the integers
+sorted, and the chain inside the batch is each one's left neighbour of the same slot. The same code links a
+whole file anew (`relink`), which is how a file that a crash may have left inconsistent is put right: items
+carry everything, slots and links follow from them. RocketMQ deletes such a file instead, and with it the
+index of everything that its recovery doesn't dispatch again.
+
+Items are written before slots, slots before the header: what the header doesn't count isn't there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hatwisted.store.interfaces import IFile
+
+Longs = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32]
+Item = tuple[int, int, int]
+"""(key hash, physical offset of the record, its store timestamp in ms)."""
+
+HEADER: Final = struct.Struct(">qqqqii")
+"""First and last store timestamp, first and last physical offset, slots in use, items + 1."""
+ITEM: Final = struct.Struct(">iqii")
+"""Key hash, physical offset, seconds since the header's first timestamp, previous item of the slot."""
+_SLOT: Final = struct.Struct(">i")
+_ITEM_TYPE: Final = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
+
+MAX_SECONDS: Final = 0x7FFFFFFF
+"""Largest value of an item's seconds; later ones are stored as this."""
+
+RELINK_BATCH: Final = 1 << 17
+"""Items linked at once when a file is linked anew: bounds the scratch memory to some 10 MB."""
+
+CHAIN_LIMIT: Final = 100_000
+"""Items of one chain looked at by a query (about 50 ms): a key that a million records share must not hold up
+everything else. Only what is older than these stays unseen."""
+
+
+def file_length(slots: int, items: int) -> int:
+    """Bytes of an index file."""
+    return HEADER.size + slots * _SLOT.size + items * ITEM.size
+
+
+class IndexFile:
+    """One file over its mapping. Not thread-safe, but for `datasync`.
+
+    begin/end_timestamp (ms) and begin/end_physical: of the first and last item, or, in a file without items,
+    of the last item of the file before it; count: items + 1.
+    """
+
+    def __init__(self, file: IFile, path: str, slots: int, items: int) -> None:
+        self.path = path
+        self._file = file
+        self._slot_count = slots
+        self._item_count = items
+        self._items_at = HEADER.size + slots * _SLOT.size
+        self._mapping: memoryview | None = None
+        self._slots: npt.NDArray[Any] = np.zeros(0, ">i4")
+        self._items: npt.NDArray[Any] = np.zeros(0, _ITEM_TYPE)
+        header = HEADER.unpack(file.pread(HEADER.size, 0))
+        self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical = header[:4]
+        self.slots_used = header[4]
+        self.count = min(max(header[5], 1), items)
+        self.dirty = False
+
+    def __repr__(self) -> str:
+        return f"<IndexFile {self.path}: {self.count - 1} items>"
+
+    @property
+    def room(self) -> int:
+        """Items that still fit."""
+        return self._item_count - self.count
+
+    def preset(self, timestamp: int, physical: int) -> None:
+        """A new file takes over where the one before it ended."""
+        self.begin_timestamp = self.end_timestamp = timestamp
+        self.begin_physical = self.end_physical = physical
+        self._write_header()
+
+    def _map(self) -> memoryview:
+        if self._mapping is None:
+            self._mapping = self._file.map()
+            self._slots = np.frombuffer(self._mapping, ">i4", self._slot_count, HEADER.size)
+            self._items = np.frombuffer(self._mapping, _ITEM_TYPE, self._item_count, self._items_at)
+        return self._mapping
+
+    def _write_header(self) -> None:
+        times = (self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical)
+        HEADER.pack_into(self._map(), 0, *times, self.slots_used, self.count)
+        self.dirty = True
+
+    # -- appending -------------------------------------------------------------------------------------------
+
+    def append(self, hashes: Ints, physical: Longs, timestamps: Longs) -> int:
+        """Add items, as many as fit; returns how many did. int32[n] key hashes, int64[n] physical offsets,
+        int64[n] store timestamps (ms)."""
+        count = min(len(hashes), self.room)
+        if not count:
+            return 0
+        self._map()
+        first = self.count
+        items = np.empty(count, _ITEM_TYPE)
+        items["hash"] = hashes[:count]
+        items["physical"] = physical[:count]
+        items["seconds"] = self._seconds(timestamps[:count])
+        slots, order, items["previous"], new = self._link(self._slots, hashes[:count], first)
+        self._items[first : first + count] = items
+        self._slots[slots] = first + order
+        self._note_first(int(timestamps[0]), int(physical[0]))
+        self.slots_used += new
+        self.count += count
+        self.end_timestamp, self.end_physical = int(timestamps[count - 1]), int(physical[count - 1])
+        self._write_header()
+        return count
+
+    def _seconds(self, timestamps: Longs) -> Longs:
+        """Seconds of each item; item 1's is measured from where the file before ended."""
+        begin = self.begin_timestamp if self.count > 1 else int(timestamps[0])
+        seconds = np.clip((timestamps - begin) // 1000, 0, MAX_SECONDS)
+        if begin <= 0:
+            seconds[:] = 0
+        if self.count == 1:
+            seconds[0] = self._seconds_of(int(timestamps[0]))
+        return seconds
+
+    def _seconds_of(self, timestamp: int) -> int:
+        if self.begin_timestamp <= 0:
+            return 0
+        return min(max((timestamp - self.begin_timestamp) // 1000, 0), MAX_SECONDS)
+
+    def _note_first(self, timestamp: int, physical: int) -> None:
+        if self.count == 1:
+            self.begin_timestamp, self.begin_physical = timestamp, physical
+
+    def _link(self, heads: npt.NDArray[Any], hashes: Ints, first: int) -> tuple[Longs, Longs, Ints, int]:
+        """Link items `first`, `first` + 1, ... into the chains of `heads`.
+
+        Returns the slots touched, the batch position of the newest item of each, every item's previous one,
+        and how many of the slots were unused. A head that isn't below `first` is a leftover, hence unused.
+        """
+        packed = (hashes.astype(np.int64) % self._slot_count << 32) | np.arange(len(hashes))
+        packed.sort()
+        slots, order = packed >> 32, packed & 0xFFFFFFFF
+        starts = np.ones(len(slots), np.bool_)
+        np.not_equal(slots[1:], slots[:-1], out=starts[1:])
+        ends = np.ones(len(slots), np.bool_)
+        ends[:-1] = starts[1:]
+        touched = slots[starts]
+        before = heads[touched].astype(np.int64)
+        before[(before < 0) | (before >= first)] = 0
+        linked = np.empty(len(slots), np.int64)
+        linked[1:] = order[:-1] + first
+        linked[starts] = before
+        previous = np.empty(len(slots), np.int32)
+        previous[order] = linked
+        return touched, order[ends], previous, int(np.count_nonzero(before == 0))
+
+    def append_few(self, items: Sequence[Item]) -> int:
+        """As `append`, item by item: cheaper for a handful."""
+        count = min(len(items), self.room)
+        mapping = self._map()
+        for key_hash, physical, timestamp in items[:count]:
+            slot_at = HEADER.size + key_hash % self._slot_count * _SLOT.size
+            (previous,) = _SLOT.unpack_from(mapping, slot_at)
+            if not 0 < previous < self.count:
+                previous = 0
+                self.slots_used += 1
+            item_at = self._items_at + self.count * ITEM.size
+            ITEM.pack_into(mapping, item_at, key_hash, physical, self._seconds_of(timestamp), previous)
+            _SLOT.pack_into(mapping, slot_at, self.count)
+            self._note_first(timestamp, physical)
+            self.count += 1
+        if count:
+            _, self.end_physical, self.end_timestamp = items[count - 1]
+            self._write_header()
+        return count
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def query(self, key_hash: int, begin: int, end: int) -> Iterator[int]:
+        """Physical offsets of records with this key hash stored within [begin, end] (ms, as precise as the
+        stored seconds), newest first. Other keys may share the hash: compare the record's."""
+        if self.count == 1 or begin > self.end_timestamp or end < self.begin_timestamp:
+            return
+        mapping = self._map()
+        (number,) = _SLOT.unpack_from(mapping, HEADER.size + key_hash % self._slot_count * _SLOT.size)
+        above = self.count
+        for _ in range(CHAIN_LIMIT):
+            if not 0 < number < above:
+                return
+            found, physical, seconds, previous = ITEM.unpack_from(
+                mapping, self._items_at + number * ITEM.size
+            )
+            stored = self.begin_timestamp + seconds * 1000
+            if found == key_hash and stored <= end and stored + 1000 > begin:
+                yield physical
+            # Links lead to older items only; anything else is damage and ends the chain.
+            above, number = number, previous
+
+    def trailing(self, physical: int) -> int:
+        """How many of the last items are of the record at `physical`."""
+        number, mapping = self.count, self._map()
+        while number > 1:
+            at = self._items_at + (number - 1) * ITEM.size
+            if ITEM.unpack_from(mapping, at)[1] != physical:
+                break
+            number -= 1
+        return self.count - number
+
+    # -- repair ----------------------------------------------------------------------------------------------
+
+    def sound_count(self) -> int:
+        """Items + 1 up to the first that can't be where it is: all zeros (its page never reached the disk) or
+        of a record before its predecessor's."""
+        self._map()
+        items = self._items[1 : self.count]
+        physical = items["physical"]
+        bad = np.zeros(len(items), np.bool_)
+        np.less(physical[1:], physical[:-1], out=bad[1:])
+        bad |= (physical == 0) & (items["hash"] == 0)
+        return 1 + (int(np.argmax(bad)) if bad.any() else len(items))
+
+    def count_below(self, physical_end: int) -> int:
+        """Items + 1 of records below `physical_end`, up to the first that isn't."""
+        if self.end_physical < physical_end:
+            return self.count
+        self._map()
+        beyond = self._items["physical"][1 : self.count] >= physical_end
+        return 1 + (int(np.argmax(beyond)) if beyond.any() else len(beyond))
+
+    def relink(self, count: int) -> bool:
+        """Keep items 1 to `count` - 1 and build slots, links and header from them anew. Returns whether
+        anything was different."""
+        mapping = self._map()
+        heads = np.zeros(self._slot_count, ">i4")
+        changed, used = count != self.count, 0
+        for first in range(1, count, RELINK_BATCH):
+            items = self._items[first : min(first + RELINK_BATCH, count)]
+            slots, order, previous, new = self._link(heads, items["hash"].astype(np.int32), first)
+            heads[slots] = first + order
+            used += new
+            if not np.array_equal(items["previous"], previous):
+                items["previous"] = previous
+                changed = True
+        if not np.array_equal(self._slots, heads):
+            self._slots[:] = heads
+            changed = True
+        if changed or used != self.slots_used:
+            stale = slice(self._items_at + count * ITEM.size, self._items_at + self.count * ITEM.size)
+            mapping[stale] = bytes(max(0, stale.stop - stale.start))
+            self.slots_used, self.count = used, count
+            self._recount_end()
+            self._write_header()
+            changed = True
+        return changed
+
+    def _recount_end(self) -> None:
+        """Set the end of the last item kept; its time is known to the second only."""
+        if self.count > 1:
+            last = self._items[self.count - 1]
+            self.end_physical = int(last["physical"])
+            self.end_timestamp = min(
+                self.end_timestamp, self.begin_timestamp + int(last["seconds"]) * 1000 + 999
+            )
+
+    # -- lifecycle -------------------------------------------------------------------------------------------
+
+    def datasync(self) -> None:
+        """Make it durable. Blocks, may run in another thread."""
+        self.dirty = False
+        self._file.datasync()
+
+    def close(self) -> None:
+        """Close file and mapping."""
+        self._slots, self._items = np.zeros(0, ">i4"), np.zeros(0, _ITEM_TYPE)
+        self._mapping = None
+        self._file.close()
