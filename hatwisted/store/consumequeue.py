@@ -13,7 +13,7 @@ scan takes for entries of the queue.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os.path import join
 
 from twisted.logger import Logger
@@ -274,6 +274,10 @@ class ConsumeQueue:
         low = max(self.min_offset, self._files.min_offset // ENTRY_SIZE)
         self.min_offset = self._search(low, self.max_offset, 0, min_physical)
         return paths
+
+    def restore(self, paths: Sequence[str]) -> None:
+        """Take back the last of the paths that `expire` gave: removing later files would leave a gap."""
+        self._files.restore(paths)
 
     def destroy(self) -> None:
         """Remove all files: there's no log any more that they could name records of."""

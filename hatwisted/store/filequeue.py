@@ -325,11 +325,12 @@ class FileQueue:
         gone, self.starts = self.starts[:count], self.starts[count:]
         return [self._forget(start) for start in gone]
 
-    def restore(self, path: str) -> None:
-        """Undo `detach_before` for the newest file it gave: it couldn't be removed."""
-        start = self.min_offset - self.file_size
-        self._paths[start] = path
-        self.starts = [start, *self.starts]
+    def restore(self, paths: Sequence[str]) -> None:
+        """Take back the last of the paths that `detach_before` gave: they couldn't be removed."""
+        for path in reversed(paths):
+            start = self.min_offset - self.file_size
+            self._paths[start] = path
+            self.starts = [start, *self.starts]
 
     def delete_before(self, offset: int) -> int:
         """Remove the files that lie wholly below `offset`; how many. Blocks."""

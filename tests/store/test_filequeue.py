@@ -344,12 +344,14 @@ class RemoveTests(QueueCase):
         self.assertEqual([os.path.basename(path) for path in paths], [file_name(100), file_name(200)])
         self.assertEqual((queue.starts, len(self.names())), ([300], 3))
 
-    def test_a_detached_file_can_be_taken_back(self) -> None:
-        queue = self.made(100, 200)
-        queue.write(150, [b"x"])
-        (path,) = queue.detach_before(200)
-        queue.restore(path)
-        self.assertEqual((queue.starts, queue.read(150, 1)), ([100, 200], b"x"))
+    def test_detached_files_can_be_taken_back(self) -> None:
+        queue = self.made(100, 200, 300, 400)
+        queue.write(250, [b"x"])
+        paths = queue.detach_before(400)
+        os.unlink(paths[0])
+        queue.restore(paths[1:])
+        self.assertEqual((queue.starts, queue.read(250, 1)), ([200, 300, 400], b"x"))
+        self.assertEqual(queue.detach_before(400), paths[1:])
 
     def test_delete_from_takes_the_newest_first(self) -> None:
         queue = self.made(0, 100, 200, 300)
