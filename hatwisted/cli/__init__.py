@@ -1,0 +1,1 @@
+"""The command line `hatwisted`: looking at, checking and mending store folders, offline and from outside."""

@@ -1,0 +1,19 @@
+"""What the command line ends with: exit codes and the one kind of error that has no traceback."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+EXIT_OK: Final = 0
+EXIT_PROBLEMS: Final = 1
+"""The command did its work and found something that needs attention."""
+EXIT_CANNOT: Final = 2
+"""Wrong usage, no such store, store in use: nothing was done. Click's own usage errors end with this, too."""
+
+
+class CannotRun(click.ClickException):
+    """Something the user can put right; shown as one line."""
+
+    exit_code = EXIT_CANNOT

@@ -1,0 +1,208 @@
+"""`hatwisted`: the commands, their options and what they print; the work is done by the modules beside.
+
+Exit codes: 0 everything in order, 1 problems found, 2 not done (wrong usage, no such store, store in use).
+Results go to standard output, progress and warnings to standard error. Mistakes of the user and of the system
+end in one line, never in a traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, ParamSpec
+
+import click
+
+from hatwisted.cli.dump import RecordFilter, dump, follow, last_records
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.progress import ScanProgress
+from hatwisted.cli.recordformat import BodyForm, as_json, as_line
+from hatwisted.cli.storefolder import StoreFolder
+from hatwisted.store.errors import StoreError
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.wire.record import Record
+
+P = ParamSpec("P")
+
+
+def _version() -> str:
+    try:
+        return version("hatwisted")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+class Position(click.ParamType[tuple[str, int]]):
+    """A place in the log: a physical offset in bytes, or a store time in ISO 8601 (local unless it says)."""
+
+    name = "offset|time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        """("offset", bytes) or ("time", ms)."""
+        if isinstance(value, tuple):
+            return value
+        if value.isascii() and value.isdigit():
+            return "offset", int(value)
+        try:
+            return "time", round(datetime.fromisoformat(value).timestamp() * 1000)
+        except ValueError:
+            self.fail(
+                f"{value!r} is neither an offset (digits) nor a time like 2026-11-21T00:33:12", param, ctx
+            )
+
+
+def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
+    """Errors that have a place in the plan become one line and exit code 2; the result is the exit code."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except StoreError as error:
+            raise CannotRun(str(error)) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
+        sys.exit(code or EXIT_OK)
+
+    return run
+
+
+def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose records and their form."""
+    options = (
+        click.option("--topic", help="Only this topic."),
+        click.option("--queue", type=click.IntRange(0), metavar="ID", help="Only this queue id."),
+        click.option("--key", help="Only records with this among their KEYS, or as UNIQ_KEY."),
+        click.option(
+            "--body",
+            type=click.Choice(["text", "base64", "none"]),
+            default="text",
+            show_default=True,
+            help="How bodies are shown; text that isn't UTF-8 becomes base64.",
+        ),
+        click.option("--json", "as_ndjson", is_flag=True, help="One JSON object per line."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+DIRECTORY: Final = click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_version(), prog_name="hatwisted")
+def main() -> None:
+    """Tools for RocketMQ-compatible message stores."""
+
+
+@main.group()
+def log() -> None:
+    """Look into a commit log, check it, mend it.
+
+    DIR is a store's root folder (storePathRootDir), or the folder of its log files. It may have been
+    written by hatwisted or by any RocketMQ 4.x or 5.x broker.
+    """
+
+
+def _printer(as_ndjson: bool, body: BodyForm) -> Callable[[Record], None]:
+    out = click.get_binary_stream("stdout")
+    if as_ndjson:
+        return lambda record: _write(out.write, as_json(record, body))
+    return lambda record: _write(out.write, as_line(record, body).encode("utf-8", "backslashreplace"))
+
+
+def _write(write: Callable[[bytes], int], line: bytes) -> None:
+    write(line + b"\n")
+
+
+@log.command("dump")
+@DIRECTORY
+@click.option("--from", "begin", type=Position(), help="First offset or store time.")
+@click.option("--to", "end", type=Position(), help="End (exclusive), offset or store time.")
+@click.option("--limit", type=click.IntRange(0), metavar="N", help="At most N records.")
+@filter_options
+@reporting
+def dump_command(
+    directory: str,
+    begin: tuple[str, int] | None,
+    end: tuple[str, int] | None,
+    limit: int | None,
+    topic: str | None,
+    queue: int | None,
+    key: str | None,
+    body: BodyForm,
+    as_ndjson: bool,
+) -> int:
+    """Show records in log order.
+
+    Damaged stretches are passed over and named on standard error; the exit code is 1 then.
+    """
+    wanted = RecordFilter(topic=topic, queue_id=queue, key=key, **_bounds(begin, end))
+    files = StoreFolder(PosixFileSystem(), directory).open_log()
+    with ScanProgress("dump", files.min_offset, files.capacity_end) as progress:
+        walk = dump(files, wanted, limit, _printer(as_ndjson, body), progress)
+    for damage in walk.damages:
+        click.echo(
+            f"damage at offset {damage.offset}: {damage.reason}; valid records resume at {damage.resumes_at}",
+            err=True,
+        )
+    return EXIT_PROBLEMS if walk.damages else EXIT_OK
+
+
+def _bounds(begin: tuple[str, int] | None, end: tuple[str, int] | None) -> dict[str, int]:
+    bounds = {}
+    for side, given in (("from", begin), ("to", end)):
+        if given is not None:
+            bounds[f"{side}_{given[0]}"] = given[1]
+    return bounds
+
+
+@log.command("tail")
+@DIRECTORY
+@click.option(
+    "-n", "count", type=click.IntRange(0), default=10, show_default=True, help="The last N records."
+)
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="Go on with what is appended, until interrupted."
+)
+@filter_options
+@reporting
+def tail_command(
+    directory: str,
+    count: int,
+    following: bool,
+    topic: str | None,
+    queue: int | None,
+    key: str | None,
+    body: BodyForm,
+    as_ndjson: bool,
+) -> int:
+    """Show the last records, and with -f those still to come.
+
+    Works beside a running broker.
+    """
+    wanted = RecordFilter(topic=topic, queue_id=queue, key=key)
+    files = StoreFolder(PosixFileSystem(), directory).open_log()
+    show = _printer(as_ndjson, body)
+    records, end = last_records(files, wanted, count)
+    for record in records:
+        show(record)
+    out = click.get_binary_stream("stdout")
+    out.flush()
+    if following:
+        try:
+            for record in follow(files, end, wanted, time.sleep, lambda text: click.echo(text, err=True)):
+                show(record)
+                out.flush()
+        except KeyboardInterrupt:
+            return EXIT_OK
+    return EXIT_OK

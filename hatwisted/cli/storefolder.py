@@ -1,0 +1,133 @@
+"""Finding one's way in a store folder that anybody may have written: RocketMQ 4.x, 5.x or hatwisted.
+
+The argument may be the store's root or the folder of the log files itself (brokers can be told to keep the
+two apart). No file says what sizes it was made with, so they're taken from the files: all of one kind have
+the same length. Everything is opened for reading only, so a running broker isn't disturbed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from os.path import abspath, basename, dirname, isdir, join
+from typing import Final
+
+from hatwisted.cli.errors import CannotRun
+from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.indexfile import file_length
+from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.storelock import LOCK_FILE
+from hatwisted.wire.layout import parse_file_name
+
+LOG_FOLDER: Final = "commitlog"
+QUEUE_FOLDER: Final = "consumequeue"
+INDEX_FOLDER: Final = "index"
+ITEMS_PER_SLOT: Final = 4
+"""maxIndexNum / maxHashSlotNum of RocketMQ's defaults, and of everybody who scaled both; other ratios have to
+be told."""
+_FLOCK: Final = struct.Struct("hhqqi0q")
+
+
+class StoreFolder:
+    """Where a store's parts are. root is None for a log folder that stands alone."""
+
+    def __init__(self, fs: IFileSystem, path: str) -> None:
+        self.fs = fs
+        self.path = path = abspath(path)
+        if not isdir(path):
+            raise CannotRun(f"{path} is no folder")
+        names = fs.listdir(path)
+        if any(parse_file_name(name) is not None for name in names):
+            self.log_folder = path
+            self.root = dirname(path) if _is_root(dirname(path), basename(path)) else None
+        elif LOG_FOLDER in names:
+            self.log_folder = join(path, LOG_FOLDER)
+            self.root = path
+        else:
+            raise CannotRun(f"{path} is no store: it holds neither a '{LOG_FOLDER}' folder nor log files")
+
+    @property
+    def queue_folder(self) -> str | None:
+        """The consume queues, if there are any."""
+        return self._existing(QUEUE_FOLDER)
+
+    @property
+    def index_folder(self) -> str | None:
+        """The index files, if there are any."""
+        return self._existing(INDEX_FOLDER)
+
+    def _existing(self, name: str) -> str | None:
+        path = join(self.root, name) if self.root else None
+        return path if path and isdir(path) else None
+
+    def required_root(self) -> str:
+        """The root, for commands that need more than the log."""
+        if self.root is None:
+            raise CannotRun(f"{self.path} is a log folder alone; give the store's root folder instead")
+        return self.root
+
+    def open_log(self, *, read_only: bool = True) -> FileQueue:
+        """The log's files, loaded. WrongFile if they are no unbroken sequence."""
+        size = _common_size(self.fs, self.log_folder)
+        if not size:
+            raise CannotRun(f"{self.log_folder} holds no log")
+        log = FileQueue(self.fs, self.log_folder, size, read_only=read_only)
+        log.load()
+        return log
+
+    def queue_file_size(self) -> int | None:
+        """Bytes of a consume queue file; None without any."""
+        folder = self.queue_folder
+        if folder is None:
+            return None
+        topics = (join(folder, topic) for topic in self.fs.listdir(folder))
+        queues = (join(topic, name) for topic in topics if isdir(topic) for name in self.fs.listdir(topic))
+        return next(
+            (size for queue in queues if isdir(queue) and (size := _common_size(self.fs, queue))), None
+        )
+
+    def index_shape(self) -> tuple[int, int] | None:
+        """(slots, items) of the index files, guessed from their length; None without files or a fitting
+        guess."""
+        folder = self.index_folder
+        names = self.fs.listdir(folder) if folder else []
+        if not folder or not names:
+            return None
+        size = self.fs.size(join(folder, names[0]))
+        empty, with_one = file_length(0, 0), file_length(1, ITEMS_PER_SLOT)
+        slots, rest = divmod(size - empty, with_one - empty)
+        return (slots, ITEMS_PER_SLOT * slots) if slots > 0 and not rest else None
+
+    def holder(self) -> int | None:
+        """Pid of the process that has the store in use, as far as the kernel tells; changes nothing."""
+        return lock_holder(join(self.root, LOCK_FILE)) if self.root else None
+
+
+def _is_root(path: str, log_name: str) -> bool:
+    return log_name == LOG_FOLDER or isdir(join(path, QUEUE_FOLDER))
+
+
+def _common_size(fs: IFileSystem, folder: str) -> int | None:
+    """The length most of a folder's log or queue files have: a single odd one is then the wrong one."""
+    names: Iterable[str] = (name for name in fs.listdir(folder) if parse_file_name(name) is not None)
+    sizes = Counter(size for name in names if (size := fs.size(join(folder, name))))
+    return sizes.most_common(1)[0][0] if sizes else None
+
+
+def lock_holder(path: str) -> int | None:
+    """Pid of another process with a record lock on the first byte of `path`, None if there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        raw = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+        kind, _, _, _, pid = _FLOCK.unpack(raw)
+    except (OSError, struct.error):
+        return None
+    finally:
+        os.close(fd)
+    return None if kind == fcntl.F_UNLCK else int(pid)
