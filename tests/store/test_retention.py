@@ -455,6 +455,20 @@ class FollowTheLogTests(RetentionCase):
         self.round(retention)
         self.assertEqual(self.begins(), {"even": 10, "odd": 10})
 
+    def test_stopped_between_two_queues_it_goes_no_further(self) -> None:
+        worker = self.worker = ManualWorker()
+        retention = self.retention()
+        self.log.files.delete_before(200)
+        self.stamp(0)
+        retention.start()
+        self.clock.advance(60)
+        worker.work(1)
+        stopped = retention.stop()
+        worker.work()
+        self.successResultOf(stopped)
+        self.assertEqual(self.begins(), {"even": 10, "odd": 0})
+        self.assertEqual(self.index.begins, [])
+
     def test_the_reactor_gets_its_turn_between_many_queues(self) -> None:
         turns: list[int] = []
 
