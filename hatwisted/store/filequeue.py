@@ -267,7 +267,7 @@ class FileQueue:
             raise ValueError(
                 f"{self.directory} can't go on with a file at {start}, it ends at {self.capacity_end}"
             )
-        self._make(self._new)
+        self._make(self._new, start)
         self._adopt(self._new, start)
 
     def prepare(self, start: int, worker: IWorker) -> Deferred[None]:
@@ -278,15 +278,15 @@ class FileQueue:
         if self._preparing:
             return fail(StoreError(f"{self.directory}: the next file is already being prepared"))
         self._preparing = True
-        made = cast("Deferred[None]", worker.run(self._make, self._next))
+        made = cast("Deferred[None]", worker.run(self._make, self._next, start))
         return made.addBoth(self._prepared).addCallback(lambda _: self._adopt(self._next, start))
 
     def _prepared(self, result: None) -> None:
         self._preparing = False
         return result
 
-    def _make(self, temporary: str) -> None:
-        """A file of full length under a name that isn't part of the sequence. Runs in any thread."""
+    def _make(self, temporary: str, start: int) -> None:
+        """The file for `start` in its full length, under another name for now. Runs in any thread."""
         try:
             self._fs.makedirs(self.directory)
             self._fs.remove(temporary)
@@ -298,7 +298,7 @@ class FileQueue:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._fs.remove(temporary)
-            raise _named(error, temporary) from error
+            raise _named(error, join(self.directory, file_name(start))) from error
 
     def _adopt(self, temporary: str, start: int) -> None:
         """Give a made file its place, if that place is still the next one."""

@@ -256,7 +256,7 @@ class CreateTests(QueueCase):
             ("replace", errno.ENOSPC),
         ]:
             self.fs.fail(operation, error=error, path="commitlog")
-            self.assertRaises(StoreFull, self.queue.create, 100)
+            self.assertIn(file_name(100), str(self.assertRaises(StoreFull, self.queue.create, 100)))
             self.assertEqual((self.names(), self.queue.starts), ([file_name(0)], [0]))
         self.queue.create(100)
         self.assertEqual(self.load().starts, [0, 100])
