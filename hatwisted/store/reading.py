@@ -15,16 +15,20 @@ and DefaultMessageStore.getMessage.
 from __future__ import annotations
 
 import enum
-import struct
 from collections.abc import Iterator
 from typing import Protocol
 
 import msgspec
 
 from hatwisted.store.interfaces import Buffer
-
-ENTRY = struct.Struct(">qiq")
-"""A queue entry: physical offset, record size, tags code."""
+from hatwisted.wire.layout import (
+    IPV6_EXTRA,
+    PRE_BLANK_SIZE,
+    QUEUE_ENTRY,
+    STORE_TIMESTAMP_AT,
+    SYS_BORN_HOST_V6,
+    SYS_FLAG_AT,
+)
 
 MAX_SCAN = 800
 """Entries looked at in one call. A filter that matches nothing must not hold up the reactor for a whole
@@ -33,7 +37,6 @@ queue; the consumer pulls again at the next offset. (4.9.7: 16000 bytes of entri
 MAX_GAP = 16 * 1024
 """Bytes of foreign data read along between two chosen records before a second read is cheaper."""
 
-_BLANK_SIZE = 0x7FFFFFFF
 _INT32 = 1 << 32
 
 
@@ -166,14 +169,14 @@ class _Choice:
     def take(self, entries: bytes, tags_codes: frozenset[int] | None) -> int:
         """Choose among `entries`; returns how many were dealt with."""
         chosen, total, scanned = self.chosen, 0, 0
-        for position, size, tags_code in ENTRY.iter_unpack(entries):
+        for position, size, tags_code in QUEUE_ENTRY.iter_unpack(entries):
             if chosen:
                 max_count, max_bytes = self._cold if position < self._cold_below else self._hot
                 if len(chosen) >= max_count or total + size > max_bytes:
                     break
             scanned += 1
             self.last_position = position
-            if position < self._first_byte or size == _BLANK_SIZE:
+            if position < self._first_byte or size == PRE_BLANK_SIZE:
                 self.nothing = GetStatus.MESSAGE_WAS_REMOVING
             elif tags_codes is None or _int32(tags_code) in tags_codes:
                 chosen.append((position, size))
@@ -219,3 +222,45 @@ def _read_run(log: ReadableLog, run: list[tuple[int, int]]) -> Iterator[Buffer]:
     view = memoryview(data)
     for position, size in run:
         yield view[position - base : position - base + size]
+
+
+def offset_by_time(log: ReadableLog, queue: ReadableQueue | None, timestamp: int) -> int:
+    """Queue offset of the first record stored at `timestamp` (ms) or later; the queue's end if all are older.
+
+    RocketMQ 4.9.7 gives the nearer neighbour instead, which can skip a message that the caller asked for.
+    """
+    if queue is None:
+        return 0
+    low, high = queue.min_offset, queue.max_offset
+    while low < high:
+        middle = (low + high) // 2
+        if store_timestamp(log, queue, middle) < timestamp:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def store_timestamp(log: ReadableLog, queue: ReadableQueue, offset: int) -> int:
+    """When the record at a queue offset was stored (ms); -1 if retention has removed it or there is none."""
+    entry = queue.read(offset, 1)
+    if not entry:
+        return -1
+    position, _, _ = QUEUE_ENTRY.unpack(entry)
+    if position < log.min_offset:
+        return -1
+    head = log.read(position, STORE_TIMESTAMP_AT + IPV6_EXTRA + 8)
+    flags = int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
+    at = STORE_TIMESTAMP_AT + (IPV6_EXTRA if flags & SYS_BORN_HOST_V6 else 0)
+    return int.from_bytes(head[at : at + 8], "big") if len(head) >= at + 8 else -1
+
+
+def starts_hot(log: ReadableLog, queue: ReadableQueue | None, distance: int) -> bool:
+    """Does the queue still begin at offset 0, with its first record at most `distance` bytes before the log's
+    end? An empty queue does (4.9.7)."""
+    if queue is None:
+        return True
+    if queue.min_offset > 0:
+        return False
+    entry = queue.read(0, 1)
+    return not entry or log.max_offset - int(QUEUE_ENTRY.unpack(entry)[0]) <= distance

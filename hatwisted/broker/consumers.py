@@ -1,0 +1,183 @@
+"""Requests by which consumer groups share their queues: heartbeats, members, progress.
+
+HEART_BEAT 34, UNREGISTER_CLIENT 35, GET_CONSUMER_LIST_BY_GROUP 38, QUERY_ and UPDATE_CONSUMER_OFFSET 14 and
+15, CHECK_CLIENT_CONFIG 46, and the notice NOTIFY_CONSUMER_IDS_CHANGED 40 that goes out. Master and slave
+answer alike; a slave makes no topics or groups for it, they come from its master.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from hatwisted.broker.clients import ClientTable, ConsumerData, parse_heartbeat
+from hatwisted.broker.groups import SubscriptionGroupTable
+from hatwisted.broker.offsets import ConsumerOffsetTable
+from hatwisted.broker.subscription import TAG, BadClientData
+from hatwisted.broker.topics import RETRY_PREFIX, TopicConfigTable, name_problem
+from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection, response
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
+from hatwisted.wire.remoting import RemotingCommand, encode_command
+from hatwisted.wire.requestheader import BadRequestField, int_field, long_field, text_field
+
+CLIENT_SCAN_INTERVAL = 10.0
+"""Seconds between looks for clients that have gone silent."""
+
+_UNIT_SUBSCRIPTION = 2
+"""Bit in the sysFlag of a retry topic whose group consumes in units."""
+
+StartsHot = Callable[[str, int], bool]
+"""(topic, queue id): does the queue still begin at offset 0, with a message fresh enough to be in memory?"""
+
+
+class ConsumerProcessors:
+    """Answers for the tables of clients, groups, topics and offsets.
+
+    starts_hot: see StartsHot; slave: whether this broker is one.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        topics: TopicConfigTable,
+        groups: SubscriptionGroupTable,
+        offsets: ConsumerOffsetTable,
+        starts_hot: StartsHot,
+        *,
+        slave: bool = False,
+    ) -> None:
+        self.clients = ClientTable(clock, self._notify)
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._starts_hot = starts_hot
+        self._slave = slave
+        self._watched: set[RemotingConnection] = set()
+        self._scan = LoopingCall(self.clients.expire)
+        self._scan.clock = clock
+
+    def start(self) -> None:
+        """Begin to look for silent clients."""
+        self._scan.start(CLIENT_SCAN_INTERVAL, now=False)
+
+    def stop(self) -> None:
+        """End looking."""
+        if self._scan.running:
+            self._scan.stop()
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put all handlers into `table`."""
+        for code, handler in (
+            (RequestCode.HEART_BEAT, self.heartbeat),
+            (RequestCode.UNREGISTER_CLIENT, self.unregister),
+            (RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.members),
+            (RequestCode.QUERY_CONSUMER_OFFSET, self.query_offset),
+            (RequestCode.UPDATE_CONSUMER_OFFSET, self.update_offset),
+            (RequestCode.CHECK_CLIENT_CONFIG, self.check_client),
+        ):
+            table.register(code, answer_bad_requests(handler))
+
+    # ---- who is there
+
+    def heartbeat(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        beat = parse_heartbeat(fastjson.loads(request.body))
+        for data in beat.consumers:
+            self._prepare(data)
+        self._watch(connection)
+        self.clients.heartbeat(connection, beat, request.language, request.version)
+        return response(request)
+
+    def _prepare(self, data: ConsumerData) -> None:
+        """The group's settings and the topic for what it sends back."""
+        group = self._groups.find(data.group)
+        retry_topic = RETRY_PREFIX + data.group
+        if group is None or self._slave or name_problem(retry_topic) is not None:
+            return
+        flags = _UNIT_SUBSCRIPTION if data.unit_mode else 0
+        self._topics.ensure(retry_topic, group.retry_queue_nums, sys_flag=flags)
+
+    def _watch(self, connection: RemotingConnection) -> None:
+        if connection not in self._watched:
+            self._watched.add(connection)
+            connection.on_close(lambda: self._closed(connection))
+
+    def _closed(self, connection: RemotingConnection) -> None:
+        self._watched.discard(connection)
+        self.clients.closed(connection)
+
+    def _notify(self, group: str, members: list[Hashable]) -> None:
+        """Tell every member that the members changed, unless the group's settings forbid it."""
+        config = self._groups.find(group)
+        if config is not None and not config.notify_consumer_ids_changed_enable:
+            return
+        notice = RemotingCommand(
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=FLAG_ONEWAY, ext={"consumerGroup": group}
+        )
+        frame = encode_command(notice)
+        for member in members:
+            assert isinstance(member, RemotingConnection)
+            member.send(frame)
+
+    def unregister(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        ext = request.ext
+        self.clients.unregister(connection, ext.get("producerGroup"), ext.get("consumerGroup"))
+        return response(request)
+
+    def members(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        name = text_field(request.ext, "consumerGroup")
+        group = self.clients.consumers.get(name)
+        if group is None:
+            return response(request, ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+        return response(request, body=fastjson.dumps_compact({"consumerIdList": group.client_ids()}))
+
+    def check_client(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Asked before a consumer with a filter expression starts: only tags are understood."""
+        content = fastjson.loads(request.body)
+        subscription = content.get("subscriptionData") if isinstance(content, dict) else None
+        kind = subscription.get("expressionType") if isinstance(subscription, dict) else None
+        if kind in (None, "", TAG):
+            return response(request)
+        remark = f"The broker does not support consumer to filter message by {kind}"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
+
+    # ---- how far they have come
+
+    def query_offset(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Without a committed offset a small, fresh queue is read from its beginning (4.9.7)."""
+        ext = request.ext
+        group, topic = text_field(ext, "consumerGroup"), text_field(ext, "topic")
+        queue_id = int_field(ext, "queueId")
+        offset = self._offsets.query(group, topic, queue_id)
+        if offset is None or offset < 0:
+            if not self._starts_hot(topic, queue_id):
+                remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+                return response(request, ResponseCode.QUERY_NOT_FOUND, remark)
+            offset = 0
+        return response(request, ext={"offset": str(offset)})
+
+    def update_offset(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        ext = request.ext
+        group, topic = text_field(ext, "consumerGroup"), text_field(ext, "topic")
+        self._offsets.commit(group, topic, int_field(ext, "queueId"), long_field(ext, "commitOffset"))
+        return response(request)
+
+
+_Answer = Callable[[RemotingConnection, RemotingCommand], RemotingCommand]
+
+
+def answer_bad_requests(handler: _Answer) -> Handler:
+    """`handler`, with the peer's mistakes answered by code 1 and what they are."""
+
+    def answer(connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        try:
+            return handler(connection, request)
+        except (BadRequestField, BadClientData, fastjson.FastjsonError) as error:
+            return response(request, ResponseCode.SYSTEM_ERROR, str(error))
+
+    return answer

@@ -1,0 +1,130 @@
+"""Consumer groups' settings: `config/subscriptionGroup.json`.
+
+A group comes into being when its first consumer shows up (autoCreateSubscriptionGroup) or by an operator. A
+slave takes over its master's table as a whole; for a group it hasn't heard of yet it goes by the defaults
+without keeping them, so that its table stays the master's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.wire import fastjson
+from hatwisted.wire.registration import DataVersion, decode_body, encode_body
+
+FIRST_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+)
+"""Groups that every broker has."""
+
+_SYSTEM_PREFIX = "CID_RMQ_SYS_"
+
+MAX_GROUP_LENGTH = 255
+"""Characters of a group's name; longer ones get no settings (RocketMQ's clients allow 120)."""
+
+
+class GroupConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One group's settings. `which_broker_when_consume_slowly`: the broker id to read from when far
+    behind."""
+
+    broker_id: int = 0
+    consume_broadcast_enable: bool = True
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    group_name: str
+    notify_consumer_ids_changed_enable: bool = True
+    retry_max_times: int = 16
+    retry_queue_nums: int = 1
+    which_broker_when_consume_slowly: int = 1
+
+
+class GroupTable(msgspec.Struct, kw_only=True, rename="camel"):
+    """All groups and their version: answer of code 201, content of subscriptionGroup.json."""
+
+    data_version: DataVersion = DataVersion()
+    subscription_group_table: dict[str, GroupConfig] = msgspec.field(default_factory=dict)
+
+
+class SubscriptionGroupTable:
+    """All groups' settings.
+
+    clock: dates the versions; auto_create: whether an unknown group is made on demand; slave: see above.
+    """
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime, *, auto_create: bool = True, slave: bool = False) -> None:
+        self._clock = clock
+        self._auto_create = auto_create
+        self._slave = slave
+        self._groups = {name: GroupConfig(group_name=name) for name in FIRST_GROUPS}
+        self._listeners: list[Callable[[], None]] = []
+        self.version = DataVersion(timestamp=self._now())
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change."""
+        self._listeners.append(listener)
+
+    def find(self, name: str) -> GroupConfig | None:
+        """The group's settings, made on demand; None if it may not be made."""
+        config = self._groups.get(name)
+        if config is not None:
+            return config
+        allowed = self._auto_create or name.startswith(_SYSTEM_PREFIX)
+        if not allowed or not 0 < len(name) <= MAX_GROUP_LENGTH:
+            return None
+        config = GroupConfig(group_name=name)
+        if not self._slave:
+            self.put(config)
+        return config
+
+    def put(self, config: GroupConfig) -> None:
+        """Make or change a group."""
+        self._groups[config.group_name] = config
+        self._log.info("consumer group {config}", config=config)
+        self.version = self.version.following(self._now())
+        self._tell()
+
+    def replace(self, table: GroupTable) -> bool:
+        """Take over the master's table, deletions included, unless it is the one held; was it another?"""
+        if table.data_version == self.version:
+            return False
+        self._groups = dict(table.subscription_group_table)
+        self.version = table.data_version
+        self._tell()
+        return True
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def _now(self) -> int:
+        return int(self._clock.seconds() * 1000)
+
+    def table(self) -> GroupTable:
+        """All groups and their version."""
+        return GroupTable(data_version=self.version, subscription_group_table=dict(self._groups))
+
+    def encode(self) -> bytes:
+        """The content of subscriptionGroup.json."""
+        return fastjson.dumps_pretty(self.table())
+
+    def encode_compact(self) -> bytes:
+        """The answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
+        return encode_body(self.table())
+
+    def decode(self, data: bytes) -> None:
+        """Take over subscriptionGroup.json: its groups join those every broker has. Raises ValueError."""
+        table = decode_body(data, GroupTable)
+        self._groups.update(table.subscription_group_table)
+        self.version = table.data_version

@@ -1,0 +1,186 @@
+"""Pulls that wait for a message (long polling).
+
+Strategy: a held pull sleeps with its queue. The dispatcher's arrival notices only mark queues; the marked
+ones are looked at in the reactor's next turn, so that a batch of arrivals wakes its consumers once and with
+all of the batch. A pull that finds nothing for it then (another tag) goes on sleeping. Deadlines lie in
+buckets of a second, so that leaving early costs nothing; RocketMQ looks every 5 s and lets its clients wait
+that much longer.
+
+Every RECHECK_INTERVAL all queues that pulls wait for are compared with the store, in case an arrival was
+never announced: a RocketMQ slave has nothing but this (4.9.7's PullRequestHoldService).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import LoopingCall
+
+from hatwisted.remoting.server import RemotingConnection
+from hatwisted.wire.remoting import RemotingCommand
+
+DEADLINE_INTERVAL = 1.0
+"""Seconds a bucket of deadlines spans: how late a fruitless pull may be answered."""
+
+RECHECK_INTERVAL = 5.0
+"""Seconds between comparisons with the store."""
+
+MAX_HOLD = 30.0
+"""Seconds; clients give a pull up after 30 s whatever they asked for."""
+
+MAX_HELD = 100_000
+"""Pulls held at a time, about 1 KiB each. A pull beyond that is answered at once, as if its time were up."""
+
+Queue = tuple[str, int]
+"""Topic and queue id."""
+
+_Key = TypeVar("_Key")
+
+
+class HeldPull:
+    """A pull that waits.
+
+    offset: queue offset from which nothing has been found yet; moves on as foreign tags are passed over.
+    max_count, max_bytes: what one answer may hold; codes: hashes of the wanted tags, None for all.
+    """
+
+    __slots__ = ("bucket", "codes", "connection", "max_bytes", "max_count", "offset", "queue", "request")
+
+    def __init__(
+        self,
+        connection: RemotingConnection,
+        request: RemotingCommand,
+        queue: Queue,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        codes: frozenset[int] | None,
+    ) -> None:
+        self.connection = connection
+        self.request = request
+        self.queue = queue
+        self.offset = offset
+        self.max_count = max_count
+        self.max_bytes = max_bytes
+        self.codes = codes
+        self.bucket = 0
+
+
+class PullHold:
+    """All held pulls. Each is in the tables of its queue, its connection and its deadline, or in none.
+
+    retry(pull, final): tries again, answers if there is something or if `final`, and says whether it
+    answered; queue_end(topic, queue id): the queue's max offset.
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        retry: Callable[[HeldPull, bool], bool],
+        queue_end: Callable[[str, int], int],
+    ) -> None:
+        self._clock = clock
+        self._retry = retry
+        self._queue_end = queue_end
+        self.count = 0
+        """Pulls held now."""
+        self._queues: dict[Queue, dict[HeldPull, None]] = {}
+        self._connections: dict[RemotingConnection, set[HeldPull]] = {}
+        self._buckets: dict[int, dict[HeldPull, None]] = {}
+        self._marked: dict[Queue, None] = {}
+        self._waking: IDelayedCall | None = None
+        self._loops = {
+            DEADLINE_INTERVAL: LoopingCall(self._expire),
+            RECHECK_INTERVAL: LoopingCall(self._recheck),
+        }
+        for loop in self._loops.values():
+            loop.clock = clock
+
+    def start(self) -> None:
+        for interval, loop in self._loops.items():
+            loop.start(interval, now=False)
+
+    def stop(self) -> None:
+        """Answer every held pull as it stands, so that no client waits for a broker that is going away."""
+        for loop in self._loops.values():
+            if loop.running:
+                loop.stop()
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
+        for bucket in list(self._buckets):
+            self._finish(bucket)
+
+    def hold(self, pull: HeldPull, seconds: float) -> bool:
+        """Keep `pull` until something arrives, at most `seconds`; False if there is no room for it."""
+        if self.count >= MAX_HELD:
+            return False
+        deadline = self._clock.seconds() + min(seconds, MAX_HOLD)
+        pull.bucket = math.ceil(deadline / DEADLINE_INTERVAL)
+        held = self._connections.get(pull.connection)
+        if held is None:
+            held = self._connections[pull.connection] = set()
+            pull.connection.on_close(lambda: self._closed(pull.connection))
+        held.add(pull)
+        self._queues.setdefault(pull.queue, {})[pull] = None
+        self._buckets.setdefault(pull.bucket, {})[pull] = None
+        self.count += 1
+        return True
+
+    def arrived(self, topic: str, queue_id: int, next_offset: int) -> None:
+        """The queue has entries up to `next_offset` (exclusive) now."""
+        queue = (topic, queue_id)
+        if queue in self._queues:
+            self._mark(queue)
+
+    def _recheck(self) -> None:
+        """Mark every queue that has grown unnoticed."""
+        for queue, pulls in self._queues.items():
+            end = self._queue_end(*queue)
+            if any(pull.offset < end for pull in pulls):
+                self._mark(queue)
+
+    def _mark(self, queue: Queue) -> None:
+        self._marked[queue] = None
+        if self._waking is None:
+            self._waking = self._clock.callLater(0, self._wake)
+
+    def _wake(self) -> None:
+        self._waking = None
+        marked, self._marked = self._marked, {}
+        for queue in marked:
+            for pull in list(self._queues.get(queue, ())):
+                if self._retry(pull, False):
+                    self._drop(pull)
+
+    def _expire(self) -> None:
+        now = self._clock.seconds() / DEADLINE_INTERVAL
+        for bucket in [bucket for bucket in self._buckets if bucket <= now]:
+            self._finish(bucket)
+
+    def _finish(self, bucket: int) -> None:
+        for pull in list(self._buckets[bucket]):
+            self._drop(pull)
+            self._retry(pull, True)
+
+    def _closed(self, connection: RemotingConnection) -> None:
+        for pull in list(self._connections[connection]):
+            self._drop(pull)
+        del self._connections[connection]
+
+    def _drop(self, pull: HeldPull) -> None:
+        _remove(self._queues, pull.queue, pull)
+        _remove(self._buckets, pull.bucket, pull)
+        self._connections[pull.connection].discard(pull)
+        self.count -= 1
+
+
+def _remove(table: dict[_Key, dict[HeldPull, None]], key: _Key, pull: HeldPull) -> None:
+    """Take `pull` out of its group, and the group out of the table when it's empty."""
+    group = table[key]
+    del group[pull]
+    if not group:
+        del table[key]

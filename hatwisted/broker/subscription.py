@@ -1,0 +1,86 @@
+"""What a consumer wants of a topic: tags as text, matched in the queue by the Java hash of each tag.
+
+The broker compares hashes only (a queue entry has no room for a tag's text); the client compares the text
+again, so a collision costs a few bytes and is never seen. Parsing follows FilterAPI of RocketMQ 4.9.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hatwisted.wire.javahash import java_hash
+
+ALL = "*"
+TAG = "TAG"
+"""The expression type that needs no evaluation of properties; None and "" mean it too."""
+
+
+class BadClientData(ValueError):
+    """A client's heartbeat can't be understood, or is larger than the limits allow."""
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """One topic's part of a consumer group's wishes.
+
+    tags_codes: int32 hashes of the wanted tags, None for all; version: the client's clock when it subscribed
+    (ms), by which newer replaces older; raw: the client's own object, for those who ask what it said.
+    """
+
+    topic: str
+    expression: str
+    version: int
+    tags_codes: frozenset[int] | None
+    expression_type: str = TAG
+    raw: dict[str, object] = {}
+
+    @property
+    def by_tag(self) -> bool:
+        """Can it be decided on queue entries alone?"""
+        return self.expression_type == TAG
+
+
+def tags_codes(expression: str | None) -> frozenset[int] | None:
+    """Hashes of the tags in `a || b`; None (all records) for "*", "" and None."""
+    if not expression or expression == ALL:
+        return None
+    tags = (tag.strip() for tag in expression.split("||"))
+    return frozenset(java_hash(tag) for tag in tags if tag)
+
+
+def subscribe(topic: str, expression: str | None, expression_type: str | None, version: int) -> Subscription:
+    """The subscription a pull request carries itself (flag 4)."""
+    kind = expression_type or TAG
+    codes = tags_codes(expression) if kind == TAG else None
+    return Subscription(topic, expression or ALL, version, codes, kind)
+
+
+def parse_subscription(data: Mapping[str, object]) -> Subscription:
+    """One object of a heartbeat's `subscriptionDataSet`. Raises BadClientData if it names no topic.
+
+    The hashes are made from the text: not every client library fills `codeSet`.
+    """
+    topic = data.get("topic")
+    if not isinstance(topic, str) or not topic:
+        raise BadClientData("a subscription without topic")
+    expression = data.get("subString")
+    text = expression if isinstance(expression, str) else _joined(data.get("tagsSet"))
+    version = data.get("subVersion")
+    kind = data.get("expressionType")
+    wanted = subscribe(topic, text, kind if isinstance(kind, str) else None, _number(version))
+    if data.get("classFilterMode") is True:
+        wanted = msgspec.structs.replace(wanted, tags_codes=None)
+    return msgspec.structs.replace(wanted, raw=dict(data))
+
+
+def _joined(tags: object) -> str | None:
+    return "||".join(str(tag) for tag in tags) if isinstance(tags, list) else None
+
+
+def _number(value: object) -> int:
+    """An int64 that some clients write as a string; 0 if there is none."""
+    try:
+        return int(value) if isinstance(value, (int, str)) else 0
+    except ValueError:
+        return 0

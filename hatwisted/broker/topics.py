@@ -1,0 +1,246 @@
+"""The broker's topics: which exist, with how many queues, who may do what; `config/topics.json`.
+
+Every send looks its topic up here, so that is one dict access. What makes a topic come into being is rarer:
+the first start, a send to an unknown topic by way of one that lets others inherit (TBW102), a consumer
+group's first heartbeat, an operator. Each change gives the table a new DataVersion and is told to the
+listeners: the file writes it, the registration tells the name servers. A slave makes no topics of its own
+but takes over its master's table as a whole.
+
+Rules and first-start topics are those of RocketMQ 4.9.7's TopicConfigManager.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.layout import HALF_TOPIC, MAX_TOPIC_LENGTH, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from hatwisted.wire.registration import DataVersion, TopicConfig, TopicTable, decode_body, encode_body
+
+AUTO_CREATE_TOPIC = "TBW102"
+"""New topics inherit from this one when producers name it, as all do by default."""
+
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+TRANS_CHECK_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+RETRY_PREFIX = "%RETRY%"
+
+PERM_INHERIT = 1
+PERM_WRITE = 2
+PERM_READ = 4
+
+SCHEDULE_QUEUES = 18
+"""One queue a delay level."""
+
+NOT_FOR_PRODUCERS = frozenset(
+    (SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC)
+)
+"""The broker writes these itself."""
+
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+_SYSTEM_PREFIX = "rmq_sys_"
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a request about a topic is refused: response code and remark for the client."""
+
+    code: int
+    remark: str
+
+
+class FirstTopics(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides the topics of a first start; names and defaults of RocketMQ's keys."""
+
+    broker_cluster_name: str = "DefaultCluster"
+    broker_name: str
+    auto_create_topic_enable: bool = True
+    default_topic_queue_nums: int = 8
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+
+    def topics(self) -> list[TopicConfig]:
+        """The topics, in RocketMQ's order."""
+        open_to = {True: PERM_INHERIT | PERM_READ | PERM_WRITE, False: PERM_INHERIT}
+        found = [_topic(SELF_TEST_TOPIC, 1)]
+        if self.auto_create_topic_enable:
+            found.append(_topic(AUTO_CREATE_TOPIC, self.default_topic_queue_nums, open_to[True]))
+        found += [
+            _topic("BenchmarkTest", 1024),
+            _topic(self.broker_cluster_name, 16, open_to[self.cluster_topic_enable]),
+            _topic(self.broker_name, 1, open_to[self.broker_topic_enable]),
+            _topic(OFFSET_MOVED_TOPIC, 1),
+            _topic(SCHEDULE_TOPIC, SCHEDULE_QUEUES),
+        ]
+        if self.trace_topic_enable:
+            found.append(_topic(self.msg_trace_topic_name, 1))
+        return [*found, _topic(f"{self.broker_cluster_name}_REPLY_TOPIC", 1)]
+
+
+def _topic(name: str, queues: int, perm: int = PERM_READ | PERM_WRITE, sys_flag: int = 0) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=sys_flag
+    )
+
+
+def name_problem(topic: str) -> str | None:
+    """What is wrong with a topic's name, as the client is told; None if nothing."""
+    if not topic.strip():
+        return "The specified topic is blank."
+    if not _NAME.fullmatch(topic):
+        shown = topic[:MAX_TOPIC_LENGTH]
+        return f"The specified topic {shown!r} contains illegal characters, allowed are a-z A-Z 0-9 % | _ -"
+    if len(topic) > MAX_TOPIC_LENGTH:
+        return f"The specified topic is longer than topic max length {MAX_TOPIC_LENGTH}."
+    return None
+
+
+class TopicConfigTable:
+    """All topics of this broker.
+
+    clock: dates the versions; first: the topics it has without a file.
+    """
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime, first: FirstTopics) -> None:
+        self._clock = clock
+        self._auto_create = first.auto_create_topic_enable
+        self._topics = {topic.topic_name: topic for topic in first.topics()}
+        self._system = frozenset(self._topics) | NOT_FOR_PRODUCERS
+        self._listeners: list[Callable[[], None]] = []
+        self.version = DataVersion(timestamp=self._now())
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change."""
+        self._listeners.append(listener)
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self._topics.get(topic)
+
+    def names(self) -> list[str]:
+        return list(self._topics)
+
+    def is_system(self, topic: str) -> bool:
+        """Is it one that operators may neither make nor delete?"""
+        return topic in self._system or topic.startswith(_SYSTEM_PREFIX)
+
+    # ---- topics come and go
+
+    def for_send(
+        self, topic: str, default_topic: str, default_queue_nums: int, sys_flag: int = 0
+    ) -> TopicConfig | Refusal:
+        """The topic a producer sends to, made from `default_topic` if it is unknown and that one allows
+        it."""
+        config = self._topics.get(topic)
+        if config is not None and config.perm & PERM_WRITE and topic not in NOT_FOR_PRODUCERS:
+            return config
+        problem = name_problem(topic)
+        if problem is not None:
+            return Refusal(ResponseCode.SYSTEM_ERROR, problem)
+        if topic in NOT_FOR_PRODUCERS:
+            return Refusal(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+        if config is not None:
+            return Refusal(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+        inherited = self._inherit(topic, default_topic, default_queue_nums, sys_flag)
+        if inherited is None and topic.startswith(RETRY_PREFIX):
+            inherited = _topic(topic, 1, sys_flag=sys_flag)
+        if inherited is None:
+            return Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
+        self.put(inherited)
+        return inherited
+
+    def _inherit(self, topic: str, parent_name: str, queue_nums: int, sys_flag: int) -> TopicConfig | None:
+        parent = self._topics.get(parent_name)
+        if parent is None or not parent.perm & PERM_INHERIT:
+            return None
+        if parent_name == AUTO_CREATE_TOPIC and not self._auto_create:
+            return None
+        queues = max(1, min(queue_nums, parent.write_queue_nums))
+        perm = parent.perm & ~PERM_INHERIT
+        return msgspec.structs.replace(
+            _topic(topic, queues, perm, sys_flag), topic_filter_type=parent.topic_filter_type
+        )
+
+    def ensure(
+        self, topic: str, queues: int, perm: int = PERM_READ | PERM_WRITE, sys_flag: int = 0
+    ) -> TopicConfig:
+        """The topic; made like this if it is unknown (retry and dead-letter topics of groups)."""
+        config = self._topics.get(topic)
+        if config is None:
+            config = _topic(topic, queues, perm, sys_flag)
+            self.put(config)
+        return config
+
+    def put(self, config: TopicConfig) -> None:
+        """Make or change a topic."""
+        former = self._topics.get(config.topic_name)
+        self._topics[config.topic_name] = config
+        self._log.info("topic {new} (was {old})", new=config, old=former)
+        self._changed()
+
+    def delete(self, topic: str) -> None:
+        """Forget a topic; an unknown one is no error."""
+        if self._topics.pop(topic, None) is not None:
+            self._log.info("topic {topic} deleted", topic=topic)
+            self._changed()
+
+    def set_ordered(self, topics: Mapping[str, object]) -> None:
+        """Exactly these topics are ordered, says a name server."""
+        wrong = [config for name, config in self._topics.items() if config.order != (name in topics)]
+        for config in wrong:
+            self._topics[config.topic_name] = msgspec.structs.replace(config, order=not config.order)
+        if wrong:
+            self._changed()
+
+    def replace(self, table: TopicTable) -> bool:
+        """Take over the master's table, deletions included, unless it is the one held; was it another?"""
+        if table.data_version == self.version:
+            return False
+        self._topics = dict(table.topic_config_table)
+        self.version = table.data_version
+        self._tell()
+        return True
+
+    def _changed(self) -> None:
+        self.version = self.version.following(self._now())
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def _now(self) -> int:
+        return int(self._clock.seconds() * 1000)
+
+    # ---- outside forms
+
+    def table(self, permission: int = PERM_READ | PERM_WRITE) -> TopicTable:
+        """All topics and their version; on a broker that may not both read and write, with its permission."""
+        topics: Iterable[TopicConfig] = self._topics.values()
+        if permission & (PERM_READ | PERM_WRITE) != PERM_READ | PERM_WRITE:
+            topics = (msgspec.structs.replace(topic, perm=permission) for topic in topics)
+        return TopicTable(
+            data_version=self.version, topic_config_table={topic.topic_name: topic for topic in topics}
+        )
+
+    def encode(self) -> bytes:
+        """The content of topics.json."""
+        return fastjson.dumps_pretty(self.table())
+
+    def encode_compact(self) -> bytes:
+        """The answer to GET_ALL_TOPIC_CONFIG."""
+        return encode_body(self.table())
+
+    def decode(self, data: bytes) -> None:
+        """Take over topics.json: its topics join those of the first start. Raises ValueError."""
+        table = decode_body(data, TopicTable)
+        self._topics.update(table.topic_config_table)
+        self.version = table.data_version
