@@ -1,0 +1,275 @@
+"""One slave's link, seen from the master: a read side (reports) and a write side (frames), both on one
+socket.
+
+The write side has two gears. A *live* slave is handed the fresh bytes of every append, already framed, the
+very bytes object that the other live slaves get. One that lags is fed from the log in big chunks as a push
+producer: the transport pauses it when its buffer is full and resumes it when that has drained, so a slow
+slave costs one chunk, a stuck one no more than HA_WRITE_WINDOW, and its bytes wait in the log, where they are
+anyway. Changing gear never loses or repeats a byte: both gears advance the one send position, which asserts
+that each piece begins where the last one ended.
+
+Rejected: a queue of frames per slave (memory grows with the lag), and reading the log for live slaves as well
+(RocketMQ's way; a pread per slave and append, for bytes we still hold in our hand).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet import tcp
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IPushProducer
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from hatwisted.ha.progress import REFUSED, TRANSFERRING, LinkState, SendProgress
+from hatwisted.ha.sockets import tune
+from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.wire.haframe import HaProtocolError
+
+if TYPE_CHECKING:
+    from hatwisted.ha.master import HAService
+
+CATCH_UP_CHUNK = 1 << 20
+"""Bytes read from the log at once for a lagging slave; big enough that the read costs nothing beside
+sending."""
+
+EAGER_SIZE = 64 << 10
+"""Bytes up to which a catch-up chunk is written in this very turn (the last stretch before going live). A
+bigger one goes through the reactor, or a fast slave's catch-up would keep everybody else waiting."""
+
+HA_WRITE_WINDOW = 1 << 20
+"""Bytes of fresh appends that wait behind a full transport buffer (64 KiB) before the slave counts as
+lagging."""
+
+SEND_CHUNK = 1 << 20
+"""Bytes offered to the kernel in one send; Twisted's 128 KiB means eight turns of the reactor per chunk."""
+
+REFUSED_LINGER = 5.0
+"""Seconds a slave whose offset the log lacks is kept before it's told and closed. RocketMQ's slave
+re-dials at once, so this is what sets the pace of its retries; as long as the wait before its own first
+report."""
+
+CLOSE_LINGER = 0.5
+"""Seconds for the last bytes to leave after a close; then the link is reset. Below the 1 s limit of a
+stop."""
+
+
+@implementer(IPushProducer)
+class HAConnection(Protocol):
+    """A link to one slave. `service` owns the log, the settings and the list of links."""
+
+    _log = Logger()
+
+    def __init__(self, service: HAService) -> None:
+        now = service.clock.seconds()
+        self._service = service
+        self._receiver = service.dialect.report_receiver()
+        self._paused = False
+        self._window_used = 0  # bytes written while paused; bounded by HA_WRITE_WINDOW and one append
+        self._registered = False
+        self._timer: IDelayedCall | None = None
+        self.progress = SendProgress(now)
+        self.peer = "not connected"
+        self.host = ""
+        self.last_read = now
+        self.last_write = now
+        self.closed: Deferred[None] = Deferred()
+        """Fires when the connection is gone."""
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def connectionMade(self) -> None:
+        """Accepted: nothing is sent before the first report."""
+        transport: Any = self.transport
+        address = transport.getPeer()
+        self.host = getattr(address, "host", "unknown")
+        self.peer = f"{self.host}:{getattr(address, 'port', 0)}"
+        self.last_read = self.last_write = self._service.clock.seconds()
+        tune(transport, self._service.settings.sockets)
+        if isinstance(transport, tcp.Connection):
+            transport.SEND_LIMIT = SEND_CHUNK
+        transport.registerProducer(self, True)
+        self._registered = True
+        self._service.joined(self)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The link is gone: it leaves every list, once."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._registered = False
+        self._leave()
+        self._service.left(self, reason)
+        self.closed.callback(None)
+
+    def close(self) -> None:
+        """Send what is buffered, then close; a peer that doesn't take it is reset after CLOSE_LINGER."""
+        transport: Any = self.transport
+        self._leave()
+        if self._registered:
+            self._registered = False
+            transport.unregisterProducer()
+        transport.loseConnection()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._service.clock.callLater(CLOSE_LINGER, self._reset)
+
+    def abort(self) -> None:
+        """Drop the link and whatever it still held."""
+        transport: Any = self.transport
+        self._leave()
+        transport.abortConnection()
+
+    def _reset(self) -> None:
+        self._timer = None
+        self.abort()
+
+    def _leave(self) -> None:
+        if self.progress.state is not LinkState.CLOSED:
+            self.progress.move(LinkState.CLOSED, self._service.clock.seconds())
+            self._service.gear_changed(self)
+
+    # -- read side -----------------------------------------------------------------------------
+
+    def dataReceived(self, data: bytes) -> None:
+        """Reports: of all that has arrived, the newest whole one counts."""
+        state = self.progress.state
+        if state in REFUSED or state is LinkState.CLOSED:
+            return
+        self.last_read = self._service.clock.seconds()
+        try:
+            offset = self._receiver.receive(data)
+            if offset is None:
+                return
+            if state is LinkState.AWAITING_REPORT:
+                self._first_report(offset)
+            else:
+                self.progress.acknowledge(offset)
+                self._service.acknowledged(self)
+        except HaProtocolError as error:
+            self._service.complain(self.host, f"{self.peer} closed, {error}")
+            self.abort()
+
+    def _first_report(self, offset: int) -> None:
+        service = self._service
+        self.progress.first_report(offset, service.log, service.settings.first_sync, self.last_read)
+        if self.progress.state in REFUSED:
+            self._refuse()
+            return
+        service.reported(self)
+        self._log.info(
+            "slave {peer} joins at offset {offset}, is sent the log from {start} ({lag} bytes)",
+            peer=self.peer,
+            offset=offset,
+            start=self.progress.next_offset,
+            lag=service.log.max_offset - self.progress.next_offset,
+        )
+        self._beat_if_due(self.last_read)
+        self._feed()
+
+    def _refuse(self) -> None:
+        self._service.refused(self)
+        self._timer = self._service.clock.callLater(REFUSED_LINGER, self._tell_refusal)
+
+    def _tell_refusal(self) -> None:
+        self._timer = None
+        # A heartbeat at another offset than the slave's own is the only "no" on this wire: every slave takes
+        # it for a mismatch, names both offsets in its log and closes.
+        log = self._service.log
+        nearest = log.min_offset if self.progress.state is LinkState.OFFSET_EXPIRED else log.max_offset
+        write_now(self._transport, self._service.dialect.encode_heartbeat(nearest))
+        self.close()
+
+    # -- write side ----------------------------------------------------------------------------
+
+    @property
+    def _transport(self) -> Any:
+        return self.transport
+
+    def send_fresh(self, start: int, size: int, framed: bytes) -> None:
+        """Live slaves: log bytes [start, start + size), just appended, as the frames `framed`."""
+        if self._paused and self._window_used + len(framed) > HA_WRITE_WINDOW:
+            self._fall_behind()
+            return
+        self.progress.sent(start, size)
+        self.last_write = self._service.clock.seconds()
+        if self._paused:
+            self._window_used += len(framed)
+            self._transport.write(framed)
+        else:
+            write_now(self._transport, framed)
+
+    def _fall_behind(self) -> None:
+        self.progress.move(LinkState.CATCH_UP, self._service.clock.seconds())
+        self._service.gear_changed(self)
+
+    def _feed(self) -> None:
+        """Lagging slave: send from the log until the transport has enough or the slave is live."""
+        service = self._service
+        progress = self.progress
+        while not self._paused and progress.state is LinkState.CATCH_UP:
+            start = progress.next_offset
+            try:
+                chunk = service.log.read(start, CATCH_UP_CHUNK)
+            except LookupError:
+                self._expired()
+                return
+            self.last_write = service.clock.seconds() if chunk else self.last_write
+            if not chunk:
+                assert start == service.log.max_offset, (
+                    f"log has nothing at {start} but ends at {service.log.max_offset}"
+                )
+                progress.move(LinkState.LIVE, service.clock.seconds())
+                service.gear_changed(self)
+                return
+            framed = service.frame(start, chunk)
+            progress.sent(start, len(chunk))
+            if len(framed) > EAGER_SIZE:
+                self._transport.write(framed)
+            else:
+                write_now(self._transport, framed)
+
+    def _expired(self) -> None:
+        self.progress.move(LinkState.OFFSET_EXPIRED, self._service.clock.seconds())
+        self._refuse()
+
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full. Twisted says so at every write while it is."""
+        if not self._paused:
+            self._paused = True
+            self._window_used = 0
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer has drained."""
+        self._paused = False
+        self.last_write = self._service.clock.seconds()
+        self._feed()
+
+    def stopProducing(self) -> None:
+        """The transport is going away; connectionLost does the rest."""
+        self._paused = True
+
+    # -- clock ---------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Once a second: heartbeat if nothing was written for long, drop the link if nothing was read."""
+        if self.progress.state is LinkState.CLOSED:
+            return
+        silent = now - self.last_read
+        if silent > self._service.settings.housekeeping_interval and self.progress.state not in REFUSED:
+            self._service.complain(self.host, f"{self.peer} closed, no report for {silent:.1f} s")
+            self.abort()
+            return
+        self._beat_if_due(now)
+
+    def _beat_if_due(self, now: float) -> None:
+        if (
+            not self._paused
+            and self.progress.state in TRANSFERRING
+            and now - self.last_write > self._service.settings.heartbeat_interval
+        ):
+            self.last_write = now
+            write_now(self._transport, self._service.dialect.encode_heartbeat(self.progress.next_offset))

@@ -1,0 +1,87 @@
+"""Where a slave tells its master to begin.
+
+A slave with a log reports its end. One without has only one number to say, and 0 means "your last file" to a
+RocketMQ master: a new slave then lacks every older file for good. With `haFirstSync=minOffset` the slave asks
+the master beforehand (outside of this link) what it holds, and reports the oldest offset instead. If that is
+0 and the last file isn't the first, 0 can't be said, but 1 can: the master streams from byte 1, and byte 0 is
+known, because a commit log begins with a record whose size takes three bytes, so its first byte is 0. That
+record names its own physical offset, 0, and its body length, which is how the guess is proven before anything
+is stored. So a full copy works with an unchanged RocketMQ master as well.
+
+Rejected: leaving it to a master-side option alone (it exists, for slaves of any make, but a RocketMQ master
+hasn't got it), and asking for offset 0 by a report of min and hoping that retention has moved it above 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from hatwisted.ha.errors import FrameMismatch
+from hatwisted.ha.progress import FirstSync
+from hatwisted.wire import layout
+
+_I32 = struct.Struct(">i")
+_I64 = struct.Struct(">q")
+
+PROOF_SIZE = layout.BODY_AT + 2 * layout.IPV6_EXTRA
+"""Bytes of the log's first record that prove its first byte: up to the body length behind two IPv6 hosts."""
+
+THREE_BYTE_SIZE = 1 << 24
+"""A record size below this has 0 as its first byte."""
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """What to report first, and what has to come then; all offsets in bytes of the log."""
+
+    report: int
+    expected: int | None
+    """Offset of the first frame; None: the start of any log file, the master's choice."""
+    prefix: bytes = b""
+    """Bytes of the log in front of `expected` that are known without being sent."""
+    wants_all: bool = False
+    """A start above 0 means that older bytes will be missing against the operator's wish: worth a warning."""
+
+
+def plan_join(
+    log_end: int, file_size: int, first_sync: FirstSync, master_range: tuple[int, int] | None
+) -> JoinPlan:
+    """log_end: our log's end, 0 if it has none; master_range: the master's (min, max) if it is known."""
+    if log_end:
+        return JoinPlan(log_end, log_end)
+    if first_sync is FirstSync.LAST_FILE:
+        return JoinPlan(0, None)
+    if master_range is None:
+        return JoinPlan(0, None, wants_all=True)
+    oldest, end = master_range
+    if oldest > 0:
+        return JoinPlan(oldest, oldest)
+    if end <= file_size:
+        return JoinPlan(0, 0)
+    return JoinPlan(1, 1, prefix=b"\0")
+
+
+def prove_prefix(head: bytes) -> None:
+    """`head`: prefix and the first PROOF_SIZE bytes or more of what the master sent; FrameMismatch if byte
+    0 of the log isn't certain to be 0."""
+    if len(head) < PROOF_SIZE:
+        raise FrameMismatch(
+            1,
+            len(head) - 1,
+            f"the master's first frame has {len(head) - 1} bytes, too few to begin a log with",
+        )
+    magic = _I32.unpack_from(head, layout.MAGIC_AT)[0]
+    sys_flag = _I32.unpack_from(head, layout.SYS_FLAG_AT)[0]
+    wide_hosts = bool(sys_flag & layout.SYS_BORN_HOST_V6) + bool(sys_flag & layout.SYS_STORE_HOST_V6)
+    body_size = _I32.unpack_from(head, layout.BODY_LENGTH_AT + wide_hosts * layout.IPV6_EXTRA)[0]
+    if (
+        magic not in (layout.MAGIC_V1_SIGNED, layout.MAGIC_V2_SIGNED)
+        or _I64.unpack_from(head, layout.PHYSICAL_OFFSET_AT)[0] != 0
+        or not 0 <= body_size < THREE_BYTE_SIZE - layout.MAX_RECORD_OVERHEAD
+    ):
+        raise FrameMismatch(
+            1,
+            len(head) - 1,
+            "the master's log doesn't begin with a record of less than 16 MiB: set haFirstSync=lastFile",
+        )

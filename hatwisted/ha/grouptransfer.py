@@ -1,0 +1,95 @@
+"""Puts of a SYNC_MASTER that wait for their slave.
+
+Every put has its own deadline, set when it was appended, and is released by the very ack that covers it, in
+log order; a mute slave can't delay a later put's answer. The waiting itself is `store.waitline.WaitLine`,
+which group commit uses as well; this service bounds it and gives it the vocabulary of replication.
+
+Rejected: RocketMQ's request list that a thread swaps and judges every 10 ms (adds those 10 ms to each put,
+and before 4.9.3 judged one put after another, each with a full timeout of its own).
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.store.waitline import WaitLine
+
+MAX_WAITS = 250_000
+"""Waits open at one time (each about 1 KiB, one per read of a producer's connection). A further one is
+told at once how far replication has come, which its put reads as "not known to be on the slave"."""
+
+OVERFLOW_LOG_INTERVAL = 60.0
+"""Seconds between two log lines about refused waits."""
+
+
+class GroupTransferService:
+    """Waits for the replicated offset.
+
+    clock: source of time; timeout: seconds a put waits for its slave (slaveTimeout or syncFlushTimeout). All
+    waits share it, so deadlines rise in the order of the offsets, which is what makes one timer enough.
+    """
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime, timeout: float, max_waits: int = MAX_WAITS) -> None:
+        self._clock = clock
+        self._line = WaitLine(clock)
+        self._max_waits = max_waits
+        self._stopped = False
+        self._overflow_logged_at: float | None = None
+        self.timeout = timeout
+        self.overflow_total = 0
+        """Waits refused because MAX_WAITS were open."""
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    @property
+    def acked_offset(self) -> int:
+        """Replicated up to here (bytes); never lowered."""
+        return self._line.offset
+
+    @property
+    def expired_total(self) -> int:
+        """Waits that met their deadline before the slave's ack."""
+        return self._line.expired_total
+
+    def wait(self, first_end: int, last_end: int, deadline: float | None = None) -> Deferred[int]:
+        """Wait for puts that end at `first_end` .. `last_end`.
+
+        Fires with the replicated offset as soon as that covers `first_end`, or at `deadline` (clock seconds;
+        default: `timeout` from now) with whatever it is then. The caller answers the puts it covers and waits
+        again for the rest. Never errs, never hangs.
+        """
+        if self._stopped or last_end <= self._line.offset:
+            return succeed(self._line.offset)
+        if len(self._line) >= self._max_waits:
+            self._overflow()
+            return succeed(self._line.offset)
+        return self._line.wait(
+            first_end, self._clock.seconds() + self.timeout if deadline is None else deadline
+        )
+
+    def acked(self, offset: int) -> None:
+        """Replication has reached `offset`: complete exactly the waits it covers. A lower one changes
+        nothing."""
+        self._line.advance(offset)
+
+    def stop(self) -> None:
+        """Release everybody with the offset reached; later waits return at once."""
+        self._stopped = True
+        self._line.release_all()
+
+    def _overflow(self) -> None:
+        self.overflow_total += 1
+        now = self._clock.seconds()
+        if self._overflow_logged_at is None or now - self._overflow_logged_at >= OVERFLOW_LOG_INTERVAL:
+            self._overflow_logged_at = now
+            self._log.warn(
+                "{waits} waits for a slave are open: further ones are answered as timed out "
+                "({total} so far); is a slave mute, or slaveTimeout too long?",
+                waits=len(self._line),
+                total=self.overflow_total,
+            )

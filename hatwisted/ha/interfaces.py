@@ -1,0 +1,64 @@
+"""The seams of the HA link.
+
+A *dialect* is how offsets, log bytes and heartbeats look on the wire. `hatwisted.ha.classic` speaks RocketMQ
+4.x's; the autoswitch dialect of RocketMQ 5 (epochs, a handshake in front) is the second one that this seam is
+cut for: a receiver keeps what it learns from a handshake to itself, and the encoders belong to the dialect
+object, because what one append sends is the same for every caught-up slave and is encoded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twisted.internet.defer import Deferred
+from zope.interface import Attribute, Interface
+
+from hatwisted.store.interfaces import Buffer
+from hatwisted.wire.haframe import Frame
+
+MasterRange = Callable[[], "Deferred[tuple[int, int]]"]
+"""Asks the master, outside of the HA link, for (commitLogMinOffset, commitLogMaxOffset); may fail."""
+
+FlushNow = Callable[[], "Deferred[int]"]
+"""Syncs a log; fires once `flushed_offset` tells how far that went."""
+
+
+class IReportReceiver(Interface):
+    """Master side of one link: bytes of a slave in, offsets out. No I/O."""
+
+    def receive(data: bytes) -> int | None:
+        """The newest offset reported by what has arrived, or None; raises HaProtocolError."""
+
+
+class IFrameReceiver(Interface):
+    """Slave side of one link: bytes of a master in, frames out. No I/O."""
+
+    pending_header = Attribute(
+        "tuple[int, int] | None: offset and size of a frame whose body is still incomplete"
+    )
+
+    def receive(data: bytes) -> Sequence[Frame]:
+        """Every whole frame that `data` completes; raises HaProtocolError. Bodies are views that hold until
+        the next call."""
+
+
+class IHaDialect(Interface):
+    """How the two sides talk."""
+
+    max_body = Attribute("int: most body bytes that a slave of this dialect can take in one frame")
+
+    def report_receiver() -> IReportReceiver:
+        """State for the master side of a new link."""
+
+    def frame_receiver() -> IFrameReceiver:
+        """State for the slave side of a new link."""
+
+    def encode_report(offset: int) -> bytes:
+        """Slave to master: where to start, or stored up to here."""
+
+    def encode_frames(start: int, body: Buffer, batch_size: int) -> Sequence[Buffer]:
+        """Master to slave: log bytes [start, start + len(body)) of one log file as buffers to be sent in
+        order."""
+
+    def encode_heartbeat(offset: int) -> bytes:
+        """Master to slave: still here, `offset` is what comes next."""

@@ -1,0 +1,380 @@
+"""The accept side of the HA link: every slave that connects is fed from the one log, each at its own
+position.
+
+One log listener serves all live slaves: what an append added is framed once and the same bytes go to each. It
+is installed only while somebody is live, so that a log without slaves (a slave's own log, for one) doesn't
+pay for it. One timer looks after all links: heartbeats, silent slaves, the lag line in the log.
+
+Before its first report a connection is a stranger: their number is limited, and so is how long they may stay,
+because the port can be reached by anybody and a RocketMQ slave itself is silent for its first five seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList, succeed
+from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort, IProtocolFactory, IReactorTime
+from twisted.internet.protocol import Factory
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.ha.classic import ClassicDialect
+from hatwisted.ha.connection import HAConnection
+from hatwisted.ha.grouptransfer import GroupTransferService
+from hatwisted.ha.interfaces import IHaDialect
+from hatwisted.ha.progress import TRANSFERRING, LinkState
+from hatwisted.ha.refusals import Complaints
+from hatwisted.ha.replicas import ReplicaTable
+from hatwisted.ha.settings import MasterSettings
+from hatwisted.store.interfaces import Buffer, IReplicatedLog
+
+MAX_UNREPORTED = 64
+"""Connections without an accepted first report (each a socket and about 3 KiB). One more pushes out the
+oldest of the host that holds most of them, so that a scanner can't lock a slave out."""
+
+FIRST_LAG_LOG = 10.0
+"""Seconds after the start until the lag is logged first."""
+
+LAG_LOG_INTERVAL = 60.0
+"""Seconds between two log lines about the lag."""
+
+
+@dataclass(frozen=True)
+class SlaveStatus:
+    """One slave's link for monitoring; offsets and lag in bytes of the log, times in clock seconds."""
+
+    address: str
+    state: str
+    since: float
+    ack_offset: int
+    sent_offset: int
+    lag_bytes: int
+    last_report: float
+
+
+class HAMasterFactory(Factory):
+    """Makes one HAConnection per accepted socket; a failure concerns that socket alone."""
+
+    noisy = False
+    _logger = Logger()
+
+    def __init__(self, service: HAService) -> None:
+        self._service = service
+
+    def buildProtocol(self, addr: IAddress | None) -> HAConnection | None:
+        """A link for the socket just accepted, or None, which closes it."""
+        try:
+            return self._service.new_connection()
+        except Exception:
+            self._logger.failure("HA link from {peer} could not be set up, the socket is closed", peer=addr)
+            return None
+
+
+class HAService(Service):
+    """The master's HA service.
+
+    log: what is replicated; listen: binds the HA port for a factory (`reactor.listenTCP` with the port filled
+    in); group_transfer: who is told how far replication has come.
+    """
+
+    _logger = Logger()
+    name = "ha"
+
+    def __init__(
+        self,
+        log: IReplicatedLog,
+        clock: IReactorTime,
+        listen: Callable[[IProtocolFactory], IListeningPort],
+        group_transfer: GroupTransferService,
+        settings: MasterSettings | None = None,
+        dialect: IHaDialect | None = None,
+    ) -> None:
+        self.log = log
+        self.clock = clock
+        self.settings = settings or MasterSettings()
+        self.dialect: IHaDialect = dialect or ClassicDialect()
+        self.group_transfer = group_transfer
+        self.replicas = ReplicaTable(self.settings.in_sync_replicas)
+        self.complaints = Complaints(clock)
+        self.accepted_total = 0
+        self.strangers_total = 0
+        """Connections that ended without an accepted first report."""
+        self._listen = listen
+        self._port: IListeningPort | None = None
+        self._links: dict[HAConnection, None] = {}
+        self._unreported: dict[HAConnection, None] = {}
+        self._live: dict[HAConnection, None] = {}
+        self._listening_to_log = False
+        self._drain: _Drain | None = None
+        self._lag_log_due = 0.0
+        self._look_loop = LoopingCall(self._look)
+        self._look_loop.clock = clock
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def startService(self) -> None:
+        """Bind the HA port and accept slaves; raises CannotListenError if the port is taken."""
+        self._port = self._listen(HAMasterFactory(self))
+        super().startService()
+        self._lag_log_due = self.clock.seconds() + FIRST_LAG_LOG
+        self._look_loop.start(self.settings.look_interval, now=False)
+
+    def stopService(self) -> Deferred[object]:
+        """Stop accepting, close the links (what is buffered still leaves), release the puts that wait.
+
+        Fires when all sockets are closed, within CLOSE_LINGER. Call `drain` first for an orderly stop.
+        """
+        super().stopService()
+        if self._look_loop.running:
+            self._look_loop.stop()
+        waits = [link.closed for link in self._links]
+        if self._port is not None:
+            waits.append(_stop_listening(self._port))
+            self._port = None
+        for link in tuple(self._links):
+            link.close()
+        self._stop_listening_to_log()
+        return DeferredList(waits).addCallback(lambda _: self._stopped())
+
+    def _stopped(self) -> None:
+        if self._drain is not None:
+            self._drain.give_up()
+        self.group_transfer.stop()
+
+    def new_connection(self) -> HAConnection:
+        """State for a socket just accepted."""
+        return HAConnection(self)
+
+    def drain(self, limit: float) -> Deferred[bool]:
+        """Fires True once every transferring slave has acknowledged the whole log, or False after `limit`
+        s."""
+        if self._drain is None or self._drain.done.called:
+            self._drain = _Drain(self.clock, limit)
+        drained = self._drain.done
+        self._check_drain()
+        return drained
+
+    def _check_drain(self) -> None:
+        if self._drain is None:
+            return
+        end = self.log.max_offset
+        if all(
+            link.progress.ack_offset >= end for link in self._links if link.progress.state in TRANSFERRING
+        ):
+            self._drain.finish()
+
+    # -- what the links tell -------------------------------------------------------------------
+
+    def joined(self, link: HAConnection) -> None:
+        """A socket was accepted."""
+        self.accepted_total += 1
+        self._links[link] = None
+        self.replicas.join(link.progress)
+        self._unreported[link] = None
+        if len(self._unreported) > MAX_UNREPORTED:
+            self._push_out_stranger()
+
+    def _push_out_stranger(self) -> None:
+        host, held = Counter(link.host for link in self._unreported).most_common(1)[0]
+        oldest = next(link for link in self._unreported if link.host == host)
+        self.complain(host, f"{oldest.peer} closed, {held} connections without a first report are too many")
+        del self._unreported[oldest]
+        oldest.abort()
+
+    def reported(self, link: HAConnection) -> None:
+        """A link's first report was accepted."""
+        del self._unreported[link]
+        self.acknowledged(link)
+
+    def refused(self, link: HAConnection) -> None:
+        """A link asks for an offset that the log doesn't hold: no replica, closes after a while."""
+        self.replicas.leave(link.progress)
+        self._unreported[link] = None
+        self.gear_changed(link)
+        progress = link.progress
+        if progress.state is LinkState.OFFSET_AHEAD:
+            text = "it holds bytes that this master never had or lost: compare the logs before it may join"
+        else:
+            text = "what it lacks has expired here: empty its store, so that it copies anew"
+        asked = progress.next_offset if progress.next_offset >= 0 else progress.request_offset
+        self.complaints.complain(
+            f"slave at {link.host}",
+            f"{link.peer} refused, it asks for offset {asked}, "
+            f"the log holds {self.log.min_offset} to {self.log.max_offset}; {text}",
+            error=True,
+        )
+
+    def acknowledged(self, link: HAConnection) -> None:
+        """A link's acknowledged offset has changed."""
+        self.replicas.acknowledged(link.progress)
+        self.group_transfer.acked(self.replicas.commit_offset(self.log.max_offset))
+        if self._drain is not None:
+            self._check_drain()
+
+    def left(self, link: HAConnection, reason: Failure) -> None:
+        """A link is gone."""
+        self._links.pop(link, None)
+        self._live.pop(link, None)
+        self.replicas.leave(link.progress)
+        if link in self._unreported:
+            del self._unreported[link]
+        if link.progress.reported:
+            self._logger.info("slave {peer} left: {why}", peer=link.peer, why=reason.getErrorMessage())
+        else:
+            self.strangers_total += 1
+        self._check_drain()
+
+    def complain(self, host: str, text: str) -> None:
+        """Something is wrong with a peer: counted, and logged once per host and minute."""
+        self.complaints.complain(host, text)
+
+    # -- fresh bytes ---------------------------------------------------------------------------
+
+    def frame(self, start: int, body: Buffer) -> bytes:
+        """Log bytes from `start` on as the frames of this dialect, none across a log file's end."""
+        parts: list[Buffer] = []
+        batch_size = self.settings.batch_size
+        room = self.log.file_size - start % self.log.file_size
+        if len(body) <= room:
+            parts.extend(self.dialect.encode_frames(start, body, batch_size))
+            return b"".join(parts)
+        view = memoryview(body)
+        while view:
+            piece = view[:room]
+            parts.extend(self.dialect.encode_frames(start, piece, batch_size))
+            start += len(piece)
+            view = view[len(piece) :]
+            room = self.log.file_size
+        return b"".join(parts)
+
+    def gear_changed(self, link: HAConnection) -> None:
+        """A link became live, or stopped being so."""
+        if link.progress.state is not LinkState.LIVE:
+            self._live.pop(link, None)
+            return
+        self._live[link] = None
+        if not self._listening_to_log:
+            self._listening_to_log = True
+            self.log.add_listener(self._appended)
+
+    def _appended(self, start: int, blob: bytes) -> None:
+        if not self._live:
+            return
+        framed = self.frame(start, blob)
+        for link in tuple(self._live):
+            try:
+                link.send_fresh(start, len(blob), framed)
+            except Exception:
+                # A link that can't go on concerns that slave alone; it comes back with its true offset.
+                self._logger.failure("HA link to {peer} failed and is closed", peer=link.peer)
+                link.abort()
+
+    def _stop_listening_to_log(self) -> None:
+        if self._listening_to_log:
+            self._listening_to_log = False
+            self.log.remove_listener(self._appended)
+
+    # -- clock ---------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        now = self.clock.seconds()
+        for link in tuple(self._links):
+            link.look(now)
+        if not self._live:
+            self._stop_listening_to_log()
+        if now >= self._lag_log_due:
+            self._lag_log_due = now + LAG_LOG_INTERVAL
+            if self.replicas.connection_count or self.replicas.push2_slave_max_offset:
+                self._logger.info("slaves are {lag} bytes behind at most", lag=self.fall_behind)
+
+    # -- what the put path asks ----------------------------------------------------------------
+
+    @property
+    def timeout(self) -> float:
+        """Seconds a put waits for its slave."""
+        return self.group_transfer.timeout
+
+    def is_slave_ok(self, end: int) -> bool:
+        """May a put that ends at `end` expect an acknowledgement (B70)? With `inSyncReplicas` set,
+        `refusal` has answered that before the append."""
+        if self.settings.in_sync_replicas is not None:
+            return True
+        return self.replicas.is_slave_ok(end, self.settings.fall_behind_max)
+
+    def refusal(self) -> str | None:
+        """Why a put has to be refused before it's appended (too few copies in sync), or None."""
+        needed = self.settings.copies_needed
+        if needed <= 1:
+            return None
+        count = self.in_sync_count()
+        if count >= needed:
+            return None
+        return f"{count} copies in sync, {needed} needed (inSyncReplicas, minInSyncReplicas)"
+
+    def in_sync_count(self) -> int:
+        """Copies in sync, the master's included."""
+        return self.replicas.in_sync_count(self.log.max_offset, self.settings.max_gap_not_in_sync)
+
+    def wait(self, first_end: int, last_end: int, deadline: float) -> Deferred[int]:
+        """GroupTransferService.wait; with `inSyncReplicas` = 1 the master's own copy is enough."""
+        if self.settings.in_sync_replicas == 1:
+            return succeed(last_end)
+        return self.group_transfer.wait(first_end, last_end, deadline)
+
+    # -- monitoring ----------------------------------------------------------------------------
+
+    @property
+    def fall_behind(self) -> int:
+        """Master's end minus the highest offset any slave ever reported (bytes)."""
+        return int(self.log.max_offset) - self.replicas.push2_slave_max_offset
+
+    def status(self) -> list[SlaveStatus]:
+        """All links, oldest first; those before their first report have offsets of -1."""
+        end = self.log.max_offset
+        return [
+            SlaveStatus(
+                address=link.peer,
+                state=link.progress.state.value,
+                since=link.progress.since,
+                ack_offset=link.progress.ack_offset,
+                sent_offset=link.progress.next_offset,
+                lag_bytes=end - max(link.progress.ack_offset, 0),
+                last_report=link.last_read,
+            )
+            for link in self._links
+        ]
+
+
+def _stop_listening(port: IListeningPort) -> Deferred[None]:
+    stopping: Deferred[None] | None = port.stopListening()
+    return succeed(None) if stopping is None else stopping
+
+
+class _Drain:
+    """Somebody waits for the slaves to have everything."""
+
+    def __init__(self, clock: IReactorTime, limit: float) -> None:
+        self.done: Deferred[bool] = Deferred()
+        self._timer: IDelayedCall | None = clock.callLater(limit, self._late)
+
+    def finish(self) -> None:
+        self._settle(True)
+
+    def give_up(self) -> None:
+        self._settle(False)
+
+    def _late(self) -> None:
+        self._timer = None
+        if not self.done.called:
+            self.done.callback(False)
+
+    def _settle(self, drained: bool) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self.done.callback(drained)

@@ -1,0 +1,83 @@
+"""What can be set about the HA link, with RocketMQ's defaults; times in seconds, sizes in bytes.
+
+A value that can't work is our operator's mistake and raises ValueError at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hatwisted.ha.progress import FirstSync
+from hatwisted.ha.sockets import SocketSizes
+from hatwisted.wire.haframe import MAX_BODY
+
+
+class HaAck(Enum):
+    """What a slave's acknowledgement promises (config value `haAck`)."""
+
+    RECEIVED = "received"
+    """Written to the slave's log, as RocketMQ: survives its process, not its power supply."""
+    DURABLE = "durable"
+    """Synced to the slave's disk."""
+
+
+@dataclass(frozen=True)
+class LinkTimes:
+    """`haSendHeartbeatInterval` and `haHousekeepingInterval`."""
+
+    heartbeat_interval: float = 5.0
+    housekeeping_interval: float = 20.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.heartbeat_interval < self.housekeeping_interval:
+            raise ValueError(
+                f"haSendHeartbeatInterval ({self.heartbeat_interval} s) has to be above 0 and below "
+                f"haHousekeepingInterval ({self.housekeeping_interval} s), or idle links are dropped"
+            )
+
+    @property
+    def look_interval(self) -> float:
+        """How often a link looks at its clocks: each second, or more often if the heartbeat wants it."""
+        return min(1.0, self.heartbeat_interval / 5)
+
+
+@dataclass(frozen=True)
+class MasterSettings(LinkTimes):
+    """The accept side."""
+
+    batch_size: int = 32768
+    """`haTransferBatchSize`: most body bytes of a frame."""
+    fall_behind_max: int = 256 << 20
+    """`haSlaveFallbehindMax`: from this lag on a put isn't made to wait for the slave."""
+    max_gap_not_in_sync: int = 256 << 20
+    """`haMaxGapNotInSync`: a slave this far behind is not counted as in sync."""
+    in_sync_replicas: int | None = None
+    """`inSyncReplicas`: copies, the master's included, that a put waits for; None: RocketMQ 4's one slave."""
+    min_in_sync_replicas: int | None = None
+    """`minInSyncReplicas`: fewer copies in sync refuse a put before it's appended."""
+    first_sync: FirstSync = FirstSync.LAST_FILE
+    """What a slave without any log is sent, whatever kind of slave it is."""
+    sockets: SocketSizes = field(default_factory=SocketSizes)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.batch_size <= MAX_BODY:
+            raise ValueError(
+                f"haTransferBatchSize is {self.batch_size}, allowed are 1 to {MAX_BODY}: a RocketMQ slave "
+                "never completes a bigger frame"
+            )
+
+    @property
+    def copies_needed(self) -> int:
+        """Copies in sync, the master's included, without which a put is refused before the append."""
+        return max(self.in_sync_replicas or 1, self.min_in_sync_replicas or 1)
+
+
+@dataclass(frozen=True)
+class SlaveSettings(LinkTimes):
+    """The dialling side."""
+
+    ack: HaAck = HaAck.RECEIVED
+    first_sync: FirstSync = FirstSync.LAST_FILE
+    sockets: SocketSizes = field(default_factory=SocketSizes)

@@ -1,0 +1,409 @@
+"""The dialling side of the HA link: connect, say where our log ends, store what comes, acknowledge, repeat.
+
+One read of the socket is one append and one acknowledgement, however many frames it brought: reports are
+cumulative, so the last one says it all. A slave reports at once when it has connected; RocketMQ's waits for
+five idle seconds first, on an otherwise working link.
+
+Whatever goes wrong ends the link, never the service, and leaves the log at a frame's end with its true size
+to be reported next time: nothing is skipped, nothing is repaired by guessing. The reason stays visible in the
+state and decides when to dial again (`slavestate`).
+
+Rejected: re-using a link after a mismatch (the stream can't be re-positioned on this wire), and keeping
+frames that the store refused in memory (the master has them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime, IStreamClientEndpoint
+from twisted.internet.protocol import ClientFactory
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.ha.classic import ClassicDialect
+from hatwisted.ha.client import HAClient
+from hatwisted.ha.errors import FrameMismatch
+from hatwisted.ha.firstsync import JoinPlan, plan_join
+from hatwisted.ha.interfaces import FlushNow, IHaDialect, MasterRange
+from hatwisted.ha.progress import FirstSync
+from hatwisted.ha.refusals import Complaints
+from hatwisted.ha.settings import HaAck, SlaveSettings
+from hatwisted.ha.slavestate import HEALTHY_AFTER, Backoff, SlaveEvent, SlaveState, StateBox
+from hatwisted.store.interfaces import IReplicatedLog
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds for one attempt to connect, as RocketMQ."""
+
+RANGE_TIMEOUT = 3.0
+"""Seconds for the master to say what its log holds; RocketMQ's limit for calls between brokers."""
+
+ADDRESS_LOOK = 1.0
+"""Seconds between two looks for a master address while there is none (RocketMQ: 5)."""
+
+FRUITLESS_LIMIT = 3
+"""Links in a row that the master closed soon and without a byte of log, before we take that for "I haven't
+got your offset": RocketMQ's master has no other way to say so, and a restart now and then looks the same
+once."""
+
+FRUITLESS_TIME = 30.0
+"""Seconds; a link that lasted longer was idle, not refused."""
+
+
+@dataclass(frozen=True)
+class HAClientStatus:
+    """The slave's link for monitoring; offsets in bytes of the log, times in clock seconds."""
+
+    state: str
+    since: float
+    problem: str
+    """What went wrong last; empty as soon as a frame was accepted again."""
+    master_address: str | None
+    """The address to dial next; a living link may still go to an earlier one."""
+    max_offset: int
+    flushed_offset: int
+    reported_offset: int
+    """Newest acknowledgement on the present link, -1 without one."""
+    last_read: float
+    connects_total: int
+    retry_at: float | None
+    suspect_from: int | None
+    """Our log was once ahead of the master's, which ended here: bytes from here on may differ from the
+    master's. Cleared by a restart only."""
+
+
+class HAClientFactory(ClientFactory):
+    """Makes the one link of a service."""
+
+    noisy = False
+
+    def __init__(self, service: HAClientService) -> None:
+        self._service = service
+
+    def buildProtocol(self, addr: IAddress | None) -> HAClient:
+        """The protocol for a new connection to the master."""
+        return HAClient(self._service)
+
+
+class HAClientService(Service):
+    """Keeps a slave's log a copy of its master's.
+
+    log: where the bytes go; flush_now: syncs what is written and fires when `log.flushed_offset` tells how
+    far that went, needed for `haAck=durable`; endpoint_for: makes the endpoint of a host and port; random:
+    jitter; master_range: asks the master for its oldest and newest offset, None if it can't be asked.
+    `master_address` ("host:port" or None) may be set at any time, from any thread: it's used when the slave
+    dials next, a living link isn't cut.
+    """
+
+    _logger = Logger()
+    name = "ha-client"
+
+    def __init__(
+        self,
+        log: IReplicatedLog,
+        clock: IReactorTime,
+        endpoint_for: Callable[[str, int], IStreamClientEndpoint],
+        random: Random,
+        settings: SlaveSettings | None = None,
+        dialect: IHaDialect | None = None,
+        master_range: MasterRange | None = None,
+        master_address: str | None = None,
+        flush_now: FlushNow | None = None,
+    ) -> None:
+        self.log = log
+        self.clock = clock
+        self.settings = settings or SlaveSettings()
+        if self.settings.ack is HaAck.DURABLE and flush_now is None:
+            raise ValueError("haAck=durable needs a log that can be flushed")
+        self.flush_now = flush_now
+        self.dialect: IHaDialect = dialect or ClassicDialect()
+        self.master_address = master_address
+        self.connects_total = 0
+        self.suspect_from: int | None = None
+        self._endpoint_for = endpoint_for
+        self._master_range = master_range
+        self._box = StateBox(clock.seconds())
+        self._backoff = Backoff(random)
+        self._complaints = Complaints(clock)
+        self._problem = ""
+        self._fruitless = 0
+        self._link: HAClient | None = None
+        self._dialling: Deferred[Any] | None = None
+        self._retry: IDelayedCall | None = None
+        self._look_loop = LoopingCall(self._look)
+        self._look_loop.clock = clock
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def startService(self) -> None:
+        """Dial as soon as there is an address."""
+        super().startService()
+        self._on(SlaveEvent.START)
+        self._look_loop.start(self.settings.look_interval, now=False)
+        self._dial()
+
+    def stopService(self) -> Deferred[None]:
+        """Close the link; what was appended has been reported. Fires when the socket is closed."""
+        super().stopService()
+        self._on(SlaveEvent.STOP)
+        self._look_loop.stop()
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._dialling is not None:
+            self._dialling.cancel()
+        if self._link is None:
+            return succeed(None)
+        closed = self._link.closed
+        self._link.close()
+        return closed
+
+    @property
+    def state(self) -> SlaveState:
+        """Where the slave stands."""
+        return self._box.state
+
+    def _on(self, event: SlaveEvent) -> None:
+        self._box.on(event, self.clock.seconds())
+
+    # -- dialling ------------------------------------------------------------------------------
+
+    def _dial(self) -> None:
+        self._retry = None
+        address = self.master_address
+        if not address:
+            self._retry = self.clock.callLater(ADDRESS_LOOK, self._dial)
+            return
+        self._on(SlaveEvent.DIAL)
+        try:
+            host, port = parse_address(address)
+        except ValueError as error:
+            self._unreachable(Failure(error), address)
+            return
+        connecting: Deferred[Any] = self._endpoint_for(host, port).connect(HAClientFactory(self))
+        connecting.addTimeout(CONNECT_TIMEOUT, self.clock)
+        if not connecting.called:
+            self._dialling = connecting
+        connecting.addErrback(self._unreachable, address)
+
+    def _unreachable(self, failure: Failure, address: str) -> None:
+        self._dialling = None
+        if not self.running:
+            return
+        self._on(SlaveEvent.LOSE)
+        self._problem = f"can't connect to the master's HA port {address}: {failure.getErrorMessage()}"
+        self._complaints.complain(address, self._problem)
+        self._dial_later(healthy=False, progressed=False)
+
+    def _dial_later(self, healthy: bool, progressed: bool) -> None:
+        delay = self._backoff.after(self.state, healthy, progressed)
+        self._retry = self.clock.callLater(delay, self._dial)
+
+    # -- what the link tells -------------------------------------------------------------------
+
+    def connected(self, link: HAClient) -> None:
+        """A connection is made: find out what to report first."""
+        self._dialling = None
+        if not self.running or self._link is not None:
+            link.abort()
+            return
+        self._link = link
+        self.connects_total += 1
+        self._on(SlaveEvent.CONNECT)
+        self._logger.info("HA link to master {peer} made", peer=link.peer)
+        if self._master_range is None:
+            self._begin(None, link)
+        elif self.log.max_offset or self.settings.first_sync is FirstSync.LAST_FILE:
+            self._begin(None, link)
+            self._ask_range().addCallbacks(self._judge, self._unknown_range, callbackArgs=(link,))
+        else:
+            self._ask_range().addCallbacks(
+                self._begin, self._no_range, callbackArgs=(link,), errbackArgs=(link,)
+            )
+
+    def _ask_range(self) -> Deferred[tuple[int, int]]:
+        assert self._master_range is not None
+        asked: Deferred[tuple[int, int]] = maybeDeferred(self._master_range)
+        return asked.addTimeout(RANGE_TIMEOUT, self.clock)
+
+    def _begin(self, master_range: tuple[int, int] | None, link: HAClient) -> None:
+        if link.failed:
+            return
+        if self.flush_now is not None and self.settings.ack is HaAck.DURABLE and self._unflushed():
+            # The first report is an acknowledgement too; it must not run ahead of the disk.
+            maybeDeferred(self.flush_now).addCallbacks(
+                self._begin_flushed, self._flush_failed, callbackArgs=(link,), errbackArgs=(link,)
+            )
+            return
+        link.begin(plan_join(self.log.max_offset, self.log.file_size, self.settings.first_sync, master_range))
+
+    def _begin_flushed(self, _: object, link: HAClient) -> None:
+        if link.failed:
+            return
+        if self._unflushed():
+            self.store_failed(
+                link, f"the log is flushed to {self.log.flushed_offset} of {self.log.max_offset} only"
+            )
+            return
+        link.begin(JoinPlan(self.log.max_offset, self.log.max_offset))
+
+    def _unflushed(self) -> bool:
+        return bool(self.log.flushed_offset < self.log.max_offset)
+
+    def _flush_failed(self, failure: Failure, link: HAClient) -> None:
+        self.store_failed(link, f"flush failed: {failure.getErrorMessage()}")
+
+    def _no_range(self, failure: Failure, link: HAClient) -> None:
+        self.fail(
+            link,
+            SlaveEvent.LOSE,
+            f"haFirstSync=minOffset: the master didn't say what its log holds ({failure.getErrorMessage()})",
+        )
+
+    def _unknown_range(self, failure: Failure) -> None:
+        self._logger.debug("the master didn't say what its log holds: {why}", why=failure.getErrorMessage())
+
+    def _judge(self, master_range: tuple[int, int], link: HAClient) -> None:
+        """A RocketMQ master goes on sending heartbeats at an offset it hasn't got; what it holds tells us."""
+        oldest, end = master_range
+        asked = link.plan.report if link.plan is not None else 0
+        if not link.failed and (0 < asked < oldest or asked > end):
+            self.master_lacks(link, asked, oldest if asked < oldest else end)
+
+    def accepted(self, link: HAClient) -> None:
+        """The link's first frame fits our log."""
+        self._problem = ""
+
+    def copying(self, link: HAClient, start: int) -> None:
+        """The link's first bytes of log are stored, at offset `start`."""
+        self._fruitless = 0
+        if link.plan is not None and link.plan.wants_all and start:
+            self._logger.warn(
+                "haFirstSync=minOffset, but the master sends its log from offset {start} on: what is older "
+                "will be missing here; let this slave reach the master's listenPort, or set haFirstSync on "
+                "the master",
+                start=start,
+            )
+        if self.suspect_from is not None:
+            self._logger.error(
+                "the master's log once ended at {end}, below ours, and has grown past it: bytes from there "
+                "on may differ between the two; compare the logs, or empty this store and copy anew",
+                end=self.suspect_from,
+            )
+
+    # -- what can go wrong ---------------------------------------------------------------------
+
+    def mismatch(self, link: HAClient, error: FrameMismatch) -> None:
+        """A frame doesn't continue our log; as a link's first word and without bytes it's a refusal."""
+        asked = link.plan.report if link.plan is not None else 0
+        if error.size == 0 and asked and not link.got_bytes and error.offered >= 0:
+            self.master_lacks(link, asked, error.offered)
+        else:
+            self.fail(link, SlaveEvent.MISMATCH, f"{error}; nothing of it was stored")
+
+    def master_lacks(self, link: HAClient, asked: int, nearest: int) -> None:
+        """The master's log doesn't hold our end; `nearest` is the closest offset that it has."""
+        if nearest > asked:
+            text = (
+                f"our log ends at {asked}, the master's begins at {nearest}: what lies between has expired "
+                "there; empty this slave's store, so that it copies anew"
+            )
+        else:
+            self.suspect_from = nearest
+            text = (
+                f"our log ends at {asked}, the master's at {nearest}: we hold {asked - nearest} bytes that "
+                "it hasn't got; compare the two logs, keep what is worth it, and empty this slave's store"
+            )
+        self.fail(link, SlaveEvent.LACK, text)
+
+    def store_full(self, link: HAClient, reason: str) -> None:
+        """The store has no room."""
+        self.fail(link, SlaveEvent.FULL, f"store full at offset {self.log.max_offset}: {reason}")
+
+    def store_failed(self, link: HAClient, reason: str) -> None:
+        """The store couldn't write or sync."""
+        self.fail(link, SlaveEvent.FAIL, f"store failed at offset {self.log.max_offset}: {reason}")
+
+    def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
+        """Give this link up for `event`."""
+        if link.failed:
+            return
+        link.failed = True
+        if event is not SlaveEvent.LOSE:
+            self._on(event)
+        self._problem = text
+        self._complaints.complain(f"master {link.peer}", text, error=True)
+        link.abort()
+
+    def lost(self, link: HAClient, reason: Failure) -> None:
+        """The connection is gone."""
+        if self._link is not link:
+            return
+        self._link = None
+        if not self.running:
+            return
+        now = self.clock.seconds()
+        if not link.failed:
+            self._logger.info(
+                "HA link to master {peer} lost: {why}", peer=link.peer, why=reason.getErrorMessage()
+            )
+            self._judge_end(link, reason, now)
+        self._on(SlaveEvent.LOSE)
+        healthy = link.progressed and now - link.begun_at >= HEALTHY_AFTER
+        self._dial_later(healthy, link.progressed)
+
+    def _judge_end(self, link: HAClient, reason: Failure, now: float) -> None:
+        """Was that the third time that the master hung up on our offset?"""
+        plan = link.plan
+        if plan is None or not plan.report or link.got_bytes or not reason.check(ConnectionDone):
+            return
+        if now - link.begun_at > FRUITLESS_TIME:
+            self._fruitless = 0
+            return
+        self._fruitless += 1
+        if self._fruitless >= FRUITLESS_LIMIT:
+            self._on(SlaveEvent.LACK)
+            self._problem = (
+                f"the master closed {self._fruitless} links in a row after our report of {plan.report} "
+                "without sending a byte of log: it most likely hasn't got that offset; compare "
+                "commitLogMinOffset and commitLogMaxOffset of both brokers"
+            )
+            self._complaints.complain(f"master {link.peer}", self._problem, error=True)
+
+    # -- clock and monitoring ------------------------------------------------------------------
+
+    def _look(self) -> None:
+        if self._link is not None:
+            self._link.look(self.clock.seconds())
+
+    def status(self) -> HAClientStatus:
+        """The state of affairs."""
+        link = self._link
+        return HAClientStatus(
+            state=self.state.value,
+            since=self._box.since,
+            problem=self._problem,
+            master_address=self.master_address,
+            max_offset=self.log.max_offset,
+            flushed_offset=self.log.flushed_offset,
+            reported_offset=link.reported if link is not None else -1,
+            last_read=link.last_read if link is not None else 0.0,
+            connects_total=self.connects_total,
+            retry_at=self._retry.getTime() if self._retry is not None else None,
+            suspect_from=self.suspect_from,
+        )
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """("host", port) of "host:port" or "[v6]:port"; ValueError says what is wrong."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{address!r} is no address of the form host:port")
+    return host.strip("[]"), int(port)

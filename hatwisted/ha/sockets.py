@@ -1,0 +1,36 @@
+"""Options of the HA sockets, the same on both ends.
+
+Nagle off, because a 12-byte frame or an 8-byte report must not wait for the next one. SO_LINGER stays off
+(the kernel sends what is left after a close). Buffer sizes stay with the kernel's autotuning unless
+configured: fixed 64 KiB buffers are what brought RocketMQ's replication down to 27 MB/s on a link with 2 ms
+of delay.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.internet.interfaces import ISystemHandle, ITCPTransport
+
+
+@dataclass(frozen=True)
+class SocketSizes:
+    """Socket buffers in bytes; 0 leaves them to the kernel."""
+
+    send: int = 0
+    receive: int = 0
+
+
+def tune(transport: object, sizes: SocketSizes) -> None:
+    """Set the options on a connected TCP transport; any other transport has none."""
+    if not ITCPTransport.providedBy(transport):
+        return
+    transport.setTcpNoDelay(True)
+    if not ISystemHandle.providedBy(transport):
+        return
+    for option, size in ((socket.SO_SNDBUF, sizes.send), (socket.SO_RCVBUF, sizes.receive)):
+        if size:
+            handle: Any = transport.getHandle()
+            handle.setsockopt(socket.SOL_SOCKET, option, size)
