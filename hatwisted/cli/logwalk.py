@@ -7,7 +7,7 @@ there is one, this is damage, and the walk goes on behind it.
 
 One more case looks like damage and is none. RocketMQ's recovery only moves its write position back and leaves
 the bytes behind it; new records then overwrite them piece by piece, and what is left of the old ones still
-carries the right offsets. Such leftovers are older than the record in front of the gap: that tells them apart.
+carries the right offsets. Such leftovers are older than the record in front of the gap.
 """
 
 from __future__ import annotations
@@ -128,14 +128,15 @@ class LogWalk:
             self.damages.append(Damage(offset, found.record, reason))
             self.at = found.record
             return True
-        torn = max(0, found.written_end - offset)
+        written_end = found.written_end or offset + len(self._log.read(offset, 1).rstrip(b"\0"))
+        torn = written_end - offset
         self.end = LogEnd(offset, torn, reason, found.leftovers)
         return False
 
 
 class Found(NamedTuple):
-    """Result of a search: offset of the next valid record, if any; end of the bytes that aren't zero (exact
-    if there's no record); were records passed over for being older than allowed?"""
+    """Result of a search: offset of the next valid record, if any; end of the last byte that isn't zero (if
+    there's no record; 0 for none); were records passed over for being older than allowed?"""
 
     record: int | None
     written_end: int
@@ -144,7 +145,7 @@ class Found(NamedTuple):
 
 def find_record(log: FileQueue, start: int, *, not_before: int = 0) -> Found:
     """The first valid record at or behind `start` that was stored at or after `not_before` (ms)."""
-    at, written_end, leftovers = start, start, False
+    at, written_end, leftovers = start, 0, False
     while at < log.capacity_end:
         room = log.capacity_end_of(at) - at
         chunk = log.read(at, min(CHUNK, room))

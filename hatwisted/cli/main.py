@@ -13,16 +13,19 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, ParamSpec
+from typing import Any, ParamSpec
 
 import click
+import msgspec
 
+from hatwisted.cli.check import StoreCheck
+from hatwisted.cli.checktext import report_lines
 from hatwisted.cli.dump import RecordFilter, dump, follow, last_records
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.progress import ScanProgress
 from hatwisted.cli.recordformat import BodyForm, as_json, as_line
 from hatwisted.cli.storefolder import StoreFolder
-from hatwisted.store.errors import StoreError
+from hatwisted.store.errors import StoreError, WrongFile
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.wire.record import Record
 
@@ -95,7 +98,9 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-DIRECTORY: Final = click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+DIRECTORY: Callable[[Callable[..., Any]], Callable[..., Any]] = click.argument(
+    "directory", metavar="DIR", type=click.Path(exists=True, file_okay=False)
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -114,7 +119,7 @@ def log() -> None:
 
 
 def _printer(as_ndjson: bool, body: BodyForm) -> Callable[[Record], None]:
-    out = click.get_binary_stream("stdout")
+    out = sys.stdout.buffer
     if as_ndjson:
         return lambda record: _write(out.write, as_json(record, body))
     return lambda record: _write(out.write, as_line(record, body).encode("utf-8", "backslashreplace"))
@@ -122,6 +127,38 @@ def _printer(as_ndjson: bool, body: BodyForm) -> Callable[[Record], None]:
 
 def _write(write: Callable[[bytes], int], line: bytes) -> None:
     write(line + b"\n")
+
+
+@log.command("check")
+@DIRECTORY
+@click.option("--json", "as_json_object", is_flag=True, help="The report as one JSON object.")
+@click.option("--index-slots", type=click.IntRange(1), help="maxHashSlotNum, if it can't be guessed.")
+@click.option("--index-items", type=click.IntRange(2), help="maxIndexNum, if it can't be guessed.")
+@reporting
+def check_command(
+    directory: str, as_json_object: bool, index_slots: int | None, index_items: int | None
+) -> int:
+    """Compare the whole log with itself, its queues and its index. Never writes.
+
+    Every record is checked: structure, place, checksum of the body. A torn tail is reported and no problem.
+    """
+    if (index_slots is None) != (index_items is None):
+        raise click.UsageError("--index-slots and --index-items belong together")
+    folder = StoreFolder(PosixFileSystem(), directory)
+    check = StoreCheck(folder, (index_slots, index_items) if index_slots and index_items else None)
+    try:
+        files = folder.open_log()
+    except WrongFile as error:
+        report = check.refused(str(error))
+    else:
+        with ScanProgress("check", files.min_offset, files.capacity_end) as progress:
+            report = check.run(files, progress)
+    if as_json_object:
+        click.echo(msgspec.json.encode(report))
+    else:
+        for line in report_lines(report):
+            click.echo(line)
+    return EXIT_OK if report.ok else EXIT_PROBLEMS
 
 
 @log.command("dump")
@@ -196,7 +233,7 @@ def tail_command(
     records, end = last_records(files, wanted, count)
     for record in records:
         show(record)
-    out = click.get_binary_stream("stdout")
+    out = sys.stdout.buffer
     out.flush()
     if following:
         try:
