@@ -1,0 +1,6 @@
+"""`make run`: a name server, a SYNC master and a slave as real processes, and a real input sent through them.
+
+`inputs` reads the messages, `cluster` runs the three processes, `producer` and `consumer` talk to them as any
+client would, `logcompare` holds the two commit logs against each other, `screen` shows it all and `scenario`
+is the order of events.
+"""

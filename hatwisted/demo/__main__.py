@@ -1,0 +1,44 @@
+"""`python -m hatwisted.demo`, which `make run` calls."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from hatwisted.demo.cluster import Cluster, DemoError, free_ports
+from hatwisted.demo.inputs import InputError, open_source
+from hatwisted.demo.scenario import Scenario
+from hatwisted.demo.screen import Screen
+
+# A checkout's: an installed package has no tests, and has to be told what to send.
+GOLDEN_STORE = Path(__file__).parents[2] / "tests" / "golden" / "rocketmq-4.9.7" / "master"
+
+
+@click.command()
+@click.option(
+    "--input", "path", default=str(GOLDEN_STORE), help="Text or NDJSON file, or RocketMQ store folder."
+)
+@click.option(
+    "--once", is_flag=True, help="Exit after the check, with status 0 if all was right and 1 if not."
+)
+@click.option("--var", default="var", show_default=True, help="Folder for stores and logs.")
+def main(path: str, once: bool, var: str) -> None:
+    """Send an input through a name server, a SYNC master and a slave, and check the copy."""
+    from twisted.internet import reactor
+
+    try:
+        source = open_source(path)
+        cluster = Cluster(reactor, os.path.abspath(os.path.join(var, "demo")), free_ports())
+    except (InputError, DemoError) as error:
+        raise click.ClickException(str(error)) from None
+    scenario = Scenario(reactor, cluster, source, Screen(), once)
+    reactor.callWhenRunning(scenario.start)
+    reactor.run()
+    sys.exit(scenario.status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Reads the messages back from the slave, queue by queue, and compares each with what was sent.
+
+Pulls carry their own subscription, as those of a pull consumer do, so no heartbeat is needed. A slave learns
+of a new topic only when it asks its master for all of them, every ten seconds: until then it answers that the
+topic doesn't exist, which is waited for.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from typing import Any
+
+from twisted.internet.defer import inlineCallbacks
+from twisted.internet.task import deferLater
+
+from hatwisted.demo.producer import NOTHING, Stored
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.record import Record, decode_record
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import PullHeader
+
+GROUP = "demo-consumer"
+PULL_COUNT = 32
+PULL_TIMEOUT = 10.0  # s for one answer
+PATIENCE = (
+    30.0  # s without a message: a slave's topics are at most 13 s old, its queues a few ms behind its log
+)
+RETRY = 0.5  # s between two tries
+
+NOT_YET = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+
+class ReadBackError(Exception):
+    """The slave doesn't give back what was stored; `str()` is one line."""
+
+
+class Consumer:
+    """Reads from one broker. `read` counts messages that came back as they were sent."""
+
+    def __init__(self, client: RemotingClient, reactor: Any, broker: str) -> None:
+        self._client = client
+        self._reactor = reactor
+        self._broker = broker
+        self.read = 0
+
+    @inlineCallbacks
+    def read_all(self, stored: Stored) -> Any:
+        """Fires when everything in `stored` was read; fails with ReadBackError or CallFailed."""
+        for (topic, queue), checksums in sorted(stored.items()):
+            yield self._read_queue(topic, queue, checksums)
+
+    @inlineCallbacks
+    def _read_queue(self, topic: str, queue: int, checksums: array[int]) -> Any:
+        offset = 0
+        give_up = self._reactor.seconds() + PATIENCE
+        while offset < len(checksums):
+            answer = yield self._client.call(self._broker, _pull(topic, queue, offset), PULL_TIMEOUT)
+            if answer.code == ResponseCode.SUCCESS:
+                offset = self._compare(answer.body, topic, queue, checksums)
+                give_up = self._reactor.seconds() + PATIENCE
+            elif answer.code in NOT_YET and self._reactor.seconds() < give_up:
+                yield deferLater(self._reactor, RETRY)
+            else:
+                raise ReadBackError(
+                    f"{topic} queue {queue} offset {offset}: the slave answers {answer.code} {answer.remark}"
+                )
+
+    def _compare(self, body: bytes, topic: str, queue: int, checksums: array[int]) -> int:
+        """The offset after the last of these records."""
+        position = following = 0
+        while position < len(body):
+            record = decode_record(body, position)
+            if not isinstance(record, Record):
+                raise ReadBackError(f"{topic} queue {queue}: the slave's answer ends inside a record")
+            position += record.total_size
+            following = record.queue_offset + 1
+            if following > len(checksums) or checksums[record.queue_offset] == NOTHING:
+                continue
+            if zlib.crc32(record.body) != checksums[record.queue_offset]:
+                raise ReadBackError(
+                    f"{topic} queue {queue} offset {record.queue_offset}: another body came back"
+                )
+            self.read += 1
+        return following
+
+
+def _pull(topic: str, queue: int, offset: int) -> RemotingCommand:
+    ext = {
+        "consumerGroup": GROUP,
+        "topic": topic,
+        "queueId": str(queue),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(PULL_COUNT),
+        "sysFlag": str(PullHeader.SUBSCRIPTION),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subscription": "*",
+        "subVersion": "0",
+        "expressionType": "TAG",
+    }
+    return RemotingCommand(code=RequestCode.PULL_MESSAGE, ext=ext)

@@ -1,0 +1,192 @@
+"""The demo from beginning to end: start, send, compare the logs, read back from the slave, stay or stop.
+
+The result is the process's exit status: 0 if every message was stored, the logs are equal and every message
+came back from the slave as it was sent.
+"""
+
+from __future__ import annotations
+
+import time
+from os.path import join
+from typing import Any
+
+from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.threads import deferToThread
+from twisted.python.failure import Failure
+
+from hatwisted.demo.cluster import CALL_TIMEOUT, Cluster, DemoError
+from hatwisted.demo.consumer import Consumer, ReadBackError
+from hatwisted.demo.inputs import InputError, Source
+from hatwisted.demo.logcompare import compare_logs
+from hatwisted.demo.monitor import UNKNOWN, Monitor
+from hatwisted.demo.producer import Producer, find_brokers
+from hatwisted.demo.screen import Screen
+from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
+from hatwisted.store.errors import StoreError
+
+REDRAW = 0.25  # s between two looks at the brokers and redraws of the table
+LINK_LIMIT = 60.0  # s for the slave to find its master by the name server and connect
+CATCH_UP_LIMIT = 60.0  # s without progress of a slave that still lags when everything is sent
+POLL = 0.1  # s between two looks at a condition
+
+# The user's or a process's doing, told in one line; anything else is a bug and shown whole.
+EXPECTED = (DemoError, InputError, ReadBackError, CallFailed, RequestRefused, StoreError, OSError)
+
+
+class Scenario:
+    """One run. `status` is the exit status so far: 1 until everything was found right."""
+
+    def __init__(self, reactor: Any, cluster: Cluster, source: Source, screen: Screen, once: bool) -> None:
+        self._reactor = reactor
+        self._cluster = cluster
+        self._source = source
+        self._screen = screen
+        self._once = once
+        self._client = RemotingClient(reactor, reactor)
+        self._monitor = Monitor(self._client, cluster.master, cluster.slave)
+        self._producer = Producer(self._client, reactor, cluster.master)
+        self._redraw = LoopingCall(self._update)
+        self._redraw.clock = reactor
+        self._stopping = False
+        self.status = 1
+
+    def start(self) -> None:
+        """Begin; stops the reactor itself where nobody shall wait for Ctrl-C."""
+        self._reactor.addSystemEventTrigger("before", "shutdown", self._stop)
+        maybeDeferred(self._run).addCallbacks(self._succeeded, self._failed).addBoth(self._settled)
+
+    @inlineCallbacks
+    def _run(self) -> Any:
+        yield self._start_servers()
+        begun = time.monotonic()
+        self._screen.begin()
+        self._redraw.start(REDRAW)
+        yield self._producer.send_all(self._source)
+        seconds = time.monotonic() - begun
+        yield self._caught_up()
+        self._end_live()
+        self._screen.step(
+            f"sent {self._source.name}: {self._producer.answered:,} messages in {seconds:.1f} s"
+        )
+        if self._producer.refusals:
+            raise DemoError(
+                "refused: " + "; ".join(f"{n} x {why}" for why, n in self._producer.refusals.items())
+            )
+        yield self._compare_logs()
+        yield self._read_back()
+
+    @inlineCallbacks
+    def _start_servers(self) -> Any:
+        yield self._cluster.start(self._client)
+        for name, pid in self._cluster.pids().items():
+            self._screen.step(f"{name}: pid {pid}, {getattr(self._cluster, name)}")
+        brokers = yield self._until(self._registered, LINK_LIMIT, "both brokers are known to the name server")
+        yield self._until(self._linked, LINK_LIMIT, "the slave is linked to its master")
+        self._screen.step(f"the name server routes to {brokers}; the slave follows its master")
+
+    @inlineCallbacks
+    def _registered(self) -> Any:
+        try:
+            brokers = yield find_brokers(self._client, self._cluster.namesrv, CALL_TIMEOUT)
+        except RequestRefused:
+            return None
+        return brokers if len(brokers) == 2 else None
+
+    @inlineCallbacks
+    def _linked(self) -> Any:
+        figures = yield self._monitor.refresh()
+        return figures.slave_ack_offset != UNKNOWN
+
+    @inlineCallbacks
+    def _caught_up(self) -> Any:
+        before, give_up = UNKNOWN, self._reactor.seconds() + CATCH_UP_LIMIT
+        while True:
+            figures = yield self._monitor.refresh()
+            if figures.slave_offset >= figures.master_offset and figures.lag == 0 == figures.slave_behind:
+                self._update_now()
+                return
+            if figures.slave_offset > before:
+                before, give_up = figures.slave_offset, self._reactor.seconds() + CATCH_UP_LIMIT
+            if self._reactor.seconds() > give_up:
+                raise DemoError(f"the slave stands at {figures.slave_offset} of {figures.master_offset}")
+            yield deferLater(self._reactor, POLL)
+
+    @inlineCallbacks
+    def _compare_logs(self) -> Any:
+        master, slave = (join(self._cluster.store(name), "commitlog") for name in ("master", "slave"))
+        found = yield deferToThread(compare_logs, master, slave, self._monitor.figures.master_offset)
+        if found.differs_at is not None:
+            raise DemoError(f"the commit logs differ at offset {found.differs_at}")
+        self._screen.step(
+            f"the two commit logs are byte-identical: {found.size:,} bytes, SHA-256 {found.digest[:16]}…"
+        )
+
+    @inlineCallbacks
+    def _read_back(self) -> Any:
+        consumer = Consumer(self._client, self._reactor, self._cluster.slave)
+        yield consumer.read_all(self._producer.stored)
+        wanted = self._producer.answered
+        if consumer.read != wanted:
+            raise DemoError(f"{consumer.read} of {wanted} messages came back from the slave")
+        self._screen.step(f"read back from the slave: {consumer.read:,} messages, each as it was sent")
+
+    @inlineCallbacks
+    def _until(self, condition: Any, limit: float, what: str) -> Any:
+        give_up = self._reactor.seconds() + limit
+        while True:
+            result = yield condition()
+            if result:
+                return result
+            if self._reactor.seconds() > give_up:
+                raise DemoError(f"gave up after {limit:.0f} s waiting until {what}")
+            yield deferLater(self._reactor, POLL)
+
+    # -- the live table
+
+    def _update(self) -> Deferred[None]:
+        refreshed: Deferred[Any] = self._monitor.refresh()
+        return refreshed.addCallback(lambda _: self._update_now())
+
+    def _update_now(self) -> None:
+        producer, source = self._producer, self._source
+        self._screen.update(
+            self._monitor.figures, producer.statuses, source.position, source.total, producer.answered
+        )
+
+    def _end_live(self) -> None:
+        if self._redraw.running:
+            self._redraw.stop()
+        self._screen.end()
+
+    # -- the end
+
+    def _succeeded(self, _: object) -> None:
+        self.status = 0
+
+    def _failed(self, failure: Failure) -> None:
+        self._end_live()
+        if self._stopping:
+            return
+        if failure.check(*EXPECTED):
+            self._screen.failure(failure.getErrorMessage())
+        else:
+            self._screen.failure(failure.getTraceback())
+
+    def _settled(self, _: object) -> None:
+        if self._stopping:
+            return
+        if self._once or not self._cluster.pids():
+            self._reactor.stop()
+            return
+        self._screen.note(
+            f"everything runs on, with stores and logs in {self._cluster.folder}; Ctrl-C ends it"
+        )
+
+    @inlineCallbacks
+    def _stop(self) -> Any:
+        self._stopping = True
+        self._end_live()
+        yield self._client.close()
+        yield self._cluster.stop()
+        self._screen.step("all processes have ended")

@@ -1,0 +1,80 @@
+"""What the user sees: steps as lines, and a live table below them while something moves.
+
+On a terminal the table is redrawn in place; elsewhere (a CI log) only its last state is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from hatwisted.demo.monitor import UNKNOWN, Figures
+
+
+class Screen:
+    """Lines, a progress bar and the table of figures."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+        self._live: Live | None = None
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TextColumn("{task.fields[messages]} messages"),
+            TimeElapsedColumn(),
+            console=self.console,
+        )
+        self._bar = self._progress.add_task("input", total=None, visible=False, messages=0)
+
+    def step(self, text: str) -> None:
+        """Something was done."""
+        self.console.print(Text.assemble(("✓ ", "green"), text))
+
+    def note(self, text: str) -> None:
+        """Something worth knowing."""
+        self.console.print(Text("  " + text))
+
+    def failure(self, text: str) -> None:
+        """Something isn't as it should be."""
+        self.console.print(Text.assemble(("✗ ", "red"), text))
+
+    def begin(self) -> None:
+        """Show the live part."""
+        self._live = Live(console=self.console, auto_refresh=False)
+        self._live.start()
+
+    def update(
+        self, figures: Figures, statuses: Mapping[str, int], read: int, total: int, count: int
+    ) -> None:
+        """Redraw: `read` of `total` input bytes are sent, as `count` messages."""
+        self._progress.update(self._bar, completed=read, total=total, messages=count, visible=True)
+        if self._live is not None:
+            self._live.update(Group(self._progress, figures_table(figures, statuses)), refresh=True)
+
+    def end(self) -> None:
+        """Leave the last state standing."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def figures_table(figures: Figures, statuses: Mapping[str, int]) -> RenderableType:
+    """Offsets and lag in bytes, answers by status."""
+    table = Table()
+    columns = {
+        "master offset": figures.master_offset,
+        "slave ack offset": figures.slave_ack_offset,
+        "lag": figures.lag,
+    }
+    shown = {"PUT_OK": 0} | dict(statuses)
+    for name in (*columns, *shown):
+        table.add_column(name, justify="right")
+    values = (*columns.values(), *shown.values())
+    table.add_row(*("-" if value == UNKNOWN else f"{value:,}" for value in values))
+    return table
