@@ -3,8 +3,8 @@
 Each process is known by its own pid and ended by it: SIGTERM first, SIGKILL when it takes too long. If
 this process dies without a chance to do that, the kernel ends them (with util-linux's setpriv).
 
-The folder is emptied at the start, so that what is compared at the end is what this run sent; a lock beside it
-keeps a second run from emptying it under the first.
+The folder is emptied at the start, so that what is compared at the end is what this run sent; a lock beside
+it keeps a second run from emptying it under the first.
 """
 
 from __future__ import annotations
