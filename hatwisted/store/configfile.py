@@ -45,6 +45,8 @@ class ConfigFile:
         self._worker = worker
         self._encode = encode
         self._dirty = False
+        self._spoilt = False
+        """The file couldn't be read, so that the backup is the only version: the next write keeps it."""
         self._one_write = DeferredLock()
 
     def load(self, decode: Callable[[bytes], None]) -> bool:
@@ -58,6 +60,7 @@ class ConfigFile:
                 continue
             try:
                 decode(self._fs.read(path))
+                self._spoilt = path != self.path
                 return True
             except (ValueError, OSError) as error:
                 self._log.warn("{path} can't be used: {error}", path=path, error=error)
@@ -86,13 +89,12 @@ class ConfigFile:
 
     def _replace(self, content: bytes) -> None:
         """In the worker: the former content becomes the backup, then the new one the file."""
-        if self._fs.exists(self.path):
-            former = self._fs.read(self.path)
-            if former:
-                self._fs.write(self.path + BACKUP, former)
-        else:
-            self._fs.makedirs(self.path.rpartition("/")[0])
+        former = self._fs.read(self.path) if self._fs.exists(self.path) else b""
+        if former and not self._spoilt:
+            self._fs.write(self.path + BACKUP, former)
+        self._fs.makedirs(self.path.rpartition("/")[0])
         self._fs.write(self.path, content)
+        self._spoilt = False
 
     def _not_written(self, failure: Failure) -> None:
         self._dirty = True

@@ -21,14 +21,7 @@ from typing import Protocol
 import msgspec
 
 from hatwisted.store.interfaces import Buffer
-from hatwisted.wire.layout import (
-    IPV6_EXTRA,
-    PRE_BLANK_SIZE,
-    QUEUE_ENTRY,
-    STORE_TIMESTAMP_AT,
-    SYS_BORN_HOST_V6,
-    SYS_FLAG_AT,
-)
+from hatwisted.wire.layout import PRE_BLANK_SIZE, QUEUE_ENTRY
 
 MAX_SCAN = 800
 """Entries looked at in one call. A filter that matches nothing must not hold up the reactor for a whole
@@ -222,45 +215,3 @@ def _read_run(log: ReadableLog, run: list[tuple[int, int]]) -> Iterator[Buffer]:
     view = memoryview(data)
     for position, size in run:
         yield view[position - base : position - base + size]
-
-
-def offset_by_time(log: ReadableLog, queue: ReadableQueue | None, timestamp: int) -> int:
-    """Queue offset of the first record stored at `timestamp` (ms) or later; the queue's end if all are older.
-
-    RocketMQ 4.9.7 gives the nearer neighbour instead, which can skip a message that the caller asked for.
-    """
-    if queue is None:
-        return 0
-    low, high = queue.min_offset, queue.max_offset
-    while low < high:
-        middle = (low + high) // 2
-        if store_timestamp(log, queue, middle) < timestamp:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def store_timestamp(log: ReadableLog, queue: ReadableQueue, offset: int) -> int:
-    """When the record at a queue offset was stored (ms); -1 if retention has removed it or there is none."""
-    entry = queue.read(offset, 1)
-    if not entry:
-        return -1
-    position, _, _ = QUEUE_ENTRY.unpack(entry)
-    if position < log.min_offset:
-        return -1
-    head = log.read(position, STORE_TIMESTAMP_AT + IPV6_EXTRA + 8)
-    flags = int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
-    at = STORE_TIMESTAMP_AT + (IPV6_EXTRA if flags & SYS_BORN_HOST_V6 else 0)
-    return int.from_bytes(head[at : at + 8], "big") if len(head) >= at + 8 else -1
-
-
-def starts_hot(log: ReadableLog, queue: ReadableQueue | None, distance: int) -> bool:
-    """Does the queue still begin at offset 0, with its first record at most `distance` bytes before the log's
-    end? An empty queue does (4.9.7)."""
-    if queue is None:
-        return True
-    if queue.min_offset > 0:
-        return False
-    entry = queue.read(0, 1)
-    return not entry or log.max_offset - int(QUEUE_ENTRY.unpack(entry)[0]) <= distance

@@ -1,0 +1,221 @@
+"""Reading a queue: the whole table of outcomes, limits, gaps, filters."""
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.store.reading import (
+    MAX_GAP,
+    MAX_SCAN,
+    ColdLimits,
+    GetStatus,
+    get_messages,
+)
+
+ENTRY = struct.Struct(">qiq")
+
+
+class Log:
+    """A log in memory: position -> bytes, and how often it was read."""
+
+    def __init__(self, file_size=1 << 20):
+        self.data = bytearray()
+        self.min_offset = 0
+        self.file_size = file_size
+        self.reads = 0
+
+    @property
+    def max_offset(self):
+        return len(self.data)
+
+    def put(self, record):
+        position = len(self.data)
+        self.data += record
+        return position
+
+    def read(self, offset, limit):
+        self.reads += 1
+        assert offset >= self.min_offset
+        end = min(offset + limit, len(self.data), offset - offset % self.file_size + self.file_size)
+        return bytes(self.data[offset:end])
+
+
+class Queue:
+    """A consume queue in memory."""
+
+    def __init__(self, min_offset=0):
+        self.entries = []
+        self.min_offset = min_offset
+
+    @property
+    def max_offset(self):
+        return len(self.entries)
+
+    def read(self, index, count):
+        assert index >= self.min_offset
+        return b"".join(ENTRY.pack(*entry) for entry in self.entries[index : index + count])
+
+
+class ReadingCase(SynchronousTestCase):
+    def setUp(self):
+        self.log = Log()
+        self.queue = Queue()
+        self.records = []
+
+    def put(self, record=b"r" * 100, tag=0, queue=True):
+        position = self.log.put(record)
+        if queue:
+            self.queue.entries.append((position, len(record), tag))
+            self.records.append(record)
+
+    def get(self, offset=0, count=32, size=256 * 1024, codes=None, cold=None):
+        result = get_messages(self.log, self.queue, offset, count, size, codes, cold)
+        self.assertEqual(result.min_offset, self.queue.min_offset)
+        self.assertEqual(result.max_offset, self.queue.max_offset)
+        return result
+
+    def outcome(self, *args, **kwargs):
+        result = self.get(*args, **kwargs)
+        return result.status.name, result.next_begin_offset, result.count
+
+
+class TestOutcomes(ReadingCase):
+    def test_no_queue(self):
+        result = get_messages(self.log, None, 5, 32, 1000)
+        self.assertEqual((result.status, result.next_begin_offset), (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0))
+
+    def test_empty_queue(self):
+        self.assertEqual(self.outcome(0), ("NO_MESSAGE_IN_QUEUE", 0, 0))
+        self.assertEqual(self.outcome(7), ("NO_MESSAGE_IN_QUEUE", 0, 0))
+
+    def test_offsets_outside_the_queue(self):
+        for _ in range(5):
+            self.put()
+        self.queue.min_offset = 2
+        self.assertEqual(self.outcome(1), ("OFFSET_TOO_SMALL", 2, 0))
+        self.assertEqual(self.outcome(5), ("OFFSET_OVERFLOW_ONE", 5, 0))
+        self.assertEqual(self.outcome(6), ("OFFSET_OVERFLOW_BADLY", 5, 0))
+        self.assertEqual(self.outcome(2), ("FOUND", 5, 3))
+
+    def test_log_file_just_deleted(self):
+        for _ in range(4):
+            self.put()
+        self.log.min_offset = 200
+        self.assertEqual(self.outcome(0), ("FOUND", 4, 2))
+        self.log.min_offset = 400
+        self.assertEqual(self.outcome(0), ("MESSAGE_WAS_REMOVING", 4, 0))
+
+    def test_queue_entry_that_points_outside_the_log_is_told(self):
+        self.queue.entries.append((0, 100, 0))
+        self.assertRaises(LookupError, self.get)
+
+
+class TestLimits(ReadingCase):
+    def test_count(self):
+        for _ in range(40):
+            self.put()
+        self.assertEqual(self.outcome(0, count=32), ("FOUND", 32, 32))
+        self.assertEqual(self.outcome(32, count=32), ("FOUND", 40, 8))
+
+    def test_bytes_but_at_least_one(self):
+        for size in (100, 100, 5000, 100):
+            self.put(b"r" * size)
+        self.assertEqual(self.outcome(0, size=250), ("FOUND", 2, 2))
+        self.assertEqual(self.outcome(2, size=250), ("FOUND", 3, 1))
+        self.assertEqual(self.outcome(0, size=5200), ("FOUND", 3, 3))
+
+    def test_cold_records_have_smaller_limits(self):
+        for _ in range(40):
+            self.put()
+        cold = ColdLimits(1500, max_count=8, max_bytes=700)
+        self.assertEqual(self.outcome(0, cold=cold), ("FOUND", 7, 7))
+        self.assertEqual(self.outcome(25, cold=cold), ("FOUND", 40, 15))
+
+    def test_distance_to_the_logs_end(self):
+        for _ in range(40):
+            self.put()
+        self.assertEqual(self.get(0, count=10).behind_bytes, 31 * 100)
+
+
+class TestFilter(ReadingCase):
+    def test_only_wanted_tags(self):
+        for number in range(10):
+            self.put(b"%010d" % number, tag=number % 3)
+        result = self.get(0, codes=frozenset({1}))
+        self.assertEqual((result.status, result.next_begin_offset, result.count), (GetStatus.FOUND, 10, 3))
+        self.assertEqual(b"".join(result.buffers), b"000000000100000000040000000007")
+
+    def test_nothing_matches(self):
+        for _ in range(MAX_SCAN + 5):
+            self.put(b"x", tag=5)
+        self.assertEqual(self.outcome(0, codes=frozenset({1})), ("NO_MATCHED_MESSAGE", MAX_SCAN, 0))
+        self.assertEqual(
+            self.outcome(MAX_SCAN, codes=frozenset({1})), ("NO_MATCHED_MESSAGE", MAX_SCAN + 5, 0)
+        )
+
+    def test_codes_are_int32_as_java_casts_them(self):
+        self.put(tag=-5)
+        self.put(tag=(7 << 32) | 0xFFFFFFFB)
+        self.put(tag=(7 << 32) | 5)
+        self.assertEqual(self.outcome(0, codes=frozenset({-5})), ("FOUND", 3, 2))
+
+
+class TestRuns(ReadingCase):
+    def test_neighbours_come_with_one_read_and_one_buffer(self):
+        for number in range(32):
+            self.put(b"%0100d" % number)
+        result = self.get(0)
+        self.assertEqual((self.log.reads, len(result.buffers)), (1, 1))
+        self.assertEqual(result.buffers[0], b"".join(self.records))
+
+    def test_small_gaps_are_read_along_and_cut_away(self):
+        for number in range(8):
+            self.put(b"%0100d" % number)
+            self.put(b"f" * 700, queue=False)
+        result = self.get(0)
+        self.assertEqual(self.log.reads, 1)
+        self.assertEqual(b"".join(result.buffers), b"".join(self.records))
+
+    def test_large_gaps_are_not(self):
+        self.put(b"a" * 10)
+        self.put(b"f" * (MAX_GAP + 1), queue=False)
+        self.put(b"b" * 10)
+        self.assertEqual(b"".join(self.get(0).buffers), b"a" * 10 + b"b" * 10)
+        self.assertEqual(self.log.reads, 2)
+
+    def test_reads_end_with_their_file(self):
+        self.log.file_size = 1000
+        for _ in range(9):
+            self.put()
+        self.put(b"blank" * 20, queue=False)
+        for _ in range(3):
+            self.put(b"second" * 20)
+        self.assertEqual(b"".join(self.get(0).buffers), b"".join(self.records))
+        self.assertEqual(self.log.reads, 2)
+
+    @given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3), st.booleans()), max_size=60), st.data())
+    def test_any_log_gives_exactly_the_matching_records_in_order(self, puts, data):
+        self.setUp()
+        self.log.file_size = data.draw(st.sampled_from([1 << 20, 512]))
+        tags = []
+        for number, (size, tag, ours) in enumerate(puts):
+            room = self.log.file_size - len(self.log.data) % self.log.file_size
+            if room < size:
+                self.put(b"\0" * room, queue=False)
+            self.put(bytes([number]) * size, tag=tag, queue=ours)
+            tags += [tag] if ours else []
+        codes = data.draw(st.none() | st.frozensets(st.integers(0, 3)))
+        offset, found = 0, []
+        while offset < len(self.records):
+            result = self.get(
+                offset, count=data.draw(st.integers(1, 9)), size=data.draw(st.integers(1, 900)), codes=codes
+            )
+            self.assertGreater(result.next_begin_offset, offset)
+            found.append(b"".join(result.buffers))
+            offset = result.next_begin_offset
+        wanted = [
+            record for record, tag in zip(self.records, tags, strict=True) if codes is None or tag in codes
+        ]
+        self.assertEqual(b"".join(found), b"".join(wanted))
