@@ -44,8 +44,9 @@ HA_WRITE_WINDOW = 1 << 20
 """Bytes of fresh appends that wait behind a full transport buffer (64 KiB) before the slave counts as
 lagging."""
 
-SEND_CHUNK = 1 << 20
-"""Bytes offered to the kernel in one send; Twisted's 128 KiB means eight turns of the reactor per chunk."""
+SEND_CHUNK = 256 << 10
+"""Bytes offered to the kernel in one send. Twisted's 128 KiB means eight turns of the reactor per chunk;
+with a whole chunk Twisted would copy what remains of it on every turn."""
 
 REFUSED_LINGER = 5.0
 """Seconds a slave whose offset the log lacks is kept before it's told and closed. RocketMQ's slave
@@ -217,20 +218,24 @@ class HAConnection(Protocol):
             except LookupError:
                 self._expired()
                 return
-            self.last_write = service.clock.seconds() if chunk else self.last_write
             if not chunk:
-                assert start == service.log.max_offset, (
-                    f"log has nothing at {start} but ends at {service.log.max_offset}"
-                )
-                progress.move(LinkState.LIVE, service.clock.seconds())
-                service.gear_changed(self)
+                self._go_live()
                 return
             framed = service.frame(start, chunk)
             progress.sent(start, len(chunk))
+            self.last_write = service.clock.seconds()
             if len(framed) > EAGER_SIZE:
                 self._transport.write(framed)
             else:
                 write_now(self._transport, framed)
+
+    def _go_live(self) -> None:
+        end = self._service.log.max_offset
+        assert self.progress.next_offset == end, (
+            f"no bytes at {self.progress.next_offset}, yet {end} is the end"
+        )
+        self.progress.move(LinkState.LIVE, self._service.clock.seconds())
+        self._service.gear_changed(self)
 
     def _expired(self) -> None:
         self.progress.move(LinkState.OFFSET_EXPIRED, self._service.clock.seconds())
@@ -258,7 +263,9 @@ class HAConnection(Protocol):
         """Once a second: heartbeat if nothing was written for long, drop the link if nothing was read."""
         if self.progress.state is LinkState.CLOSED:
             return
-        silent = now - self.last_read
+        # A stranger's bytes don't count: a trickle of them would keep its place for ever.
+        stranger = self.progress.state is LinkState.AWAITING_REPORT
+        silent = now - (self.progress.since if stranger else self.last_read)
         if silent > self._service.settings.housekeeping_interval and self.progress.state not in REFUSED:
             self._service.complain(self.host, f"{self.peer} closed, no report for {silent:.1f} s")
             self.abort()

@@ -351,9 +351,8 @@ class HAClientService(Service):
             return
         now = self.clock.seconds()
         if not link.failed:
-            self._logger.info(
-                "HA link to master {peer} lost: {why}", peer=link.peer, why=reason.getErrorMessage()
-            )
+            self._problem = f"HA link to master {link.peer} lost: {reason.getErrorMessage()}"
+            self._logger.info("{problem}", problem=self._problem)
             self._judge_end(link, reason, now)
         self._on(SlaveEvent.LOSE)
         healthy = link.progressed and now - link.begun_at >= HEALTHY_AFTER

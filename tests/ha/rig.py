@@ -13,6 +13,7 @@ from twisted.internet.error import ConnectionDone, ConnectionLost, ConnectionRef
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.logger import formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -32,8 +33,6 @@ class LogCatcher:
     """Texts of what was logged while it's in use, by level name."""
 
     def __init__(self, case: Any) -> None:
-        from twisted.logger import formatEvent, globalLogPublisher
-
         self.events: list[tuple[str, str]] = []
 
         def observe(event: Any) -> None:
@@ -179,8 +178,10 @@ class FakeEndpoint:
 
     def connect(self, factory: IProtocolFactory) -> Deferred[Any]:
         self._rig.dialled.append((round(self._rig.clock.seconds(), 3), self.address))
+        waiting: Deferred[Any] = Deferred()
+        if self._rig.mute:
+            return waiting
         if not self._rig.reachable:
-            waiting: Deferred[Any] = Deferred()
             self._rig.clock.callLater(0, waiting.errback, Failure(ConnectionRefusedError()))
             return waiting
         link = factory.buildProtocol(None)
@@ -203,6 +204,8 @@ class SlaveRig:
         self.clock = Clock()
         self.log = log or MemoryLog()
         self.reachable = True
+        self.mute = False
+        """Do connection attempts get no answer at all?"""
         self.dialled: list[tuple[float, str]] = []
         self.wire: Wire = Wire("nobody")
         self.link: Any = None

@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.endpoints import TCP4ClientEndpoint
+from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 from twisted.internet.protocol import Protocol
 from twisted.internet.task import LoopingCall
@@ -186,8 +187,6 @@ class LoopbackTests(TestCase):
 
     @inlineCallbacks
     def test_B27_B146_the_port_can_be_bound_again_at_once_but_not_twice(self) -> Any:
-        from twisted.internet.error import CannotListenError
-
         first = self.master()
         peer = yield self.peer()
         peer.transport.write(encode_report(0))

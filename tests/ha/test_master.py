@@ -337,6 +337,14 @@ class StrangerTests(SynchronousTestCase):
         scanner.lose()
         self.assertEqual(rig.service.strangers_total, 1)
 
+    def test_a_trickle_of_bytes_keeps_no_place(self) -> None:
+        rig = MasterRig(filled(1000))
+        trickler = rig.slave()
+        for _ in range(7):
+            trickler.send(b"\0")
+            rig.seconds(3)
+        self.assertTrue(trickler.wire.aborted)
+
     def test_too_many_strangers_push_out_the_scanners_not_the_slave(self) -> None:
         rig = MasterRig(filled(1000))
         slave = rig.slave(host="10.0.0.2")

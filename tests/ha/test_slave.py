@@ -51,6 +51,16 @@ class DiallingTests(SynchronousTestCase):
         self.assertTrue(all(2.4 <= gap <= 5.2 for gap in gaps[7:]), gaps)
         self.assertGreater(len(set(gaps[7:])), 2)
 
+    def test_B51_an_attempt_without_any_answer_ends_after_5_seconds(self) -> None:
+        rig = SlaveRig(address=None)
+        rig.mute = True
+        rig.service.master_address = "10.0.0.1:10912"
+        rig.seconds(5)
+        self.assertEqual(rig.state, "connecting")
+        rig.mute = False
+        rig.seconds(2)
+        self.assertEqual(rig.state, "transfer")
+
     def test_B51_a_lost_healthy_link_is_redialled_at_once(self) -> None:
         rig = SlaveRig(filled(1000))
         rig.header(1000)
@@ -59,6 +69,9 @@ class DiallingTests(SynchronousTestCase):
         rig.clock.advance(0)
         self.assertEqual(len(rig.dialled), 2)
         self.assertEqual(rig.state, "transfer")
+        self.assertIn("10.0.0.1", rig.service.status().problem)
+        rig.header(1000)
+        self.assertEqual(rig.service.status().problem, "")
 
     def test_B157_a_link_that_breaks_again_and_again_is_not_dialled_in_a_tight_loop(self) -> None:
         rig = SlaveRig(filled(1000))
@@ -164,6 +177,9 @@ class FrameTests(SynchronousTestCase):
             self.assertTrue(rig.wire.aborted)
             self.assertEqual((rig.log.appends, rig.state), ([], "offset mismatch"))
             self.assertRegex(rig.service.status().problem, f"offset {wrong}, our log continues at 1000")
+            rig.send(1000, b"too late")
+            rig.seconds(6)
+            self.assertEqual((rig.log.appends, rig.reports()), ([], [1000]))
 
     def test_B61_the_header_alone_is_enough_to_see_it(self) -> None:
         rig = SlaveRig(filled(1000))
@@ -448,10 +464,11 @@ class MisfitTests(SynchronousTestCase):
 
     def test_a_master_that_restarts_now_and_then_does_not(self) -> None:
         rig = SlaveRig(filled(1000))
-        for _ in range(10):
+        for turn in range(12):
             rig.header(rig.log.max_offset)
             rig.seconds(4)
-            rig.send(rig.log.max_offset, b"x")
+            if turn % 3 == 2:
+                rig.send(rig.log.max_offset, b"x")
             rig.lose()
             rig.clock.advance(0)
             self.assertEqual(rig.state, "transfer")
