@@ -129,7 +129,7 @@ class SendProcessor:
     def _queue(self, header: SendHeader) -> int:
         """The queue to append to, once topic and queue are found allowed."""
         topic = self._topics.for_send(
-            header.topic, header.default_topic, header.default_topic_queue_nums, header.topic_sys_flag
+            header.topic, header.default_topic, header.default_topic_queue_nums, header.unit_mode
         )
         if isinstance(topic, Refusal):
             raise _Refused(topic.code, topic.remark)

@@ -49,7 +49,9 @@ MAX_CONNECTIONS = 20_000
 MAX_PARTIAL_BYTES = 512 << 20
 """Bytes of incomplete frames held over all connections of a port; the connection that exceeds it is closed."""
 
-Handler = Callable[["RemotingConnection", RemotingCommand], "RemotingCommand | Deferred[RemotingCommand] | None"]
+Handler = Callable[
+    ["RemotingConnection", RemotingCommand], "RemotingCommand | Deferred[RemotingCommand] | None"
+]
 BatchHandler = Callable[["RemotingConnection", list[RemotingCommand]], None]
 
 
@@ -123,7 +125,7 @@ class RemotingConnection(Protocol):
         self.host = HostPort(b"\0\0\0\0", 0)
         self.host_bytes = self.host.pack()
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- life ------------------------------------------------------------------------------------------------
 
     def connectionMade(self) -> None:
         transport = cast(ITCPTransport, self.transport)
@@ -160,7 +162,7 @@ class RemotingConnection(Protocol):
         """Close at once: whoever doesn't read would hold a polite close up for ever."""
         cast(ITCPTransport, self.transport).abortConnection()
 
-    # -- reading -----------------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------
 
     def dataReceived(self, data: bytes) -> None:
         self.active = True
@@ -265,7 +267,7 @@ class RemotingConnection(Protocol):
         remark = f"{failure.type.__name__}: {failure.getErrorMessage()}"
         self.reply(command, response(command, ResponseCode.SYSTEM_ERROR, remark))
 
-    # -- writing -----------------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------------------
 
     def reply(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Send `answer`, unless the request was oneway."""

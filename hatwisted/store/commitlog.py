@@ -87,6 +87,10 @@ class CommitLog:
         """storeTimestamp (ms) of the newest record, for the checkpoint."""
         self.stopped_reason: str | None = None
         """Why nothing may be appended any more (a failed flush), or None."""
+        self.on_full: Callable[[str], None] = lambda reason: None
+        """Told when there's no room for another file."""
+        self.flush_now: Callable[[], Deferred[int]] = _no_flusher
+        """Sync what is written by now; fires with the flushed offset. The flusher puts itself here."""
 
     # -- positions -------------------------------------------------------------------------------------------
 
@@ -126,7 +130,7 @@ class CommitLog:
             raise LookupError(f"offset {offset} is below the log's first byte {self.min_offset}")
         return self._files.read(offset, room)
 
-    # -- master: append puts -----------------------------------------------------------------------------------
+    # -- master: append puts ---------------------------------------------------------------------------------
 
     def append(self, puts: Sequence[Put]) -> None:
         """Store all of `puts`, in order, and set their offsets; a put that can't be stored gets its status and
@@ -254,8 +258,12 @@ class CommitLog:
             self._dirty_end = 0
 
     def _unwind(self, run: _Run, reason: str) -> None:
-        self._log.error("{reason}; {count} puts refused, the log still ends at {end}", reason=reason,
-                        count=len(run.puts), end=self.max_offset)
+        self._log.error(
+            "{reason}; {count} puts refused, the log still ends at {end}",
+            reason=reason,
+            count=len(run.puts),
+            end=self.max_offset,
+        )
         for put in reversed(run.puts):
             key = (put.topic, put.queue_id)
             if self.queue_offsets.get(key, 0) == put.queue_offset + len(put.entries):
@@ -264,7 +272,7 @@ class CommitLog:
             put.record_offsets.clear()
             put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
 
-    # -- files ---------------------------------------------------------------------------------------------------
+    # -- files -----------------------------------------------------------------------------------------------
 
     _full_reason = "commit log has no room for another file"
 
@@ -292,6 +300,7 @@ class CommitLog:
             except (OSError, StoreFull) as error:
                 self._full_reason = f"no room for commit log file {layout.file_name(start)}: {error}"
                 self._log.warn("{reason}", reason=self._full_reason)
+                self.on_full(self._full_reason)
                 return False
         self._prepare(start + self.file_size)
         return True
@@ -314,7 +323,7 @@ class CommitLog:
     def _prepared(self, _result: object) -> None:
         self._preparing = False
 
-    # -- slave: append what the master sent --------------------------------------------------------------------
+    # -- slave: append what the master sent ------------------------------------------------------------------
 
     def append_raw(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """See IReplicatedLog."""
@@ -357,7 +366,7 @@ class CommitLog:
             offset += len(piece)
             blob = blob[len(piece) :]
 
-    # -- flush and end -------------------------------------------------------------------------------------------
+    # -- flush and end ---------------------------------------------------------------------------------------
 
     def datasync(self, upto: int) -> None:
         """fdatasync every file between `flushed_offset` and `upto`. Blocks: for the flusher's worker."""
@@ -376,6 +385,10 @@ class CommitLog:
         """Remove the file prepared ahead (a clean exit leaves none) and close the rest."""
         self._files.delete_from(max(self.max_offset, self.min_offset + 1))
         self._files.close()
+
+
+def _no_flusher() -> Deferred[int]:
+    raise RuntimeError("this log has no flusher")
 
 
 class _Run:

@@ -50,6 +50,7 @@ class Flusher:
         self._on_flushed = on_flushed
         self._running: Deferred[None] | None = None
         self.line = WaitLine(clock, log.flushed_offset)
+        log.flush_now = self.flush_now
         self.syncs_total = 0
 
     def flush_now(self) -> Deferred[int]:

@@ -1,8 +1,8 @@
 """The message store: log, queues, index and their services put together, with one lifecycle.
 
 `load` runs in the foreground before anything serves: lock the folder, load the files, recover. `start` begins
-the timers, `stop` ends them in the order that loses nothing: last flush, last dispatch, checkpoint, and only
-then the abort file goes, because its absence claims that all of that happened.
+the timers, `stop` ends them in the order that loses nothing: dispatch what is left, last flush, checkpoint, and
+only then the abort file goes, because its absence claims that all of that happened.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.commitlog import CommitLog
@@ -23,13 +24,30 @@ from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.flush import AsyncFlush, Flusher, GroupCommitFlush
 from hatwisted.store.index import IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
-from hatwisted.store.put import Put, PutStatus
-from hatwisted.store.reading import GetResult, GetStatus, get_messages
+from hatwisted.store.lookup import (
+    NO_TIME,
+    earliest_time,
+    offset_by_time,
+    queue_earliest_time,
+    record_at,
+)
+from hatwisted.store.put import Put
+from hatwisted.store.reading import ColdLimits, GetResult, GetStatus, get_messages
 from hatwisted.store.recovery import RecoveryReport, recover
 from hatwisted.store.reput import Dispatcher, ReputService
-from hatwisted.store.retention import DiskWatermark, Retention
+from hatwisted.store.retention import DiskWatermark, Retention, RetentionPolicy
 from hatwisted.store.stats import StoreStats
-from hatwisted.store.storelock import StoreLock
+from hatwisted.store.storelock import AbortFile, StoreLock
+
+GROUP_COMMIT_IDLE = 0.01
+"""Seconds between syncs of bytes that nobody waits for, under SYNC_FLUSH (B92)."""
+
+HOT_DISTANCE = 0.40
+"""Share of the memory that recent records are taken to occupy in the page cache (RocketMQ's
+accessMessageInMemoryMaxRatio)."""
+
+ArrivalListener = Callable[[str, int, int], None]
+"""(topic, queue id, max queue offset): a queue has grown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +55,8 @@ class StoreOptions:
     """What a store is made with; sizes in bytes, times in seconds. Defaults are RocketMQ 4.9.7's."""
 
     root: str
-    commit_log_path: str
     store_host: bytes
+    commit_log_path: str | None = None
     commit_log_file_size: int = 1 << 30
     consume_queue_file_size: int = 6_000_000
     max_message_size: int = 4 << 20
@@ -46,10 +64,282 @@ class StoreOptions:
     index_slots: int = 5_000_000
     index_items: int = 20_000_000
     check_crc_on_recover: bool = True
+    message_index_safe: bool = False
     delay_levels: Sequence[int] = ()
     """ms, by level - 1."""
     sync_flush: bool = False
     flush_interval: float = 0.5
     flush_least_pages: int = 4
     flush_thorough_interval: float = 10.0
-    flush_queue_interval: float = 60.0
+    flush_queue_interval: float = 10.0
+    """Seconds between syncs of queues, index and checkpoint (RocketMQ: 60, or 1 with 2 dirty pages): what an
+    unclean restart has to dispatch again."""
+    retention: RetentionPolicy = RetentionPolicy()
+    memory_bytes: int = 8 << 30
+    """Physical memory of the machine."""
+
+
+class MessageStore:
+    """One store folder. Belongs to the reactor thread; blocking calls go to `worker`, and the flush that puts
+    wait for to `flush_worker`, where nothing slow stands in front of it."""
+
+    _logger = Logger()
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        clock: IReactorTime,
+        fs: IFileSystem,
+        worker: IWorker,
+        flush_worker: IWorker,
+    ) -> None:
+        root = self.root = options.root
+        self._options = options
+        self._clock = clock
+        self._worker = worker
+        self._flush_worker = flush_worker
+        self._fs = fs
+        self._lock = StoreLock(fs, root)
+        self._abort = AbortFile(fs, root)
+        self._listeners: list[ArrivalListener] = []
+        self._syncing: Deferred[None] | None = None
+        log_path = options.commit_log_path or join(root, "commitlog")
+        self._files = FileQueue(fs, log_path, options.commit_log_file_size)
+        self.checkpoint = StoreCheckpoint(fs, join(root, "checkpoint"))
+        self.queues = ConsumeQueueTable(fs, join(root, "consumequeue"), options.consume_queue_file_size)
+        self.index: IndexService | None = None
+        if options.index_enable:
+            self.index = IndexService(
+                fs, join(root, "index"), clock, options.index_slots, options.index_items, worker
+            )
+        self.watermark = DiskWatermark(
+            fs, [root, log_path], clock, worker, needed=options.commit_log_file_size
+        )
+        self.stats = StoreStats(clock)
+        self._sync_loop = LoopingCall(self._sync_dispatched)
+        self._sync_loop.clock = clock
+        self.log: CommitLog
+        self.flush: IFlushPolicy
+        self.report: RecoveryReport | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def load(self, progress: Callable[[int, int], None] = lambda done, total: None) -> RecoveryReport:
+        """Lock, load and recover; blocks. progress: called now and then with (bytes done, bytes in all).
+
+        Raises StoreLocked, WrongFile, DamagedLog or OSError; the lock is given back then.
+        """
+        self._lock.acquire()
+        try:
+            return self._load(progress)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _load(self, progress: Callable[[int, int], None]) -> RecoveryReport:
+        options = self._options
+        self._files.load()
+        self.queues.load_all()
+        self.checkpoint.load()
+        if self.index is not None:
+            self.index.load()
+        self.log = CommitLog(
+            self._files, self._clock, self._worker, options.store_host, options.max_message_size
+        )
+        self.log.on_full = self.watermark.note_full
+        self.dispatcher = Dispatcher(
+            self.log, self.queues, self.index, options.delay_levels, self._clock, self._arrived
+        )
+        self.report = recover(
+            self.log,
+            self.queues,
+            self.index,
+            self.checkpoint,
+            self.dispatcher,
+            unclean=self._abort.exists,
+            check_crc=options.check_crc_on_recover,
+            index_safe=options.message_index_safe,
+            progress=progress,
+        )
+        self.log.queue_offsets = self.queues.offsets()
+        self._make_services()
+        self._abort.create()
+        return self.report
+
+    def _make_services(self) -> None:
+        options, clock, log = self._options, self._clock, self.log
+        self.reput = ReputService(clock, self.dispatcher, self.index)
+        log.add_waker(self.reput.wake)
+        flusher = Flusher(log, clock, self._flush_worker, self._flushed)
+        self.flush = (
+            GroupCommitFlush(flusher, log, clock, GROUP_COMMIT_IDLE)
+            if options.sync_flush
+            else AsyncFlush(
+                flusher,
+                log,
+                clock,
+                options.flush_interval,
+                options.flush_least_pages,
+                options.flush_thorough_interval,
+            )
+        )
+        self.retention = Retention(
+            self._fs, clock, self._worker, self.watermark, log, self.queues, self.index, options.retention
+        )
+
+    def start(self) -> None:
+        """Begin to flush, dispatch, expire and count."""
+        self.flush.start()
+        self.reput.start()
+        self.watermark.start()
+        self.retention.start()
+        self.stats.start()
+        self._sync_loop.start(self._options.flush_queue_interval, now=False)
+
+    @inlineCallbacks
+    def stop(self) -> Deferred[None]:  # type: ignore[misc]
+        """Leave the folder as a clean exit does; fires when that is done. No put may follow."""
+        self.stats.stop()
+        self.watermark.stop()
+        if self._sync_loop.running:
+            self._sync_loop.stop()
+        yield self.retention.stop()
+        dispatched = yield self.reput.stop()
+        self.flush.stop()
+        flushed = yield self.log.flush_now()
+        yield self._syncing
+        yield self._sync_dispatched()
+        self.log.close()
+        self.queues.close()
+        if self.index is not None:
+            self.index.close()
+        if dispatched and flushed >= self.log.max_offset:
+            self._abort.remove()
+        else:
+            self._logger.warn("stopped with work left; the next start recovers it from the log")
+        self._lock.release()
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def refusal(self) -> str | None:
+        """Why no put is taken at present, or None."""
+        return self.log.stopped_reason or self.watermark.full_reason
+
+    def append(self, puts: Sequence[Put]) -> None:
+        """See CommitLog.append."""
+        self.log.append(puts)
+
+    def _flushed(self, offset: int, store_timestamp: int) -> None:
+        self.checkpoint.physic_timestamp = max(self.checkpoint.physic_timestamp, store_timestamp)
+
+    def _sync_dispatched(self) -> Deferred[None]:
+        """Make queues and index durable, then say so in the checkpoint: never the other way round."""
+        if self._syncing is not None:
+            return self._syncing
+        queued = self.dispatcher.logics_timestamp
+        dispatched = self.dispatcher.dispatched_timestamp
+
+        def synced(_: object) -> object:
+            checkpoint = self.checkpoint
+            checkpoint.logics_timestamp = max(checkpoint.logics_timestamp, queued)
+            if self.log.last_store_timestamp == 0:
+                # Nothing was put here, so the log's newest time is known from dispatch only (a slave).
+                flushed = dispatched if self.log.flushed_offset >= self.dispatcher.reput_offset else 0
+                checkpoint.physic_timestamp = max(checkpoint.physic_timestamp, flushed)
+            if self.index is not None:
+                checkpoint.index_timestamp = max(checkpoint.index_timestamp, self.index.checkpoint_timestamp)
+            return self._worker.run(checkpoint.flush)
+
+        done: Deferred[None] = self._worker.run(self.queues.datasync)
+        if self.index is not None:
+            index = self.index
+            done.addCallback(lambda _: index.flush())
+        done.addCallback(synced).addErrback(self._not_synced).addBoth(self._sync_ended)
+        self._syncing = None if done.called and not done.paused else done
+        return done
+
+    def _sync_ended(self, _: object) -> None:
+        self._syncing = None
+
+    def _not_synced(self, failure: Failure) -> None:
+        self._logger.error(
+            "queues or checkpoint couldn't be written: {why}; the next round tries again",
+            why=failure.getErrorMessage(),
+        )
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def get_messages(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        tags_codes: frozenset[int] | None = None,
+    ) -> GetResult:
+        """See reading.get_messages."""
+        before = self._clock.seconds()
+        result = get_messages(
+            self.log,
+            self.queues.find(topic, queue_id),
+            offset,
+            max_count,
+            max_bytes,
+            tags_codes,
+            ColdLimits(int(self._options.memory_bytes * HOT_DISTANCE)),
+        )
+        self.stats.count_get(result.count if result.status is GetStatus.FOUND else 0)
+        took = int((self._clock.seconds() - before) * 1000)
+        self.stats.get_entire_time_max = max(self.stats.get_entire_time_max, took)
+        return result
+
+    def queue_offsets(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """(min, max) queue offset; (0, 0) for a queue that isn't there."""
+        queue = self.queues.find(topic, queue_id)
+        return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+
+    def look_message(self, offset: int) -> bytes | None:
+        """The whole record at a physical offset, None if none begins there."""
+        return record_at(self.log, offset)
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
+        """See lookup.offset_by_time; 0 for a queue that isn't there."""
+        queue = self.queues.find(topic, queue_id)
+        return offset_by_time(self.log, queue, timestamp) if queue is not None else 0
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """storeTimestamp (ms) of a queue's first message, -1 without one."""
+        return queue_earliest_time(self.log, self.queues.find(topic, queue_id))
+
+    def earliest_message_time(self) -> int:
+        """storeTimestamp (ms) of the oldest message of the log, -1 without one."""
+        return earliest_time(self.log) if self.log.max_offset > self.log.min_offset else NO_TIME
+
+    def starts_hot(self, topic: str, queue_id: int) -> bool:
+        """Does the queue still begin at offset 0, with a message recent enough to be in memory?"""
+        queue = self.queues.find(topic, queue_id)
+        if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
+            return queue is None or queue.max_offset == 0
+        first = get_messages(self.log, queue, 0, 1, 1)
+        return first.behind_bytes <= self._options.memory_bytes * HOT_DISTANCE
+
+    @property
+    def dispatch_behind_bytes(self) -> int:
+        """Log bytes not yet in queues and index."""
+        return self.reput.behind_bytes
+
+    @property
+    def disk_usage_ratio(self) -> float:
+        """Used fraction of the fullest disk of this store."""
+        return self.watermark.used
+
+    # -- arrivals --------------------------------------------------------------------------------------------
+
+    def add_arrival_listener(self, listener: ArrivalListener) -> None:
+        """Call `listener` for every queue that has grown."""
+        self._listeners.append(listener)
+
+    def _arrived(self, topic: str, queue_id: int, max_offset: int) -> None:
+        for listener in self._listeners:
+            listener(topic, queue_id, max_offset)

@@ -83,7 +83,9 @@ class CommitLogTests(SynchronousTestCase):
         self.assertEqual((record.topic, record.body, record.queue_id, record.flag), ("T", b"hello", 3, 7))
         self.assertEqual(record.properties, {"TAGS": "a"})
         self.assertEqual((record.store_timestamp, record.born_timestamp), (1_000_000, 1234))
-        self.assertEqual((record.store_host, record.born_host), (HostPort.unpack(HOST), HostPort.unpack(BORN)))
+        self.assertEqual(
+            (record.store_host, record.born_host), (HostPort.unpack(HOST), HostPort.unpack(BORN))
+        )
         self.assertEqual((one.offset, one.end, one.status), (0, self.log.max_offset, None))
         self.assertEqual(record.reconsume_times, 2)
 

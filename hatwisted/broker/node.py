@@ -1,0 +1,297 @@
+"""A broker as one Twisted service: store, tables, replication, ports and registration in the right order.
+
+Start: lock and recover the store in the foreground, read the tables, open the ports, register. Stop runs the
+other way round and loses nothing: take no puts any more, let the slaves have the rest, answer who still waits,
+close the ports, write the tables, flush, and leave the folder as a clean exit does.
+
+Master and slave are the same broker but for three things: who may send, which way replication runs, and whose
+tables count. `MasterNode` and `SlaveNode` hold just these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.broker.admin import AdminProcessors
+from hatwisted.broker.consumers import ConsumerProcessors
+from hatwisted.broker.hastatus import HAStatusProcessor
+from hatwisted.broker.longpolling import PullHold
+from hatwisted.broker.pull import PULL_CODES, PullOptions, PullProcessor
+from hatwisted.broker.putgate import PutGate
+from hatwisted.broker.registration import KnownMaster, Registration
+from hatwisted.broker.runtimeinfo import RuntimeInfo
+from hatwisted.broker.send import SEND_CODES, SendProcessor, refuse_on_slave
+from hatwisted.broker.slavesync import SlaveSynchronizer
+from hatwisted.broker.tables import BrokerTables
+from hatwisted.ha.master import HAService
+from hatwisted.ha.slave import HAClientService
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
+from hatwisted.store.interfaces import IWorker
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import RemotingCommand
+
+DRAIN_LIMIT = 3.0
+"""Seconds that an orderly stop waits for the slaves to have what was appended."""
+
+RANGE_TIMEOUT = 3.0
+"""Seconds for a master to say what its log holds."""
+
+PROGRESS_INTERVAL = 2.0
+"""Seconds between two log lines of a recovery under way."""
+
+Listen = Callable[[IProtocolFactory], IListeningPort]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeParts:
+    """What a node is made of. listen_remoting, listen_vip: bind these ports for a factory; make_ha,
+    make_registration: build what needs the loaded log, or the node's own callbacks."""
+
+    clock: IReactorTime
+    store: MessageStore
+    tables: BrokerTables
+    client: RemotingClient
+    workers: Sequence[IWorker]
+    listen_remoting: Listen
+    listen_vip: Listen
+    make_ha: Callable[[MessageStore], HAService]
+    make_registration: Callable[[Callable[[KnownMaster], None]], Registration]
+    pull_options: PullOptions
+    cluster: str
+    store_host: bytes
+
+
+class BrokerNode(Service):
+    """What master and slave share."""
+
+    _logger = Logger()
+    slave = False
+    ha: HAService
+
+    def __init__(self, parts: NodeParts) -> None:
+        self.parts = parts
+        self.store = parts.store
+        self.registration = parts.make_registration(self._learned_master)
+        self._ports: list[IListeningPort] = []
+        self._factories: list[RemotingServerFactory] = []
+        self._progress_due = 0.0
+
+    # -- start -----------------------------------------------------------------------------------------------
+
+    def startService(self) -> None:
+        """Recover, open, register. Raises StoreError, OSError or CannotListenError."""
+        super().startService()
+        report = self.store.load(self._progress)
+        self._logger.info("store {root} loaded: {report}", root=self.store.root, report=report)
+        self.parts.tables.load()
+        self.ha = self.parts.make_ha(self.store)
+        table = self._processors()
+        self.store.start()
+        self.ha.startService()
+        self._open(table, self.parts.listen_remoting)
+        self._open(table.without(*PULL_CODES), self.parts.listen_vip)
+        self.parts.tables.start()
+        self._consumers.start()
+        self._hold.start()
+        self._runtime.start()
+        self._start_role()
+        self.registration.start()
+
+    def _progress(self, done: int, total: int) -> None:
+        now = self.parts.clock.seconds()
+        if now >= self._progress_due:
+            self._progress_due = now + PROGRESS_INTERVAL
+            self._logger.info("recovering: {done} of {total} MiB", done=done >> 20, total=total >> 20)
+
+    def _open(self, table: ProcessorTable, listen: Listen) -> None:
+        factory = RemotingServerFactory(table, self.parts.clock)
+        self._factories.append(factory)
+        self._ports.append(listen(factory))
+
+    def _processors(self) -> ProcessorTable:
+        parts, tables, store = self.parts, self.parts.tables, self.store
+        table = ProcessorTable()
+        self._consumers = ConsumerProcessors(
+            parts.clock, tables.topics, tables.groups, tables.offsets, store.starts_hot, slave=self.slave
+        )
+        self._consumers.register_on(table)
+        pull = PullProcessor(
+            store.get_messages,
+            tables.topics,
+            tables.groups,
+            self._consumers.clients,
+            tables.offsets,
+            parts.pull_options,
+        )
+        self._hold = pull.hold = PullHold(
+            parts.clock, pull.retry, lambda topic, queue_id: store.queue_offsets(topic, queue_id)[1]
+        )
+        store.add_arrival_listener(self._hold.arrived)
+        pull.register_on(table)
+        self._runtime = RuntimeInfo(parts.clock, store)
+        AdminProcessors(
+            store, tables.topics, tables.groups, tables.offsets, tables.delays, self._runtime
+        ).register_on(table)
+        self._register_role(table)
+        return table
+
+    # -- stop ------------------------------------------------------------------------------------------------
+
+    @inlineCallbacks
+    def stopService(self) -> Any:
+        """Stop in order; fires when the folder is as a clean exit leaves it."""
+        super().stopService()
+        if not self._ports:
+            # Never came up: there's nothing to leave in order, and the reason has been told.
+            self._stop_workers()
+            return
+        self._stop_taking()
+        yield self.registration.stop()
+        yield self._stop_role()
+        yield self.ha.stopService()
+        self._consumers.stop()
+        self._hold.stop()
+        self._runtime.stop()
+        for port in self._ports:
+            yield maybeDeferred(port.stopListening)
+        for factory in self._factories:
+            for connection in list(factory.connections):
+                connection.close()
+        yield self.parts.tables.stop()
+        yield self.parts.client.close()
+        yield self.store.stop()
+        self._stop_workers()
+
+    def _stop_workers(self) -> None:
+        for worker in self.parts.workers:
+            worker.stop()
+
+    # -- what differs by role --------------------------------------------------------------------------------
+
+    def _learned_master(self, known: KnownMaster) -> None:
+        """The name servers say who the master is."""
+
+    def _register_role(self, table: ProcessorTable) -> None:
+        raise NotImplementedError
+
+    def _start_role(self) -> None:
+        raise NotImplementedError
+
+    def _stop_taking(self) -> None:
+        raise NotImplementedError
+
+    def _stop_role(self) -> Deferred[Any]:
+        raise NotImplementedError
+
+
+class MasterNode(BrokerNode):
+    """Takes puts. flush_timeout: seconds a put waits for the disk; sync: SYNC_MASTER?"""
+
+    def __init__(self, parts: NodeParts, flush_timeout: float, sync: bool) -> None:
+        super().__init__(parts)
+        self._flush_timeout = flush_timeout
+        self._sync = sync
+
+    def _register_role(self, table: ProcessorTable) -> None:
+        parts = self.parts
+        gate = PutGate(parts.clock, self.store.flush, self._flush_timeout, self.ha if self._sync else None)
+        self._sends = SendProcessor(self.store, gate, parts.tables.topics, parts.cluster, parts.store_host)
+        table.register_batch(SEND_CODES, self._sends.process)
+        table.register(
+            RequestCode.GET_BROKER_HA_STATUS, HAStatusProcessor(self.store.log, self.ha, None).status
+        )
+
+    def _start_role(self) -> None:
+        """A master has nobody to dial (B16)."""
+
+    def _stop_taking(self) -> None:
+        self._sends.draining = True
+
+    def _stop_role(self) -> Deferred[Any]:
+        return self.ha.drain(DRAIN_LIMIT)
+
+
+class SlaveNode(BrokerNode):
+    """Copies its master. make_ha_client: builds the dialling side; own_address: "host:port" as registered;
+    fixed_ha_address: haMasterAddress, or None to follow the name servers (B17)."""
+
+    slave = True
+
+    def __init__(
+        self,
+        parts: NodeParts,
+        make_ha_client: Callable[[MessageStore, Callable[[], Deferred[tuple[int, int]]]], HAClientService],
+        own_address: str,
+        fixed_ha_address: str | None,
+    ) -> None:
+        super().__init__(parts)
+        self._make_ha_client = make_ha_client
+        self._fixed = fixed_ha_address
+        self._master = KnownMaster()
+        tables = parts.tables
+        self.synchronizer = SlaveSynchronizer(
+            parts.client,
+            parts.clock,
+            own_address,
+            tables.topics,
+            tables.groups,
+            tables.offsets,
+            tables.delays,
+        )
+
+    def _register_role(self, table: ProcessorTable) -> None:
+        self.ha_client = self._make_ha_client(self.store, self._master_range)
+        table.register_batch(SEND_CODES, refuse_on_slave)
+        table.register(
+            RequestCode.GET_BROKER_HA_STATUS,
+            HAStatusProcessor(self.store.log, self.ha, self.ha_client).status,
+        )
+
+    def _start_role(self) -> None:
+        self._follow()
+        self.ha_client.startService()
+        self.synchronizer.start()
+
+    def _learned_master(self, known: KnownMaster) -> None:
+        self._master = known
+        if self.running and hasattr(self, "ha_client"):
+            self._follow()
+
+    def _follow(self) -> None:
+        self.synchronizer.master = self._master.address
+        self.ha_client.master_address = self._fixed or self._master.ha_address
+
+    def _master_range(self) -> Deferred[tuple[int, int]]:
+        """What the master's log holds, from its runtime info."""
+        address = self._master.address or _remoting_of(self.ha_client.master_address)
+        call = self.parts.client.ask(
+            address, RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO), RANGE_TIMEOUT
+        )
+
+        def bounds(answer: RemotingCommand) -> tuple[int, int]:
+            table = fastjson.loads(answer.body)["table"]
+            return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+
+        return call.addCallback(bounds)
+
+    def _stop_taking(self) -> None:
+        self.synchronizer.stop()
+
+    def _stop_role(self) -> Deferred[Any]:
+        return self.ha_client.stopService()
+
+
+def _remoting_of(ha_address: str | None) -> str:
+    """A broker's remoting address, by the rule that its HA port is the one after (B15)."""
+    host, _, port = (ha_address or "").rpartition(":")
+    return f"{host}:{int(port) - 1}"

@@ -1,0 +1,74 @@
+"""The broker's tables with their files: topics, groups, consumer offsets, delay offsets under `config/`."""
+
+from __future__ import annotations
+
+from os.path import join
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from hatwisted.broker.groups import SubscriptionGroupTable
+from hatwisted.broker.offsets import ConsumerOffsetTable
+from hatwisted.broker.slavesync import DelayOffsets
+from hatwisted.broker.topics import FirstTopics, TopicConfigTable
+from hatwisted.store.configfile import ConfigFile, ConfigFlusher
+from hatwisted.store.interfaces import IFileSystem, IWorker
+
+
+class BrokerTables:
+    """What a broker knows besides its messages, in RocketMQ's files.
+
+    root: the store folder; first: what decides the topics of a first start; slave: the tables are the
+    master's, nothing is made here.
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        fs: IFileSystem,
+        worker: IWorker,
+        root: str,
+        first: FirstTopics,
+        *,
+        auto_create_group: bool = True,
+        slave: bool = False,
+    ) -> None:
+        self.topics = TopicConfigTable(clock, first)
+        self.groups = SubscriptionGroupTable(clock, auto_create=auto_create_group, slave=slave)
+        self.offsets = ConsumerOffsetTable(clock)
+        self.delays = DelayOffsets()
+
+        def file(
+            name: str, table: TopicConfigTable | SubscriptionGroupTable | ConsumerOffsetTable | DelayOffsets
+        ):  # type: ignore[no-untyped-def]
+            return ConfigFile(fs, join(root, "config", name), worker, table.encode)
+
+        topics, groups = file("topics.json", self.topics), file("subscriptionGroup.json", self.groups)
+        offsets, delays = file("consumerOffset.json", self.offsets), file("delayOffset.json", self.delays)
+        self._files = {
+            topics: self.topics.decode,
+            groups: self.groups.decode,
+            offsets: self.offsets.decode,
+            delays: self.delays.decode,
+        }
+        self.topics.on_change(topics.save)
+        self.groups.on_change(groups.save)
+        self.offsets.changed = offsets.changed
+        self.delays.changed = delays.changed
+        self._new = topics, groups
+        self._flusher = ConfigFlusher(clock, list(self._files))
+
+    def load(self) -> None:
+        """Read the files; blocks. What is missing begins as RocketMQ's first start has it, and is written."""
+        for file, decode in self._files.items():
+            if not file.load(decode) and file in self._new:
+                file.changed()
+
+    def start(self) -> None:
+        """Begin to write what changes."""
+        self._flusher.start()
+        self._flusher.flush()
+
+    def stop(self) -> Deferred[None]:
+        """Write what has changed; fires when it's on disk."""
+        return self._flusher.stop()
