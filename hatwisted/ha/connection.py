@@ -102,6 +102,8 @@ class HAConnection(Protocol):
             self._timer.cancel()
             self._timer = None
         self._registered = False
+        if self.progress.state is LinkState.AWAITING_REPORT:
+            self._service.complain(self.host, f"{self.peer} left without a report")
         self._leave()
         self._service.left(self, reason)
         self.closed.callback(None)

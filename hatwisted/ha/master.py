@@ -121,6 +121,8 @@ class HAService(Service):
         """Bind the HA port and accept slaves; raises CannotListenError if the port is taken."""
         self._port = self._listen(HAMasterFactory(self))
         super().startService()
+        if self.settings.doubt is not None:
+            self._logger.warn("{doubt}", doubt=self.settings.doubt)
         self._lag_log_due = self.clock.seconds() + FIRST_LAG_LOG
         self._look_loop.start(self.settings.look_interval, now=False)
 

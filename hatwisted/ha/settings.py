@@ -30,11 +30,22 @@ class LinkTimes:
     housekeeping_interval: float = 20.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.heartbeat_interval < self.housekeeping_interval:
-            raise ValueError(
-                f"haSendHeartbeatInterval ({self.heartbeat_interval} s) has to be above 0 and below "
-                f"haHousekeepingInterval ({self.housekeeping_interval} s), or idle links are dropped"
-            )
+        for key, value in (
+            ("haSendHeartbeatInterval", self.heartbeat_interval),
+            ("haHousekeepingInterval", self.housekeeping_interval),
+        ):
+            if value <= 0:
+                raise ValueError(f"{key} is {value:g} s, it has to be above 0")
+
+    @property
+    def doubt(self) -> str | None:
+        """What works, as in RocketMQ, but not as anybody would want it; for the log."""
+        if self.heartbeat_interval < self.housekeeping_interval:
+            return None
+        return (
+            f"haSendHeartbeatInterval ({self.heartbeat_interval:g} s) isn't below haHousekeepingInterval "
+            f"({self.housekeeping_interval:g} s): idle HA links will be dropped and made again"
+        )
 
     @property
     def look_interval(self) -> float:

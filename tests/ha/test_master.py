@@ -330,12 +330,14 @@ class StrangerTests(SynchronousTestCase):
             rig.slave(host=host).send(b"\xff" * 8)
         self.assertEqual(len(caught.texts("warn")), 2)
 
-    def test_a_connection_that_says_nothing_is_counted(self) -> None:
+    def test_a_connection_that_says_nothing_is_counted_and_logged(self) -> None:
+        caught = LogCatcher(self)
         rig = MasterRig(filled(1000))
         scanner = rig.slave()
         scanner.send(b"1234567")
         scanner.lose()
         self.assertEqual(rig.service.strangers_total, 1)
+        self.assertIn("left without a report", caught.texts("warn")[0])
 
     def test_a_trickle_of_bytes_keeps_no_place(self) -> None:
         rig = MasterRig(filled(1000))

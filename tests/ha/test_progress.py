@@ -159,7 +159,12 @@ class SettingsTests(SynchronousTestCase):
             with self.assertRaisesRegex(ValueError, "haTransferBatchSize"):
                 MasterSettings(batch_size=size)
 
-    def test_a_heartbeat_slower_than_housekeeping_is_refused(self) -> None:
+    def test_a_heartbeat_slower_than_housekeeping_is_doubted(self) -> None:
         for settings in (MasterSettings, SlaveSettings):
-            with self.assertRaisesRegex(ValueError, "haHousekeepingInterval"):
-                settings(heartbeat_interval=20.0)
+            self.assertIsNone(settings().doubt)
+            self.assertIn("haHousekeepingInterval", settings(heartbeat_interval=20.0).doubt or "")
+
+    def test_times_of_nothing_are_refused(self) -> None:
+        for key in ("heartbeat_interval", "housekeeping_interval"):
+            with self.assertRaisesRegex(ValueError, "above 0"):
+                SlaveSettings(**{key: 0.0})
