@@ -113,7 +113,7 @@ class Connection:
             raise ServerGone("the broker closed a connection")
         now = time.perf_counter()
         data = self._rest + data if self._rest else data
-        end, count = _whole_frames(data)
+        end, count = whole_frames(data)
         self._rest = data[end:]
         if not count:
             return None
@@ -139,7 +139,7 @@ class Connection:
             self.highest_offset = max(self.highest_offset, int(found[1], 16))
 
 
-def _whole_frames(data: bytes) -> tuple[int, int]:
+def whole_frames(data: bytes) -> tuple[int, int]:
     """(end of the last whole frame, how many there are)."""
     at, count, size, unpack = 0, 0, len(data), _LENGTH.unpack_from
     while size - at >= 4:

@@ -1,4 +1,4 @@
-"""A running pair fed with what no peer should send, on the remoting and HA ports of the master and by a false master.
+"""What no peer should send, fed to a running pair: remoting and HA ports, and a false master to the slave.
 
 Whatever comes: that connection is closed with a reason in the log (or kept, when it only is slow), memory
 stays bounded, and other clients and the real slave go on.

@@ -1,4 +1,4 @@
-"""Stores that change hands: what one broker wrote, cleanly stopped or killed, the other opens and continues."""
+"""Stores that change hands: what one broker wrote, stopped or killed, the other opens and continues."""
 
 from __future__ import annotations
 

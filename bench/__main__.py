@@ -1,0 +1,146 @@
+"""`python -m bench`: run the rows, keep their results in bench/results/latest.json, write docs/benchmarks.md.
+
+A short run (`--quick`) writes beside its stores under var/bench instead: its figures aren't worth keeping.
+`--only` replaces single rows of the last results. A row or a contender that fails is told in the table, and
+the run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import catchup, report, restarting, sampling, sending, waiting
+from bench.arena import Arena
+from bench.figures import Figure, Outcome, spread
+from bench.plots import draw_all
+from tests.support import javarocketmq
+from tests.support.brokergroup import JAVA, OURS, Kind
+from tests.support.processes import REPOSITORY
+
+ROWS: dict[str, Callable[[Arena], Outcome]] = {
+    "send-sync": sending.send_sync,
+    "send-async": sending.send_async,
+    "batch-sync": sending.batch_sync,
+    "latency": sending.latency,
+    "sync-cost": sending.sync_cost,
+    "catch-up": catchup.catch_up,
+    "memory": sampling.memory,
+    "silent-slave": waiting.silent_slave,
+    "restart": restarting.restart,
+    "rebuild": restarting.rebuild,
+    "dispatch-lag": sampling.dispatch_lag,
+}
+STORES = REPOSITORY / "var" / "bench"
+RESULTS = REPOSITORY / "bench" / "results" / "latest.json"
+DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
+FREE_BYTES = 40 << 30  # the fullest rows hold four stores of up to 10 GB
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    kinds = _contenders(options.no_java, options.no_ours)
+    if not _enough_room(options.quick):
+        return 1
+    arena = Arena(STORES, kinds, options.quick)
+    results = _earlier(options)
+    begun = time.monotonic()
+    chosen = options.only or list(ROWS)
+    for number, name in enumerate(chosen, 1):
+        arena.prefix = f"{number}/{len(chosen)} {name}: "
+        results["rows"][name] = _run(arena, name)
+        _write(results, options.quick)
+    minutes = (time.monotonic() - begun) / 60
+    arena.prefix = ""
+    arena.say(
+        f"{len(chosen)} rows in {minutes:.1f} min, see {_document(options.quick).relative_to(REPOSITORY)}"
+    )
+    return 1 if any(results["rows"][name]["errors"] for name in chosen) else 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", action="append", choices=list(ROWS), help="just this row (may be repeated)")
+    parser.add_argument(
+        "--quick", action="store_true", help="seconds instead of minutes a row; to see it work"
+    )
+    parser.add_argument("--no-java", action="store_true", help="hatwisted alone")
+    parser.add_argument("--no-ours", action="store_true", help="RocketMQ alone")
+    return parser.parse_args(arguments)
+
+
+def _contenders(no_java: bool, no_ours: bool) -> list[Kind]:
+    reason = "left out" if no_java else javarocketmq.available()
+    if reason is not None:
+        print(f"RocketMQ {javarocketmq.VERSION}: {reason}; figures are hatwisted's alone", flush=True)
+    return [*([] if no_ours else [OURS]), *([] if reason is not None else [JAVA])]
+
+
+def _enough_room(quick: bool) -> bool:
+    STORES.mkdir(parents=True, exist_ok=True)
+    free, wanted = shutil.disk_usage(STORES).free, FREE_BYTES // (8 if quick else 1)
+    if free < wanted:
+        print(f"{STORES} has {free >> 30} GiB free, {wanted >> 30} GiB are needed", file=sys.stderr)
+    return free >= wanted
+
+
+def _earlier(options: argparse.Namespace) -> dict[str, Any]:
+    """The results so far (rows of an unfinished or partial run replace theirs), with today's frame."""
+    rows: dict[str, Any] = {}
+    path = _results(options.quick)
+    if options.only and path.exists():
+        rows = json.loads(path.read_text())["rows"]
+    command = "make bench" if not options.quick else "make bench BENCH=--quick"
+    frame = {"machine": report.machine(), "rocketmq": javarocketmq.VERSION, "command": command}
+    return {**frame, "rows": rows}
+
+
+def _run(arena: Arena, name: str) -> dict[str, Any]:
+    arena.say("begins")
+    begun = time.monotonic()
+    try:
+        outcome = ROWS[name](arena)
+    except Exception as failure:
+        traceback.print_exc()
+        outcome = Outcome(errors={name: f"{type(failure).__name__}: {str(failure).splitlines()[0][:300]}"})
+    for figure in outcome.figures:
+        arena.say(_told(figure))
+    title = (ROWS[name].__doc__ or name).strip().splitlines()[0].rstrip(".")
+    frame = {"title": title, "date": time.strftime("%Y-%m-%d"), "seconds": time.monotonic() - begun}
+    return {**frame, **outcome.as_json()}
+
+
+def _told(figure: Figure) -> str:
+    ratio = "" if figure.ratio is None else f", ratio {figure.ratio:.2f}"
+    ours, java = spread(figure.ours, figure.digits), spread(figure.java, figure.digits)
+    return f"{figure.label}: ours {ours}, Java {java} {figure.unit}{ratio}; target {figure.target}"
+
+
+def _write(results: dict[str, Any], quick: bool) -> None:
+    path, document = _results(quick), _document(quick)
+    ordered = {name: results["rows"][name] for name in ROWS if name in results["rows"]}
+    results = {**results, "rows": ordered}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    document.parent.mkdir(parents=True, exist_ok=True)
+    plots = draw_all(ordered, document.parent / "benchmarks", document.parent)
+    document.write_text(report.markdown(results, plots))
+
+
+def _results(quick: bool) -> Path:
+    return STORES / "quick.json" if quick else RESULTS
+
+
+def _document(quick: bool) -> Path:
+    return STORES / "quick.md" if quick else DOCUMENT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""The SVG plots of docs/benchmarks.md, drawn from the results alone and byte-stable for equal results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("svg")
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+COLOURS = {"ours": "#2b6cb0", "java": "#c05621", "other": "#4a5568"}
+NAMES = {"ours": "hatwisted", "java": "RocketMQ"}
+SIZE = (7.2, 3.4)  # inches
+
+Series = dict[str, Any]
+Rows = dict[str, Any]
+
+
+def draw_all(rows: Rows, folder: Path, base: Path) -> list[tuple[str, str]]:
+    """Draw what the rows have data for; (title, path relative to `base`)."""
+    matplotlib.rcParams.update({"svg.hashsalt": "hatwisted", "svg.fonttype": "none", "font.size": 9})
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for key, name, title, draw in PLOTS:
+        series = rows.get(key, {}).get("series")
+        if not series:
+            continue
+        canvas = Canvas(figsize=SIZE, layout="constrained")
+        axes = canvas.add_subplot()
+        draw(axes, series)
+        axes.set_title(title, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.3)
+        axes.set_ylim(bottom=0)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
+        path = folder / f"{name}.svg"
+        canvas.savefig(path, metadata={"Date": None})
+        drawn.append((title, str(path.relative_to(base))))
+    return drawn
+
+
+def _warm(axes: Axes, series: Series) -> None:
+    for kind, rates in series["warm"].items():
+        axes.plot(range(1, len(rates) + 1), rates, color=COLOURS[kind], label=NAMES[kind])
+    axes.set_xlabel("seconds since the first request")
+    axes.set_ylabel("messages/s")
+
+
+def _catch_up(axes: Axes, series: Series) -> None:
+    for kind, curve in series["curves"].items():
+        axes.plot(
+            [at for at, _ in curve], [end / 1e9 for _, end in curve], color=COLOURS[kind], label=NAMES[kind]
+        )
+    axes.set_xlabel("seconds since the first byte")
+    axes.set_ylabel("slave's log, GB")
+
+
+def _memory(axes: Axes, series: Series) -> None:
+    for kind, samples in series.items():
+        if kind not in NAMES:
+            continue
+        for which, style in (("master", "-"), ("slave", "--")):
+            xs, ys = [s["log"] for s in samples], [s[which] for s in samples]
+            axes.plot(xs, ys, style, color=COLOURS[kind], label=f"{NAMES[kind]} {which}")
+    axes.set_xlabel("log written, GB")
+    axes.set_ylabel("RssAnon, MB")
+
+
+def _acks(axes: Axes, series: Series) -> None:
+    axes.plot(
+        [count for count, _ in series["ack"]],
+        [cost for _, cost in series["ack"]],
+        "o-",
+        color=COLOURS["ours"],
+    )
+    axes.set_xscale("log")
+    axes.set_xlabel("puts waiting")
+    axes.set_ylabel("µs an ack")
+
+
+def _lag(axes: Axes, series: Series) -> None:
+    for kind, samples in series.items():
+        if kind not in NAMES:
+            continue
+        for which, style in (("master", ":"), ("slave", "-")):
+            xs, ys = [s["at"] for s in samples], [s[which] / 1e6 for s in samples]
+            axes.plot(xs, ys, style, color=COLOURS[kind], label=f"{NAMES[kind]} {which}")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("dispatch behind, MB")
+
+
+PLOTS: list[tuple[str, str, str, Callable[[Axes, Series], None]]] = [
+    ("send-sync", "warm-send-sync", "Warming up: single sends, SYNC_MASTER, 4 x 64 in flight", _warm),
+    ("batch-sync", "warm-batch-sync", "Warming up: batch sends, SYNC_MASTER, 4 x 8 in flight", _warm),
+    ("catch-up", "catch-up", "A slave catches up", _catch_up),
+    ("memory", "memory", "Anonymous memory while the log grows", _memory),
+    ("silent-slave", "ack-cost", "Cost of one ack by number of waiting puts", _acks),
+    ("dispatch-lag", "dispatch-lag", "Queues and index behind the log at full batch rate", _lag),
+]

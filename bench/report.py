@@ -1,0 +1,85 @@
+"""docs/benchmarks.md from the results: table, notes, failures, plots, and the command that made them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy
+
+import twisted
+from bench.figures import Figure, spread
+
+Results = dict[str, Any]
+
+INTRO = """# Benchmarks
+
+hatwisted and Apache RocketMQ {java} side by side in the same run: the same conf files (`conf/2m-2s-sync`,
+`conf/2m-2s-async`), the same load generator, one pair of master and slave at a time on the same machine. The
+load generator (`bench/loadgen.py`) is a process of its own and shares the cores with the brokers. Bodies have
+1 KiB. Every side is warmed until its rate is flat; repetitions alternate, figures are medians with their
+range. A ratio is ours divided by Java's. Nothing here is a timed test: the test suite never depends on speed.
+
+```
+{command}
+```
+
+"""
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on."""
+    info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    models = [line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    versions = f"Twisted {twisted.__version__}, msgspec {msgspec.__version__}, numpy {numpy.__version__}"
+    return {
+        "processor": f"{os.cpu_count()} cores, {models[0] if models else platform.machine()}",
+        "memory": f"{memory:.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}, {versions}",
+        "java": _java_version(),
+    }
+
+
+def _java_version() -> str:
+    try:
+        told = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr
+    except OSError:
+        return "none"
+    return told.splitlines()[-1] if told else "unknown"
+
+
+def markdown(results: Results, plots: list[tuple[str, str]]) -> str:
+    """The whole document; `plots` are (title, path relative to docs)."""
+    rows: dict[str, Any] = results["rows"]
+    text = INTRO.format(java=results["rocketmq"], command=results["command"])
+    text += "| | unit | hatwisted | RocketMQ | ratio | target | met |\n|---|---|---:|---:|---:|---|---|\n"
+    for row in rows.values():
+        text += "".join(_line(Figure(**figure)) for figure in row["figures"])
+        text += "".join(
+            f"| **{kind} failed**: {_cell(why)} | | | | | | no |\n" for kind, why in row["errors"].items()
+        )
+    text += "\n" + "".join(f"![{title}]({path})\n\n" for title, path in plots)
+    text += "## Notes\n\n"
+    for row in rows.values():
+        if row["notes"]:
+            text += f"**{row['title']}** ({row['seconds']:.0f} s, {row['date']})\n\n"
+            text += "".join(f"- {note}\n" for note in row["notes"]) + "\n"
+    text += "## Machine\n\n" + "".join(f"- {name}: {what}\n" for name, what in results["machine"].items())
+    return text
+
+
+def _line(figure: Figure) -> str:
+    ratio = "–" if figure.ratio is None else f"{figure.ratio:.2f}"
+    met = {True: "yes", False: "**no**", None: "–"}[figure.met]
+    ours, java = (spread(values, figure.digits) for values in (figure.ours, figure.java))
+    return f"| {figure.label} | {figure.unit} | {ours} | {java} | {ratio} | {figure.target} | {met} |\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "/").replace("\n", " ")

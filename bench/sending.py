@@ -1,0 +1,106 @@
+"""Rows about sending: rates of single and batch sends, latency, and what synchronous replication costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.arena import BATCH, SINGLE, Arena, Duel, LoadOptions
+from bench.figures import Outcome, Values, absolute_figure, ratio_figure
+from tests.support.brokergroup import Kind
+
+PING: LoadOptions = {"connections": 1, "window": 1}
+WIDE: LoadOptions = {"connections": 8, "window": 256}
+SYNC_COST = 10.0  # percent
+
+
+def values(results: dict[Kind, list[dict[str, Any]]], name: str) -> Values:
+    return {kind: [float(result[name]) for result in each] for kind, each in results.items()}
+
+
+def send_sync(arena: Arena) -> Outcome:
+    """4 connections x 64 in flight, 1 KiB, SYNC_MASTER and slave."""
+    outcome = Outcome()
+    with Duel(arena, "SYNC_MASTER", outcome).started() as duel:
+        results = duel.contest(SINGLE)
+    rates = values(results, "rate")
+    outcome.figures.append(ratio_figure("send, SYNC_MASTER, 4 x 64 in flight", "msgs/s", rates, at_least=1.0))
+    _tell_latencies(outcome, results)
+    return outcome
+
+
+def send_async(arena: Arena) -> Outcome:
+    """The same as ASYNC_MASTER; queues and index must have kept up when the load ends."""
+    outcome = Outcome()
+    with Duel(arena, "ASYNC_MASTER", outcome).started() as duel:
+        results = duel.contest(SINGLE)
+        for kind, group in duel.groups.items():
+            with duel.attempt(kind), group.master_client() as client:
+                behind = int(client.runtime_info()["dispatchBehindBytes"])
+                outcome.notes.append(f"{kind.value}: {behind:,} bytes not yet in queues and index at the end")
+    rates = values(results, "rate")
+    outcome.figures.append(
+        ratio_figure("send, ASYNC_MASTER, 4 x 64 in flight", "msgs/s", rates, at_least=1.0)
+    )
+    _tell_latencies(outcome, results)
+    return outcome
+
+
+def batch_sync(arena: Arena) -> Outcome:
+    """Code 320, 50 messages of 1 KiB a request, 4 x 8 in flight, SYNC_MASTER and slave."""
+    outcome = Outcome()
+    with Duel(arena, "SYNC_MASTER", outcome).started() as duel:
+        results = duel.contest(BATCH)
+    rates = values(results, "rate")
+    label = "batch send (50 a request), SYNC_MASTER, 4 x 8 in flight"
+    outcome.figures.append(ratio_figure(label, "msgs/s", rates, at_least=1.3))
+    _tell_latencies(outcome, results)
+    return outcome
+
+
+def latency(arena: Arena) -> Outcome:
+    """One connection, one request in flight, SYNC_MASTER and slave."""
+    outcome = Outcome()
+    with Duel(arena, "SYNC_MASTER", outcome).started() as duel:
+        results = duel.contest(PING)
+    for name in ("p50", "p99"):
+        figure = ratio_figure(
+            f"send, SYNC_MASTER, 1 in flight, {name}",
+            "ms",
+            values(results, f"{name}_ms"),
+            at_most=1.3,
+            digits=3,
+        )
+        outcome.figures.append(figure)
+    return outcome
+
+
+def sync_cost(arena: Arena) -> Outcome:
+    """How much slower SYNC_MASTER is than ASYNC_MASTER at 8 x 256."""
+    outcome, rates = Outcome(), {}
+    for role in ("ASYNC_MASTER", "SYNC_MASTER"):
+        with Duel(arena, role, outcome).started() as duel:
+            rates[role] = values(duel.contest(WIDE), "rate")
+    for role, measured in rates.items():
+        outcome.figures.append(absolute_figure(f"send, {role}, 8 x 256 in flight", "msgs/s", measured, "–"))
+    losses = {
+        kind: [
+            100 * (1 - sync / free)
+            for sync, free in zip(rates["SYNC_MASTER"][kind], free_rates, strict=False)
+        ]
+        for kind, free_rates in rates["ASYNC_MASTER"].items()
+    }
+    text = f"≤ {SYNC_COST:g} % below async"
+    outcome.figures.append(
+        absolute_figure("cost of SYNC_MASTER at 8 x 256", "%", losses, text, at_most=SYNC_COST, digits=1)
+    )
+    return outcome
+
+
+def _tell_latencies(outcome: Outcome, results: dict[Kind, list[dict[str, Any]]]) -> None:
+    for kind, each in results.items():
+        if each:
+            last = each[-1]
+            outcome.notes.append(
+                f"{kind.value}: a request took {last['p50_ms']:.2f} ms (p50), {last['p99_ms']:.2f} ms (p99), "
+                f"{last['max_ms']:.1f} ms at most"
+            )
