@@ -17,6 +17,7 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReactorTime
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from hatwisted.broker.admin import AdminProcessors
@@ -45,6 +46,10 @@ DRAIN_LIMIT = 3.0
 
 RANGE_TIMEOUT = 3.0
 """Seconds for a master to say what its log holds."""
+
+MASTER_LOOK = 2.0
+"""Seconds between two questions to the name servers while a slave knows no master: it may have registered a
+moment before its master did, and the next regular registration is half a minute away."""
 
 PROGRESS_INTERVAL = 2.0
 """Seconds between two log lines of a recovery under way."""
@@ -238,6 +243,8 @@ class SlaveNode(BrokerNode):
         self._make_ha_client = make_ha_client
         self._fixed = fixed_ha_address
         self._master = KnownMaster()
+        self._look = LoopingCall(self._look_for_master)
+        self._look.clock = parts.clock
         tables = parts.tables
         self.synchronizer = SlaveSynchronizer(
             parts.client,
@@ -261,6 +268,11 @@ class SlaveNode(BrokerNode):
         self._follow()
         self.ha_client.startService()
         self.synchronizer.start()
+        self._look.start(MASTER_LOOK, now=False)
+
+    def _look_for_master(self) -> None:
+        if self._master.address is None:
+            self.registration.register_now()
 
     def _learned_master(self, known: KnownMaster) -> None:
         self._master = known
@@ -286,6 +298,7 @@ class SlaveNode(BrokerNode):
 
     def _stop_taking(self) -> None:
         self.synchronizer.stop()
+        self._look.stop()
 
     def _stop_role(self) -> Deferred[Any]:
         return self.ha_client.stopService()

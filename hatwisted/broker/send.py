@@ -33,6 +33,9 @@ _CODES: dict[PutStatus, int] = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
 }
 
+_UNIT = 1
+"""topicSysFlag of a topic made for a producer in unit mode."""
+
 _WAIT = layout.PROPERTY_WAIT + "\x01"
 _DELAY = layout.PROPERTY_DELAY + "\x01"
 _UNIQ_KEY = layout.PROPERTY_UNIQ_KEY + "\x01"
@@ -129,7 +132,10 @@ class SendProcessor:
     def _queue(self, header: SendHeader) -> int:
         """The queue to append to, once topic and queue are found allowed."""
         topic = self._topics.for_send(
-            header.topic, header.default_topic, header.default_topic_queue_nums, header.unit_mode
+            header.topic,
+            header.default_topic,
+            header.default_topic_queue_nums,
+            _UNIT if header.unit_mode else 0,
         )
         if isinstance(topic, Refusal):
             raise _Refused(topic.code, topic.remark)

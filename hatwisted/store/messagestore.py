@@ -168,7 +168,7 @@ class MessageStore:
 
     def _make_services(self) -> None:
         options, clock, log = self._options, self._clock, self.log
-        self.reput = ReputService(clock, self.dispatcher, self.index)
+        self.reput = ReputService(clock, self.dispatcher)
         log.add_waker(self.reput.wake)
         flusher = Flusher(log, clock, self._flush_worker, self._flushed)
         self.flush = (
