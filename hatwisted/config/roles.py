@@ -25,9 +25,8 @@ def as_master(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
             f"{source.where('brokerRole')}: brokerRole: SLAVE is not for hamaster; "
             "allowed: ASYNC_MASTER, SYNC_MASTER (or start this file with haslave)"
         )
-    _check_message_fits_file(loaded)
     _check_idle_links_stay(loaded)
-    warnings = [*warnings, *_common_warnings(loaded)]
+    warnings = [*warnings, *_common_warnings(loaded), *_too_big_for_a_file(loaded)]
     if config.broker_id != MASTER_ID:
         warnings.append(
             f"{source.where('brokerId')}: brokerId={config.broker_id} is ignored: "
@@ -65,15 +64,16 @@ def as_slave(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
     return Loaded(config, warnings, source)
 
 
-def _check_message_fits_file(loaded: Loaded[BrokerConfig]) -> None:
+def _too_big_for_a_file(loaded: Loaded[BrokerConfig]) -> list[str]:
     config, _, source = loaded
-    if config.max_message_size + RECORD_OVERHEAD > config.mapped_file_size_commit_log:
-        key = "maxMessageSize" if "maxMessageSize" in source.entries else "mappedFileSizeCommitLog"
-        raise ConfigError(
-            f"{source.where(key)}: {key}: a message of maxMessageSize={config.max_message_size} "
-            f"fits into no file of mappedFileSizeCommitLog={config.mapped_file_size_commit_log}; "
-            f"allowed: maxMessageSize up to {config.mapped_file_size_commit_log - RECORD_OVERHEAD}"
-        )
+    biggest = config.mapped_file_size_commit_log - RECORD_OVERHEAD
+    if config.max_message_size <= biggest:
+        return []
+    key = "maxMessageSize" if "maxMessageSize" in source.entries else "mappedFileSizeCommitLog"
+    return [
+        f"{source.where(key)}: {key}: no file of mappedFileSizeCommitLog={config.mapped_file_size_commit_log} "
+        f"takes a message of maxMessageSize={config.max_message_size}: above {biggest} bytes it is refused"
+    ]
 
 
 def _check_idle_links_stay(loaded: Loaded[BrokerConfig]) -> None:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IListeningPort, IReactorSocket, IReactorTCP
-from twisted.internet.protocol import ServerFactory
+from twisted.internet.interfaces import IConnector, IListeningPort, IReactorSocket, IReactorTCP
+from zope.interface import implementer
 
 # Connections that the kernel holds until they are accepted: RocketMQ's serverSocketBacklog.
 BACKLOG = 1024
@@ -33,6 +33,7 @@ class PortUnavailable(CannotListenError):
         return f"can't listen on {self.interface}:{self.port}: {reason}"
 
 
+@implementer(IReactorTCP)
 class ClaimedPorts:
     """Ports of one process: bound by `claim`, opened by `listenTCP`, given back by `release`.
 
@@ -49,18 +50,21 @@ class ClaimedPorts:
         self._claimed[interface, port] = _bound(interface, port)
 
     def listenTCP(
-        self, port: int, factory: ServerFactory, backlog: int = BACKLOG, interface: str = ""
+        self, port: int, factory: Any, backlog: int = BACKLOG, interface: str = ""
     ) -> IListeningPort:
         """Serve `factory` on a claimed port, or on any other as the reactor does."""
         claimed = self._claimed.pop((interface, port), None)
         if claimed is None:
-            plain: IReactorTCP = self._reactor
-            return plain.listenTCP(port, factory, backlog, interface)
-        adopting: IReactorSocket = self._reactor
+            return cast(IReactorTCP, self._reactor).listenTCP(port, factory, backlog, interface)
         with claimed:
             claimed.listen(backlog)
             # The reactor keeps a duplicate.
+            adopting = cast(IReactorSocket, self._reactor)
             return adopting.adoptStreamPort(claimed.fileno(), claimed.family, factory)
+
+    def connectTCP(self, *arguments: Any, **named: Any) -> IConnector:
+        """The reactor's own."""
+        return cast(IReactorTCP, self._reactor).connectTCP(*arguments, **named)
 
     def release(self) -> None:
         """Give back what was never opened; idempotent."""

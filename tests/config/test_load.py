@@ -195,11 +195,13 @@ class Roles(ConfigCase):
         ):
             self.assertEqual(as_master(self.load(quiet)).warnings, [], quiet)
 
-    def test_a_message_that_fits_into_no_file_is_refused(self) -> None:
+    def test_messages_that_fit_into_no_file_are_warned_of(self) -> None:
         self.assertEqual(
-            self.refusal("mappedFileSizeCommitLog=65536"),
-            "F:1: mappedFileSizeCommitLog: a message of maxMessageSize=4194304 fits into no file "
-            "of mappedFileSizeCommitLog=65536; allowed: maxMessageSize up to 65437",
+            self.warnings(as_master(self.load("mappedFileSizeCommitLog=65536"))),
+            [
+                "F:1: mappedFileSizeCommitLog: no file of mappedFileSizeCommitLog=65536 takes a message "
+                "of maxMessageSize=4194304: above 65437 bytes it is refused"
+            ],
         )
         self.assertEqual(
             as_master(self.load("mappedFileSizeCommitLog=65536\nmaxMessageSize=65437")).warnings, []
