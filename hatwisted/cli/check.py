@@ -92,7 +92,7 @@ class StoreCheck:
         table = self._open_queues()
         queues = QueueComparison(table, self._findings)
         index = self._open_index(log)
-        walk = LogWalk(log, progress=progress)
+        walk = LogWalk(log, queues=table, progress=progress)
         for scan in walk:
             columns = dispatch_columns(scan, self._delay_levels)
             queues.take(scan, columns)
@@ -120,17 +120,13 @@ class StoreCheck:
         return self.report
 
     def _open_queues(self) -> ConsumeQueueTable | None:
-        folder, size = self._folder.queue_folder, self._folder.queue_file_size()
-        if folder is None or size is None:
-            self.report.notes.append("no consume queues to compare with")
-            return None
-        table = ConsumeQueueTable(self._folder.fs, folder, size, read_only=True)
         try:
-            table.load_all()
-            table.recover()
+            table = self._folder.open_queues()
         except WrongFile as error:
             self._findings.add("files that don't belong", str(error))
             return None
+        if table is None:
+            self.report.notes.append("no consume queues to compare with")
         return table
 
     def _open_index(self, log: FileQueue) -> IndexComparison | None:
@@ -155,6 +151,11 @@ class StoreCheck:
         ]
         if end.torn:
             report.torn_tail = TailReport(end.offset, end.torn, end.reason, end.leftovers)
+        if end.torn_record is not None:
+            report.notes.append(
+                f"the last record, at offset {end.torn_record}, ends in zero bytes: it's torn, and cut at the "
+                "next start, unless its queue entry says otherwise"
+            )
         if report.in_use_by:
             report.notes.append(
                 f"in use by process {report.in_use_by}: the newest records may not be in the queues yet"

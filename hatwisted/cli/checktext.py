@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hatwisted.cli.check import CheckReport, DamageReport, TailReport
 from hatwisted.cli.recordformat import iso_time
+from hatwisted.cli.repair import RepairPlan
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -25,14 +26,14 @@ def report_lines(report: CheckReport) -> Iterator[str]:
     written = report.end - report.begin
     yield f"store     {report.directory}"
     yield (
-        f"log       {report.log_files} files of {size_text(report.file_size)}, offsets {report.begin} to "
+        f"log       {report.log_files} x {size_text(report.file_size)}, offsets {report.begin} to "
         f"{report.end} ({size_text(written)})"
     )
     yield f"records   {report.records} in {report.queues} queues{_times(report)}"
     if report.queue_entries is not None:
         yield f"queues    {report.queue_entries} entries compared"
     if report.index_items is not None:
-        yield f"index     {report.index_items} items in {report.index_files} files compared"
+        yield f"index     {report.index_items} items compared, files: {report.index_files}"
     yield f"last exit {'unclean, or the broker is running' if report.unclean_exit else 'clean'}"
     if report.torn_tail is not None:
         yield f"torn tail {_tail_text(report.torn_tail)}"
@@ -65,3 +66,16 @@ def _damage_text(damage: DamageReport) -> str:
         f"at offset {damage.offset} ({damage.reason}): {damage.unreadable} bytes are no records, valid ones "
         f"resume at {damage.resumes_at}; a cut here would remove {damage.at_stake} bytes"
     )
+
+
+def plan_lines(plan: RepairPlan) -> Iterator[str]:
+    """What a repair would do, or has done."""
+    yield f"damage at offset {plan.offset} ({plan.reason}); valid records resume at {plan.resumes_at}"
+    verb = "cut" if plan.done else "to be cut"
+    yield f"{verb}: {size_text(plan.bytes)} up to offset {plan.end}, with {plan.records} valid records"
+    yield f"{'kept' if plan.done else 'to be kept'} in {plan.side_file}"
+    if plan.done:
+        yield "the store starts again and cuts its queues and index to the new end"
+        yield "a slave that holds the removed bytes is ahead of it now and has to be cut or copied anew"
+    else:
+        yield "nothing was changed; if another copy has these records, use that one, otherwise add --yes"

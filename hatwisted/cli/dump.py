@@ -15,8 +15,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.cli.logwalk import LARGEST_RECORD, LogWalk, find_record
+from hatwisted.cli.logwalk import LARGEST_RECORD, LogWalk
 from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.logend import valid_records_behind
 from hatwisted.store.scan import Longs, ScanResult, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record, decode_record
@@ -95,9 +96,14 @@ def start_of(log: FileQueue, wanted: RecordFilter) -> int:
                 break
             start = file_start
     if wanted.from_offset is not None and wanted.from_offset > start:
-        found = find_record(log, wanted.from_offset)
-        start = log.capacity_end if found.record is None else found.record
+        start = _record_from(log, wanted.from_offset)
     return start
+
+
+def _record_from(log: FileQueue, offset: int) -> int:
+    """Where the first valid record at or behind `offset` begins; the end of the files without one."""
+    record = next(valid_records_behind(log, offset, log.capacity_end), None)
+    return log.capacity_end if record is None else record.physical_offset
 
 
 def dump(
@@ -158,7 +164,8 @@ def follow(
         idle = 0 if reached > at else idle + 1
         if idle == STALLED and scan.end.stop is Stop.CORRUPT:
             warn(f"no valid record at offset {at}: {scan.end.reason}")
-            reached = find_record(log, at + 1).record or at
+            behind = _record_from(log, at + 1)
+            reached = at if behind == log.capacity_end else behind
         at = reached
         if idle:
             sleep(POLL_INTERVAL)

@@ -7,7 +7,7 @@ there is one, this is damage, and the walk goes on behind it.
 
 One more case looks like damage and is none. RocketMQ's recovery only moves its write position back and leaves
 the bytes behind it; new records then overwrite them piece by piece, and what is left of the old ones still
-carries the right offsets. Such leftovers are older than the record in front of the gap.
+carries the right offsets. Such leftovers are told apart by their age and their place in the queues.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
+from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.logend import valid_records_behind, written_end
 from hatwisted.store.scan import ScanResult, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
@@ -25,10 +27,6 @@ CHUNK: Final = 8 << 20
 LARGEST_RECORD: Final = 64 << 20
 """Bytes; a size field above this is taken for damage rather than read into memory. RocketMQ's default limit
 is 4 MiB and 64 KiB."""
-SEARCH_OVERLAP: Final = 8
-"""Bytes of a chunk seen again with the next one, so that no record head is missed between them."""
-_MAGIC_COMMON: Final = b"\xda\xa3\x20"
-"""What both message magics begin with."""
 
 
 class Damage(NamedTuple):
@@ -41,18 +39,21 @@ class Damage(NamedTuple):
 
 class LogEnd(NamedTuple):
     """Where valid records end for good. torn: bytes from there to the last one that isn't zero (0: clean
-    end); leftovers: some of these are older records that were cut off before."""
+    end); leftovers: some of these are records that were cut off before; torn_record: offset of the last
+    record if it passes every check but ends in zeros, as one that a crash broke off in its properties does."""
 
     offset: int
     torn: int
     reason: str
     leftovers: bool
+    torn_record: int | None
 
 
 class LogWalk:
     """Iterate to get the valid records; look at `damages` and `end` afterwards.
 
     start, stop: file starts or record starts; the walk ends with the first valid record behind `stop`.
+    queues: loaded and recovered, if there are any; they help to tell leftovers.
     check_crc: compare body checksums, which makes damage inside bodies visible; progress: told the offset
     reached after each chunk.
     """
@@ -63,14 +64,17 @@ class LogWalk:
         start: int | None = None,
         *,
         stop: int | None = None,
+        queues: ConsumeQueueTable | None = None,
         check_crc: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self._log = log
         self._stop = log.capacity_end if stop is None else stop
+        self._queues = queues
         self._check_crc = check_crc
         self._progress = progress or (lambda offset: None)
         self._last_timestamp = 0
+        self._last: ScanResult | None = None
         self._read_size = CHUNK
         self.at = log.min_offset if start is None else start
         """Offset reached: behind the last valid record or blank."""
@@ -84,7 +88,7 @@ class LogWalk:
                 continue
             if not self._pass_over(reason):
                 return
-        self.end = LogEnd(self.at, 0, "the last file is full", False)
+        self.end = LogEnd(self.at, 0, "the last file is full", False, None)
 
     def _valid_records(self) -> Generator[ScanResult, None, str | None]:
         """The records of one chunk from `at` on, which moves behind them. Returns what is wrong with what
@@ -97,6 +101,7 @@ class LogWalk:
         while True:
             if len(result):
                 self._last_timestamp = int(result.store_timestamps[-1])
+                self._last = result
                 self.at = base + result.end.position
                 yield result
             if result.end.stop is not Stop.LIMIT:
@@ -122,63 +127,39 @@ class LogWalk:
 
     def _pass_over(self, reason: str) -> bool:
         """Go on behind damage; False if there's nothing to go on to."""
-        offset = self.at
-        found = find_record(self._log, offset + 1, not_before=self._last_timestamp)
-        if found.record is not None:
-            self.damages.append(Damage(offset, found.record, reason))
-            self.at = found.record
-            return True
-        written_end = found.written_end or offset + len(self._log.read(offset, 1).rstrip(b"\0"))
-        torn = written_end - offset
-        self.end = LogEnd(offset, torn, reason, found.leftovers)
+        offset, leftovers = self.at, False
+        written = written_end(self._log, offset)
+        for record in valid_records_behind(self._log, offset + 1, written):
+            if not was_cut_before(record, self._queues, offset, self._last_timestamp):
+                self.damages.append(Damage(offset, record.physical_offset, reason))
+                self.at = record.physical_offset
+                return True
+            leftovers = True
+        self.end = LogEnd(offset, written - offset, reason, leftovers, self._torn_at())
         return False
 
-
-class Found(NamedTuple):
-    """Result of a search: offset of the next valid record, if any; end of the last byte that isn't zero (if
-    there's no record; 0 for none); were records passed over for being older than allowed?"""
-
-    record: int | None
-    written_end: int
-    leftovers: bool
-
-
-def find_record(log: FileQueue, start: int, *, not_before: int = 0) -> Found:
-    """The first valid record at or behind `start` that was stored at or after `not_before` (ms)."""
-    at, written_end, leftovers = start, 0, False
-    while at < log.capacity_end:
-        room = log.capacity_end_of(at) - at
-        chunk = log.read(at, min(CHUNK, room))
-        for candidate in _candidates(chunk, at):
-            record = _record_at(log, candidate) if candidate >= start else None
-            if record is not None and record.store_timestamp >= not_before:
-                return Found(candidate, written_end, leftovers)
-            leftovers = leftovers or record is not None
-        used = len(chunk.rstrip(b"\0"))
-        written_end = at + used if used else written_end
-        at += len(chunk) if len(chunk) == room else len(chunk) - SEARCH_OVERLAP
-    return Found(None, written_end, leftovers)
-
-
-def _candidates(chunk: bytes, base: int) -> Iterator[int]:
-    """Offsets at which a record might begin, by their magic."""
-    at = chunk.find(_MAGIC_COMMON)
-    while at >= 0:
-        yield base + at - layout.MAGIC_AT
-        at = chunk.find(_MAGIC_COMMON, at + 1)
-
-
-def _record_at(log: FileQueue, offset: int) -> Record | None:
-    """The valid record at `offset`, if there is one."""
-    if offset < log.min_offset:
-        return None
-    head = log.read(offset, layout.BODY_AT)
-    room = log.capacity_end_of(offset) - offset
-    try:
-        size = int.from_bytes(head[:4], "big", signed=True)
-        if not layout.FIXED_SIZE <= size <= min(room, LARGEST_RECORD):
+    def _torn_at(self) -> int | None:
+        """Offset of the last record if its properties or its topic break off in zeros."""
+        if self._last is None:
             return None
-        found = decode_record(log.read(offset, size), at=offset)
-    except CorruptRecord:
-        return None
-    return found if isinstance(found, Record) else None
+        scan, position = self._last, int(self._last.positions[-1])
+        try:
+            record = decode_record(scan.buf, position, check_crc=False)
+        except CorruptRecord:
+            return scan.base + position
+        whole = not isinstance(record, Record) or not record.topic.endswith("\0")
+        return None if whole else scan.base + position
+
+
+def was_cut_before(record: Record, queues: ConsumeQueueTable | None, end: int, last_timestamp: int) -> bool:
+    """Is this valid record behind the log's end a leftover? By the rule recovery goes by: its place in its
+    queue is held by a record in front of `end`, or else it's older than the last of these."""
+    queue = queues.find(record.topic, record.queue_id) if queues is not None else None
+    entry = queue.read(record.queue_offset, 1) if queue is not None else b""
+    if entry:
+        holder, size, _ = layout.QUEUE_ENTRY.unpack(entry)
+        if holder == record.physical_offset:
+            return False
+        if holder + size <= end:
+            return True
+    return 0 < record.store_timestamp < last_timestamp

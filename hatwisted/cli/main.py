@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
@@ -19,14 +20,20 @@ import click
 import msgspec
 
 from hatwisted.cli.check import StoreCheck
-from hatwisted.cli.checktext import report_lines
+from hatwisted.cli.checktext import plan_lines, report_lines
 from hatwisted.cli.dump import RecordFilter, dump, follow, last_records
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.progress import ScanProgress
+from hatwisted.cli.rebuild import Rebuild
 from hatwisted.cli.recordformat import BodyForm, as_json, as_line
+from hatwisted.cli.repair import LogInspection, plan_repair, repair
 from hatwisted.cli.storefolder import StoreFolder
+from hatwisted.store.consumequeue import DEFAULT_FILE_SIZE
+from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.store.errors import StoreError, WrongFile
 from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.index import DEFAULT_ITEMS, DEFAULT_SLOTS
+from hatwisted.store.storelock import StoreLock
 from hatwisted.wire.record import Record
 
 P = ParamSpec("P")
@@ -142,10 +149,8 @@ def check_command(
 
     Every record is checked: structure, place, checksum of the body. A torn tail is reported and no problem.
     """
-    if (index_slots is None) != (index_items is None):
-        raise click.UsageError("--index-slots and --index-items belong together")
     folder = StoreFolder(PosixFileSystem(), directory)
-    check = StoreCheck(folder, (index_slots, index_items) if index_slots and index_items else None)
+    check = StoreCheck(folder, _index_shape(index_slots, index_items))
     try:
         files = folder.open_log()
     except WrongFile as error:
@@ -159,6 +164,105 @@ def check_command(
         for line in report_lines(report):
             click.echo(line)
     return EXIT_OK if report.ok else EXIT_PROBLEMS
+
+
+def _index_shape(slots: int | None, items: int | None) -> tuple[int, int] | None:
+    """What the two options say, which are given both or not at all."""
+    if slots is None and items is None:
+        return None
+    if slots is None or items is None:
+        raise click.UsageError("--index-slots and --index-items belong together")
+    return slots, items
+
+
+@log.command("index")
+@DIRECTORY
+@click.option("--no-index", is_flag=True, help="Only the consume queues.")
+@click.option(
+    "--queue-file-size", type=click.IntRange(20), help="mappedFileSizeConsumeQueue, if there are none."
+)
+@click.option("--index-slots", type=click.IntRange(1), help="maxHashSlotNum, if there is no index to go by.")
+@click.option("--index-items", type=click.IntRange(2), help="maxIndexNum, if there is no index to go by.")
+@click.option("--delay-levels", default=DEFAULT_DELAY_LEVELS, show_default=True, help="messageDelayLevel.")
+@click.option("--json", "as_json_object", is_flag=True, help="The report as one JSON object.")
+@reporting
+def index_command(
+    directory: str,
+    no_index: bool,
+    queue_file_size: int | None,
+    index_slots: int | None,
+    index_items: int | None,
+    delay_levels: str,
+    as_json_object: bool,
+) -> int:
+    """Build consume queues and index anew from the log.
+
+    Only while no broker uses the store. The old ones stay until the new ones are on disk.
+    """
+    folder = StoreFolder(PosixFileSystem(), directory)
+    shape = _index_shape(index_slots, index_items) or folder.index_shape() or (DEFAULT_SLOTS, DEFAULT_ITEMS)
+    try:
+        levels = parse_delay_levels(delay_levels)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    with locked(folder):
+        files = folder.open_log()
+        queue_size = queue_file_size or folder.queue_file_size() or DEFAULT_FILE_SIZE
+        build = Rebuild(folder, files, queue_size, None if no_index else shape, levels)
+        with ScanProgress("index", files.min_offset, files.capacity_end) as progress:
+            report = build.run(progress)
+    if as_json_object:
+        click.echo(msgspec.json.encode(report))
+    else:
+        click.echo(
+            f"built up to offset {report.end}: {report.queue_entries} entries in {report.queues} queues, "
+            f"index files: {report.index_files}, queues kept for their offsets alone: {report.carried_over}"
+        )
+    return EXIT_OK
+
+
+@log.command("repair")
+@DIRECTORY
+@click.option("--at", type=click.IntRange(0), help="Offset of the damage, if there's more than one.")
+@click.option("--yes", is_flag=True, help="Do it; without this the plan is shown and nothing changed.")
+@click.option("--json", "as_json_object", is_flag=True, help="The plan as one JSON object.")
+@reporting
+def repair_command(directory: str, at: int | None, yes: bool, as_json_object: bool) -> int:
+    """Cut a damaged log so that the store starts again.
+
+    Everything from the damage on is removed from the log and kept in a file under DIR/repair, good records
+    included. A torn tail needs no repair. Exit code 1: there is damage and it hasn't been cut.
+    """
+    folder = StoreFolder(PosixFileSystem(), directory)
+    with locked(folder):
+        files = folder.open_log(read_only=not yes)
+        with ScanProgress("check", files.min_offset, files.capacity_end) as progress:
+            inspection = LogInspection(files, folder.open_queues(), progress)
+        if not inspection.damages:
+            click.echo("null" if as_json_object else "no damage: nothing to repair")
+            return EXIT_OK
+        plan = plan_repair(folder, inspection, at)
+        if yes:
+            with ScanProgress("save", plan.offset, plan.end) as progress:
+                repair(folder, files, plan, progress)
+            files.close()
+    if as_json_object:
+        click.echo(msgspec.json.encode(plan))
+    else:
+        for line in plan_lines(plan):
+            click.echo(line)
+    return EXIT_OK if plan.done else EXIT_PROBLEMS
+
+
+@contextmanager
+def locked(folder: StoreFolder) -> Iterator[None]:
+    """Hold the store, so that no broker starts meanwhile; refuse if one is running."""
+    lock = StoreLock(folder.fs, folder.required_root())
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @log.command("dump")

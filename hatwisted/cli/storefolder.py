@@ -16,6 +16,7 @@ from os.path import abspath, basename, dirname, isdir, join
 from typing import Final
 
 from hatwisted.cli.errors import CannotRun
+from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.indexfile import file_length
 from hatwisted.store.interfaces import IFileSystem
@@ -88,6 +89,16 @@ class StoreFolder:
         return next(
             (size for queue in queues if isdir(queue) and (size := _common_size(self.fs, queue))), None
         )
+
+    def open_queues(self) -> ConsumeQueueTable | None:
+        """The consume queues, loaded and with their ends found; None without any. WrongFile as for the log."""
+        folder, size = self.queue_folder, self.queue_file_size()
+        if folder is None or size is None:
+            return None
+        table = ConsumeQueueTable(self.fs, folder, size, read_only=True)
+        table.load_all()
+        table.recover()
+        return table
 
     def index_shape(self) -> tuple[int, int] | None:
         """(slots, items) of the index files, guessed from their length; None without files or a fitting
