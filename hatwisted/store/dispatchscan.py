@@ -146,24 +146,26 @@ def _ranges(firsts: Longs, counts: Longs) -> Longs:
     return np.arange(total) + shifts
 
 
-def dispatch_columns(scan: ScanResult, delay_levels: Sequence[int]) -> DispatchColumns:
-    """Tags codes and index items of scanned records. delay_levels: ms by level, from level 1 on."""
+def dispatch_columns(scan: ScanResult, delay_levels: Sequence[int], *, keys: bool = True) -> DispatchColumns:
+    """Tags codes and index items of scanned records. delay_levels: ms by level, from level 1 on; keys: False
+    leaves the index items out."""
     if not len(scan):
         none = np.zeros(0, np.int64)
         return DispatchColumns(none, none, np.zeros(0, np.int32))
     areas = PropertyAreas(scan)
     tags = areas.find(_TAGS)
-    uniq_keys = areas.find(_UNIQ_KEY)
-    keys = areas.split_keys(areas.find(_KEYS))
-    starts = np.concatenate((tags.starts, uniq_keys.starts, keys.starts))
-    ends = np.concatenate((tags.ends, uniq_keys.ends, keys.ends))
+    found = [tags]
+    if keys:
+        found += [areas.find(_UNIQ_KEY), areas.split_keys(areas.find(_KEYS))]
+    starts = np.concatenate([spans.starts for spans in found])
+    ends = np.concatenate([spans.ends for spans in found])
     hashes, units = hash_spans(areas.data, starts, ends)
     count = len(tags.rows)
     tags_codes = np.zeros(len(scan), np.int64)
     tags_codes[tags.rows] = hashes[:count].view(np.int32)
     if layout.SCHEDULE_TOPIC in scan.topics:
         _set_deliver_times(scan, areas, tags_codes, delay_levels)
-    rows = np.concatenate((uniq_keys.rows, keys.rows))
+    rows = np.concatenate([spans.rows for spans in found])[count:]
     return DispatchColumns(tags_codes, *_items(scan, rows, hashes[count:], units[count:]))
 
 

@@ -78,6 +78,8 @@ class IndexService:
         """Oldest first."""
         self.checkpoint_timestamp = 0
         """Last store timestamp (ms) of the newest full file that is on disk, for the checkpoint."""
+        self.blocking = False
+        """Make files here and now instead of in the worker: for a dispatch that runs before the reactor."""
 
     # -- what is there ---------------------------------------------------------------------------------------
 
@@ -219,13 +221,11 @@ class IndexService:
     def _next_path(self) -> str:
         return self._directory + ".next"
 
-    def make_room(self) -> None:
-        """Make the next file here and now, for a dispatch that runs before the reactor does. Blocks."""
-        if self._next is None:
-            self._next = self._make()
-
     def _prepare(self) -> None:
-        if self._preparing or self._worker is None:
+        if self._preparing:
+            return
+        if self.blocking or self._worker is None:
+            self._next = self._make()
             return
         self._preparing = True
         made = cast("Deferred[IFile]", self._worker.run(self._make))

@@ -1,0 +1,354 @@
+"""From the log to consume queues and index: one pass over its records, in order, on master and slave alike.
+
+A step reads at most `CHUNK` bytes, walks them, and then takes one of two ways: up to `FEW` records one by one
+(some 12 us each, nothing to set up), more of them as columns (about 1 us each, some 250 us to set up),
+grouped by topic and queue with one sort, so that every queue gets one write. Nothing here waits: what may
+block (making an index file) is left to the index's worker, and the step's rest is kept until it's there.
+
+The one position, `reput_offset`, is behind everything that has reached queues *and* index. Repeating is
+always safe: queues and index know where they end, and what they have is passed over. So the same code serves
+a running broker, recovery, and a rebuild from nothing; as long as a chunk holds nothing new, its properties
+aren't even looked at.
+
+What isn't skipped: bytes that are no record. RocketMQ's master jumps over the rest of what it has read then;
+here the dispatch stops at that offset and says so, since nobody knows what is behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.store.consumequeue import ConsumeQueue, ConsumeQueueTable
+from hatwisted.store.dispatchscan import DispatchColumns, dispatch_columns
+from hatwisted.store.errors import StoreError, StoreFull
+from hatwisted.store.fewscan import FEW, Entry, decode_few
+from hatwisted.store.index import IndexService
+from hatwisted.store.indexfile import Ints, Item, Longs
+from hatwisted.store.reading import ReadableLog
+from hatwisted.store.scan import MAX_RECORDS, ScanEnd, ScanResult, Stop, gather, walk
+from hatwisted.wire import layout
+
+CHUNK: Final = 1 << 20
+"""Bytes of log read at once: some 900 records of 1 KiB, where the columns have paid for their set-up, and a
+step of about 1 ms. A longer record is read whole."""
+
+ArrivalListener = Callable[[str, int, int], None]
+"""(topic, queue id, queue's new max offset): called once per queue and step."""
+
+_ENTRIES: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
+_UNQUEUED: Final = layout.SYS_TRANSACTION_PREPARED
+"""The sysFlag bit that prepared and rolled-back records share: they have no queue entry."""
+
+
+class Dispatcher:
+    """Builds queues and index from the log, from `reput_offset` on. Belongs to one thread.
+
+    index: None if messages aren't indexed. delay_levels: ms by level, from level 1 on. clock: bounds the time
+    of `dispatch_some`. arrival: told about every queue that grew.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        log: ReadableLog,
+        queues: ConsumeQueueTable,
+        index: IndexService | None,
+        delay_levels: Sequence[int],
+        clock: IReactorTime,
+        arrival: ArrivalListener = lambda topic, queue_id, max_offset: None,
+    ) -> None:
+        self._source = log
+        self._queues = queues
+        self._index = index
+        self._delay_levels = delay_levels
+        self._clock = clock
+        self._arrival = arrival
+        self._next_offset = 0
+        self._incomplete_until = 0
+        self._known_below = 0
+        self._unindexed: tuple[Ints, Longs, Longs] | None = None
+        self.reput_offset = 0
+        """Physical offset up to which queues and index are built."""
+        self.logics_timestamp = 0
+        """Store timestamp (ms) of the last record that got a queue entry, for the checkpoint."""
+        self.dispatched_timestamp = 0
+        """Store timestamp (ms) of the last record dispatched."""
+
+    def begin_at(self, offset: int) -> None:
+        """Start dispatching at a record's offset; queues and index may know some of what follows."""
+        self.reput_offset = self._next_offset = offset
+        self._unindexed = None
+        self._incomplete_until = 0
+        self._known_below = self._queues.max_physical
+        if self._index is not None:
+            self._known_below = max(self._known_below, self._index.end_physical + 1)
+
+    @property
+    def behind_bytes(self) -> int:
+        """Bytes of log not yet dispatched."""
+        return max(0, self._source.max_offset - self.reput_offset)
+
+    @property
+    def index_waits(self) -> bool:
+        """Items wait for the next index file: nothing is dispatched before `when_index_ready`."""
+        return self._unindexed is not None
+
+    def when_index_ready(self) -> Deferred[None]:
+        """See IndexService.when_ready."""
+        return succeed(None) if self._index is None else self._index.when_ready()
+
+    def dispatch_some(self, max_bytes: int, max_seconds: float) -> int:
+        """Dispatch until `max_bytes` or `max_seconds` are used up, or there is nothing more to do now;
+        returns the bytes consumed. A step once begun is done, so both limits may be passed by one step.
+
+        Raises StoreFull or another OSError (the same bytes come again next time), and StoreError where the
+        log holds no valid record.
+        """
+        deadline = self._clock.seconds() + max_seconds
+        start = self.reput_offset
+        while self.reput_offset - start < max_bytes:
+            before = self.reput_offset
+            self._step()
+            if self.reput_offset == before or self._clock.seconds() >= deadline:
+                break
+        return self.reput_offset - start
+
+    # -- one step --------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        if self._unindexed is not None and not self._index_columns(*self._unindexed):
+            return
+        chunk, positions, end = self._next_records()
+        if not chunk:
+            return
+        base = self.reput_offset
+        if len(positions) <= FEW:
+            entries, end = decode_few(chunk, base, positions, end, self._delay_levels)
+            self._next_offset = self._behind(base, end)
+            done = self._dispatch_few(entries)
+        else:
+            scan = gather(chunk, base, positions, end)
+            self._next_offset = self._behind(base, scan.end)
+            done = self._dispatch_columns(scan)
+        if done:
+            self.reput_offset = self._next_offset
+
+    def _next_records(self) -> tuple[bytes, list[int], ScanEnd]:
+        """The next bytes of the log and the walk over them; b"" if there is nothing new."""
+        chunk = self._read(CHUNK)
+        positions, end = walk(chunk, 0, MAX_RECORDS)
+        if not positions and end.stop is Stop.NEED_DATA and end.size > len(chunk) == CHUNK:
+            chunk = self._read(end.size)
+            positions, end = walk(chunk, 0, MAX_RECORDS)
+        return chunk, positions, end
+
+    def _read(self, size: int) -> bytes:
+        """Bytes at `reput_offset`, within one file; b"" if a whole record can't be there yet."""
+        source = self._source
+        if self.reput_offset < source.min_offset:
+            self._log.warn(
+                "dispatch was at offset {offset}, the log begins at {begin} by now: going on there",
+                offset=self.reput_offset,
+                begin=source.min_offset,
+            )
+            self.reput_offset = source.min_offset
+        if source.max_offset < self._incomplete_until or self.reput_offset >= source.max_offset:
+            return b""
+        return source.read(self.reput_offset, size)
+
+    def _behind(self, base: int, end: ScanEnd) -> int:
+        """Where the log goes on behind a scanned chunk at `base`."""
+        at = base + end.position
+        file_end = base - base % self._source.file_size + self._source.file_size
+        if end.stop is Stop.LIMIT:
+            return at
+        if end.stop is Stop.NEED_DATA:
+            if end.size and at + end.size > file_end:
+                self._refuse(at, f"a record of {end.size} bytes would cross the file's end", at == base)
+            elif at == base:
+                # Half a record at the log's end: it waits there for the rest (B94), without being read anew
+                # at every append.
+                self._incomplete_until = at + end.size
+            return at
+        if end.stop is Stop.BLANK and at + end.size == file_end:
+            self._incomplete_until = file_end
+            return file_end if file_end <= self._source.max_offset else at
+        self._refuse(at, end.reason or f"{end.stop.value}, {end.size} bytes", at == base)
+        return at
+
+    def _refuse(self, offset: int, reason: str, first: bool) -> None:
+        """Stop at bytes that are no record, once everything in front of them is dispatched."""
+        if first:
+            raise StoreError(
+                f"dispatch stopped at commit log offset {offset}: {reason}; "
+                "messages behind it are not in queues or index; see 'hatwisted log check'"
+            )
+
+    # -- record by record ------------------------------------------------------------------------------------
+
+    def _dispatch_few(self, entries: list[Entry]) -> bool:
+        """Queues first, then index; whether the index took everything."""
+        items: list[Item] = []
+        for entry in entries:
+            if not entry.sys_flag & _UNQUEUED:
+                self._queue_one(entry)
+            for key_hash in entry.key_hashes:
+                items.append((key_hash, entry.physical_offset, entry.store_timestamp))
+        if entries:
+            self.dispatched_timestamp = entries[-1].store_timestamp
+        index = self._index
+        if index is None or not items:
+            return True
+        if items[0][1] <= index.end_physical:
+            items = items[index.resume([item[1] for item in items], [item[2] for item in items]) :]
+        taken = index.append_few(items)
+        if taken == len(items):
+            return True
+        hashes, physical, timestamps = zip(*items[taken:], strict=True)
+        self._unindexed = (np.array(hashes, np.int32), np.array(physical), np.array(timestamps))
+        return False
+
+    def _queue_one(self, entry: Entry) -> None:
+        packed = layout.QUEUE_ENTRY.pack(entry.physical_offset, entry.size, entry.tags_code)
+        if self._append(entry.topic, entry.queue_id, entry.queue_offset, packed, entry.physical_offset):
+            self.logics_timestamp = entry.store_timestamp
+
+    # -- by columns ------------------------------------------------------------------------------------------
+
+    def _dispatch_columns(self, scan: ScanResult) -> bool:
+        """As `_dispatch_few`."""
+        if len(scan):
+            self.dispatched_timestamp = int(scan.store_timestamps[-1])
+        if scan.base < self._known_below:
+            scan = self._without_known(scan)
+        if not len(scan):
+            return True
+        columns = dispatch_columns(scan, self._delay_levels, keys=self._index is not None)
+        self._append_to_queues(scan, columns)
+        index = self._index
+        if index is None or not len(columns.item_rows):
+            return True
+        rows = columns.item_rows
+        hashes, physical = columns.item_hashes, scan.physical_offsets[rows]
+        timestamps = scan.store_timestamps[rows]
+        if int(physical[0]) <= index.end_physical:
+            known = index.resume(physical, timestamps)
+            hashes, physical, timestamps = hashes[known:], physical[known:], timestamps[known:]
+        return self._index_columns(hashes, physical, timestamps)
+
+    def _index_columns(self, hashes: Ints, physical: Longs, timestamps: Longs) -> bool:
+        """Offer items to the index; what it doesn't take yet is kept. Whether it took everything."""
+        assert self._index is not None
+        taken = self._index.append(hashes, physical, timestamps)
+        if taken < len(hashes):
+            self._unindexed = hashes[taken:], physical[taken:], timestamps[taken:]
+            return False
+        self._unindexed = None
+        self.reput_offset = self._next_offset
+        return True
+
+    def _without_known(self, scan: ScanResult) -> ScanResult:
+        """Only the records that their queue or the index doesn't have yet: a dispatch after a restart mostly
+        meets known ones, and those cost no look at their properties then."""
+        ends = scan.physical_offsets + scan.sizes
+        codes = _queue_codes(scan)
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        reached = [
+            queue.max_physical if (queue := self._find(scan, row)) is not None else 0
+            for row in first.tolist()
+        ]
+        queued = ends <= np.array(reached, np.int64)[inverse]
+        queued |= (scan.sys_flags & _UNQUEUED) != 0
+        if self._index is not None:
+            queued &= scan.physical_offsets < self._index.end_physical
+        return scan.take(~queued)
+
+    def _find(self, scan: ScanResult, row: int) -> ConsumeQueue | None:
+        return self._queues.find(scan.topics[int(scan.topic_rows[row])], int(scan.queue_ids[row]))
+
+    def _append_to_queues(self, scan: ScanResult, columns: DispatchColumns) -> None:
+        """One append for every run of consecutive entries of a queue."""
+        rows = _queued_rows(scan)
+        if not len(rows):
+            return
+        codes = _queue_codes(scan)[rows]
+        if int(codes.min()) != int(codes.max()):
+            order = np.argsort(codes, kind="stable")
+            rows, codes = rows[order], codes[order]
+        entries = np.empty(len(rows), _ENTRIES)
+        entries["physical"] = physical = scan.physical_offsets[rows]
+        entries["size"] = scan.sizes[rows]
+        entries["tags"] = columns.tags_codes[rows]
+        blob = entries.tobytes()
+        indexes = scan.queue_offsets[rows]
+        cuts = np.flatnonzero((codes[1:] != codes[:-1]) | (indexes[1:] != indexes[:-1] + 1)) + 1
+        firsts = [0, *cuts.tolist()]
+        lasts = [*firsts[1:], len(rows)]
+        heads = rows[firsts]
+        runs = zip(
+            *(firsts, lasts, scan.topic_rows[heads].tolist(), scan.queue_ids[heads].tolist()),
+            *(indexes[firsts].tolist(), physical[firsts].tolist()),
+            strict=True,
+        )
+        for first, last, topic_row, queue_id, index, offset in runs:
+            run = blob[first * layout.QUEUE_ENTRY_SIZE : last * layout.QUEUE_ENTRY_SIZE]
+            self._append(scan.topics[topic_row], queue_id, index, run, offset)
+        self.logics_timestamp = max(self.logics_timestamp, int(scan.store_timestamps[rows.max()]))
+
+    def _append(self, topic: str, queue_id: int, index: int, run: bytes, offset: int) -> bool:
+        """Append consecutive entries to their queue, without those it has; whether that was possible.
+
+        offset: physical offset of the first. A record that can't be in any queue is logged and left out: it
+        must not keep all others from their consumers.
+        """
+        try:
+            queue = self._queues.get(topic, queue_id)
+            if offset < queue.max_physical:
+                known = _known_entries(run, queue.max_physical)
+                run, index = run[known * layout.QUEUE_ENTRY_SIZE :], index + known
+                if not run:
+                    return True
+            queue.append(index, run)
+        except StoreFull:
+            raise
+        except StoreError as error:
+            self._log.error(
+                "{count} record(s) from commit log offset {offset} on get no queue entry: {error}",
+                count=len(run) // layout.QUEUE_ENTRY_SIZE,
+                offset=offset,
+                error=error,
+            )
+            return False
+        self._arrival(topic, queue_id, queue.max_offset)
+        return True
+
+
+def _queued_rows(scan: ScanResult) -> npt.NDArray[np.intp]:
+    """Rows of the records that get a queue entry."""
+    unqueued = scan.sys_flags & _UNQUEUED
+    if unqueued.any():
+        return np.flatnonzero(unqueued == 0)
+    return np.arange(len(scan))
+
+
+def _queue_codes(scan: ScanResult) -> npt.NDArray[Any]:
+    """A number per record that tells queues apart; 16 bits if that's enough, which sorts in linear time."""
+    lowest, highest = int(scan.queue_ids.min()), int(scan.queue_ids.max())
+    span = highest - lowest + 1
+    codes = scan.topic_rows * span + (scan.queue_ids - lowest)
+    return codes.astype(np.uint16) if len(scan.topics) * span <= 1 << 16 else codes
+
+
+def _known_entries(run: bytes, physical_end: int) -> int:
+    """How many entries of a run name records that end at or below `physical_end`."""
+    entries = np.frombuffer(run, _ENTRIES)
+    ends = entries["physical"].astype(np.int64) + entries["size"]
+    return int(np.searchsorted(ends, physical_end, "right"))

@@ -1,0 +1,264 @@
+"""Bringing log, queues and index together again at start, before anything serves.
+
+In this order, and nothing is changed before the first two are done: queues find their own ends; the log's
+records are followed from a place known to be good up to where they end (`logend`); the log is cut there, with
+everything that was cut zeroed so that it can never be taken for records later; queues and index lose what
+names records beyond the end; and what they lack is dispatched again from the log.
+
+Where to begin. After a clean exit the log is followed from its third last file on, as RocketMQ does, and
+dispatched from where queues and index end; but whether every queue is there is checked rather than assumed
+(`coverage`). After an unclean one both begin at the newest file that starts with a record which, by the
+checkpoint, was on disk together with its queue entries.
+
+Bytes behind the end are a torn tail, cut and reported; unless a valid record lies among them. That is damage:
+start is refused with `DamagedLog` and nothing is touched. One kind of record doesn't count: what an earlier
+recovery of RocketMQ has cut and left in place. Such a record is older than the log's last one, or its place
+in its queue is held by another record of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from twisted.logger import Logger
+
+from hatwisted.store.checkpoint import StoreCheckpoint
+from hatwisted.store.consumequeue import ConsumeQueueTable
+from hatwisted.store.coverage import first_uncovered
+from hatwisted.store.dispatcher import Dispatcher
+from hatwisted.store.errors import DamagedLog
+from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.index import IndexService
+from hatwisted.store.logend import CHUNK, LogEnd, find_end, valid_records_behind, written_end
+from hatwisted.store.scan import scan_records
+from hatwisted.wire import layout
+from hatwisted.wire.record import Record
+
+SCANNED_FILES: Final = 3
+"""Files at the log's end that are followed after a clean exit, as in RocketMQ."""
+
+PROGRESS_BYTES: Final = 16 << 20
+"""Bytes between two calls of the progress callback: 20 ms at full speed, half a second on a slow disk."""
+
+Progress = Callable[[int, int], None]
+"""(bytes done, bytes in all); the total may grow once it's known what must be dispatched."""
+
+_log = Logger()
+
+
+class RecoverableLog(Protocol):
+    """The part of the commit log that recovery needs."""
+
+    @property
+    def files(self) -> FileQueue: ...
+
+    def set_end(self, end: int) -> None: ...
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What a recovery has found and done. Offsets and sizes in bytes.
+
+    start, end: the log was followed from here to its valid end; records: how many, store_timestamp (ms): the
+    last one's, 0 if none. torn_bytes: what was cut behind the end, up to the last byte that isn't zero, and
+    torn_reason. dispatched_from: where dispatch began; dispatched_bytes. index_items_cut: of records cut.
+    """
+
+    unclean: bool
+    start: int = 0
+    end: int = 0
+    records: int = 0
+    store_timestamp: int = 0
+    torn_bytes: int = 0
+    torn_reason: str = ""
+    files_removed: int = 0
+    index_items_cut: int = 0
+    dispatched_from: int = 0
+    dispatched_bytes: int = 0
+
+
+def recover(
+    log: RecoverableLog,
+    queues: ConsumeQueueTable,
+    index: IndexService | None,
+    checkpoint: StoreCheckpoint,
+    dispatcher: Dispatcher,
+    *,
+    unclean: bool,
+    check_crc: bool = True,
+    index_safe: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> RecoveryReport:
+    """Recover a store whose parts are loaded; blocks until everything is dispatched. The log's end is set.
+
+    unclean: the abort file was there. check_crc: compare body checksums. index_safe: begin where the index
+    was on disk as well (`messageIndexSafe`). Raises DamagedLog, StoreFull or another OSError.
+    """
+    recovery = _Recovery(log, queues, index, checkpoint, unclean, check_crc, progress)
+    queues.recover()
+    report = recovery.report
+    if not log.files.starts:
+        _without_log(queues, index)
+        log.set_end(0)
+        dispatcher.begin_at(0)
+        return report
+    report.start = recovery.scan_start(index_safe)
+    recovery.cut(recovery.find_end())
+    log.set_end(report.end)
+    report.dispatched_from = recovery.dispatch_start()
+    recovery.dispatch(dispatcher)
+    return report
+
+
+def _without_log(queues: ConsumeQueueTable, index: IndexService | None) -> None:
+    """No log, no queues, no index: what is left of them names nothing."""
+    if len(queues):
+        _log.warn("there is no commit log: queues and index are removed")
+    queues.destroy()
+    if index is not None:
+        index.destroy()
+
+
+class _Recovery:
+    """One run of `recover`."""
+
+    def __init__(
+        self,
+        log: RecoverableLog,
+        queues: ConsumeQueueTable,
+        index: IndexService | None,
+        checkpoint: StoreCheckpoint,
+        unclean: bool,
+        check_crc: bool,
+        progress: Progress,
+    ) -> None:
+        self._files = log.files
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._check_crc = check_crc
+        self._progress = progress
+        self._done = self._total = self._told = 0
+        self._written = 0
+        self.report = RecoveryReport(unclean)
+
+    # -- the log's end ---------------------------------------------------------------------------------------
+
+    def scan_start(self, index_safe: bool) -> int:
+        """Offset of the record from which on the log isn't trusted."""
+        starts = self._files.starts
+        if not self.report.unclean:
+            return starts[-SCANNED_FILES:][0]
+        checkpoint = self._checkpoint
+        trusted = checkpoint.min_timestamp_with_index if index_safe else checkpoint.min_timestamp
+        for start in reversed(starts):
+            stored = self._first_timestamp(start)
+            if stored is not None and 0 < stored <= trusted:
+                return start
+        return starts[0]
+
+    def _first_timestamp(self, start: int) -> int | None:
+        """Store time (ms) of the record a file begins with; None if it begins with something else."""
+        scan = scan_records(self._files.read(start, CHUNK), start, limit=1)
+        return int(scan.store_timestamps[0]) if len(scan) else None
+
+    def find_end(self) -> LogEnd:
+        """The log's end. Raises DamagedLog; changes nothing."""
+        start = self.report.start
+        self._total = self._files.capacity_end - start
+        found = find_end(
+            self._files, start, check_crc=self._check_crc, tick=lambda at: self._tick(at - start)
+        )
+        written = self._written = written_end(self._files, found.end)
+        for record in valid_records_behind(self._files, found.end, written, check_crc=self._check_crc):
+            if not self._is_leftover(record, found):
+                raise DamagedLog(found.end, record.physical_offset, written, found.reason)
+        return found
+
+    def _is_leftover(self, record: Record, end: LogEnd) -> bool:
+        """Was this valid record behind the end cut off by an earlier recovery?"""
+        queue = self._queues.find(record.topic, record.queue_id)
+        entry = queue.read(record.queue_offset, 1) if queue is not None else b""
+        if entry:
+            holder, size, _ = layout.QUEUE_ENTRY.unpack(entry)
+            if holder == record.physical_offset:
+                return False
+            if size != layout.PRE_BLANK_SIZE and holder + size <= end.end:
+                return True
+        return 0 < record.store_timestamp < end.store_timestamp
+
+    # -- cutting ---------------------------------------------------------------------------------------------
+
+    def cut(self, found: LogEnd) -> None:
+        """Make the log end where it ends, and queues and index with it."""
+        report = self.report
+        end, reason = self._decide_torn(found)
+        report.end, report.records, report.store_timestamp = end, found.records, found.store_timestamp
+        written = self._written if end == found.end else written_end(self._files, end)
+        report.torn_bytes = written - end
+        self._remove_behind(end, written)
+        if report.torn_bytes:
+            report.torn_reason = reason
+            _log.warn(
+                "the log's tail is torn at offset {end} ({reason}): {count} bytes are cut",
+                end=end,
+                reason=reason,
+                count=report.torn_bytes,
+            )
+        self._queues.truncate(end)
+        if self._index is not None:
+            if report.unclean:
+                self._index.repair(self._checkpoint.index_timestamp)
+            report.index_items_cut = self._index.truncate(end)
+
+    def _decide_torn(self, found: LogEnd) -> tuple[int, str]:
+        """The end without a last record that breaks off in zeros. After a clean exit a queue that names it is
+        proof that it was whole, and really ends like that."""
+        if found.torn_at is None:
+            return found.end, found.reason
+        if not self.report.unclean and self._queues.max_physical >= found.end:
+            return found.end, found.reason
+        return found.torn_at, "a record whose properties end in zero bytes"
+
+    def _remove_behind(self, end: int, written: int) -> None:
+        """Remove the files behind the end and zero what the last one still holds there, up to `written`."""
+        self.report.files_removed = self._files.delete_from(end + 1)
+        stale_end = min(written, self._files.capacity_end)
+        for at in range(end, stale_end, CHUNK):
+            self._files.write(at, (bytes(min(CHUNK, stale_end - at)),))
+
+    # -- dispatching -----------------------------------------------------------------------------------------
+
+    def dispatch_start(self) -> int:
+        """Offset from which on queues or index may lack something."""
+        report, begin = self.report, self._files.min_offset
+        needed = [report.start if report.unclean else max(self._queues.max_physical, begin)]
+        uncovered = first_uncovered(self._files, self._queues, min(report.end, needed[0]))
+        if uncovered is not None:
+            _log.warn("queues lack records from log file {start} on: they are built again", start=uncovered)
+            needed.append(uncovered)
+        if self._index is not None:
+            needed.append(self._index.end_physical)
+        return min(max(min(needed), begin), report.end)
+
+    def dispatch(self, dispatcher: Dispatcher) -> None:
+        """Dispatch everything that's there, making index files on the way."""
+        start = self.report.dispatched_from
+        self._done += self.report.end - self.report.start
+        self._total = self._done + self.report.end - start
+        if self._index is not None:
+            self._index.blocking = True
+        dispatcher.begin_at(start)
+        while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
+            self._tick(self._done + dispatcher.reput_offset - start)
+        if self._index is not None:
+            self._index.blocking = False
+        self.report.dispatched_bytes = dispatcher.reput_offset - start
+        self._tick(self._total)
+
+    def _tick(self, done: int) -> None:
+        if done - self._told >= PROGRESS_BYTES or done >= self._total:
+            self._told = done
+            self._progress(done, max(done, self._total))

@@ -1,0 +1,177 @@
+"""When the dispatcher runs: in slices of bounded time on the reactor's clock, woken by the log's appends.
+
+A slice blocks everything else in the process, so it's short, and what lies between two slices is a decision:
+
+- Nothing to do before: the slice comes right after the reactor turn that appended (`callLater(0)`), so that a
+  held pull is answered without delay. The put's own answer and the bytes for slaves have left by then.
+- A slice has only just ended: the next one waits until `COALESCE` has passed since. Under load that gathers
+  some dozens of records, which cost a tenth each of what they cost alone.
+- There's more than one slice's work, and the log is still growing: on a slave that's catching up, every
+  millisecond spent here is taken from the link, and an undispatched byte is safe whereas an uncopied one
+  isn't. So the link gets most of the time (`CATCH_UP_SHARE` is ours), until the backlog reaches
+  `BACKLOG_LIMIT`; from there on dispatch takes `BOUNDING_SHARE`, which holds the backlog.
+- There's more to do and the log has stopped growing: slice after slice, with a reactor turn in between.
+
+Rejected: a thread (the interpreter lock would make both slower than turns), and a fixed tick (RocketMQ looks
+every millisecond: idle brokers would never sleep).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.store.dispatcher import Dispatcher
+from hatwisted.store.errors import StoreError, StoreFull
+
+__all__ = ["Dispatcher", "ReputService"]
+
+SLICE: Final = 0.002
+"""Seconds after which a slice begins no further step (a step takes about 1 ms): what a heartbeat, an ack or a
+pull may have to wait."""
+
+SLICE_BYTES: Final = 16 << 20
+"""Bytes of log in one slice: a second bound, for clocks that stand still."""
+
+COALESCE: Final = 0.001
+"""Seconds between the end of a slice and the next one at least, while records keep trickling in."""
+
+CATCH_UP_SHARE: Final = 0.25
+"""Share of the reactor's time for dispatch while the log grows faster than it's dispatched."""
+
+BACKLOG_LIMIT: Final = 4 << 30
+"""Undispatched bytes beyond which the link is slowed down instead: four log files. A consumer on the slave is
+that far behind at worst, and the page cache of a broker still holds them."""
+
+BOUNDING_SHARE: Final = 0.75
+"""Share of the reactor's time for dispatch beyond that."""
+
+RETRY: Final = 1.0
+"""Seconds until a dispatch that failed for want of disk space, or on bad bytes, is tried again."""
+
+STOP_LIMIT: Final = 10.0
+"""Seconds that `stop` dispatches on, to leave nothing undone; RocketMQ waits as long."""
+
+
+class ReputService:
+    """Runs a dispatcher. `wake` is to be called after every append."""
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime, dispatcher: Dispatcher) -> None:
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._running = False
+        self._call: IDelayedCall | None = None
+        self._waiting_for_index = False
+        self._slice_end = float("-inf")
+        self._log_end = 0
+        self._stopping: Deferred[bool] | None = None
+        self._stop_limit: IDelayedCall | None = None
+        self.stalled_reason: str | None = None
+        """Why nothing is dispatched at present, or None."""
+        self.slices_total = 0
+
+    @property
+    def behind_bytes(self) -> int:
+        """Bytes of log not yet dispatched."""
+        return self._dispatcher.behind_bytes
+
+    def start(self) -> None:
+        """Begin; whatever is there already is dispatched."""
+        self._running = True
+        self.wake()
+
+    def stop(self) -> Deferred[bool]:
+        """Dispatch what is left, for at most `STOP_LIMIT`; fires with whether every whole record is in queues
+        and index then. No append may follow."""
+        if not self._running or self.stalled_reason is not None or not self.behind_bytes:
+            self._halt()
+            return succeed(not self.behind_bytes)
+        self._stopping = Deferred()
+        self._stop_limit = self._clock.callLater(STOP_LIMIT, self._finish_stop, False)
+        if self._call is None and not self._waiting_for_index:
+            self._schedule(0)
+        return self._stopping
+
+    def _finish_stop(self, complete: bool) -> None:
+        stopping, self._stopping = self._stopping, None
+        if self._stop_limit is not None and self._stop_limit.active():
+            self._stop_limit.cancel()
+        self._halt()
+        if stopping is not None:
+            stopping.callback(complete)
+
+    def _halt(self) -> None:
+        self._running = False
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def wake(self) -> None:
+        """The log has grown."""
+        if self._call is None and self._running and not self._waiting_for_index:
+            rested = self._clock.seconds() - self._slice_end
+            self._schedule(0 if rested >= COALESCE else COALESCE)
+
+    def _schedule(self, delay: float) -> None:
+        if self._running:
+            self._call = self._clock.callLater(delay, self._slice)
+
+    def _slice(self) -> None:
+        self._call = None
+        begin = self._clock.seconds()
+        try:
+            done = self._dispatcher.dispatch_some(SLICE_BYTES, SLICE)
+        except (OSError, StoreError) as error:
+            self._stall(error)
+            return
+        self.slices_total += 1
+        self._slice_end = self._clock.seconds()
+        self._resume()
+        if self._dispatcher.index_waits:
+            self._waiting_for_index = True
+            self._dispatcher.when_index_ready().addCallbacks(self._index_ready, self._index_failed)
+        elif done and self.behind_bytes:
+            self._schedule(self._pause(self._slice_end - begin))
+        elif self._stopping is not None:
+            self._finish_stop(True)
+
+    def _pause(self, elapsed: float) -> float:
+        """Seconds to leave to others after a slice of `elapsed` seconds with work left."""
+        log_end = self._dispatcher.reput_offset + self.behind_bytes
+        grown, self._log_end = log_end > self._log_end, log_end
+        if not grown or self._stopping is not None:
+            return 0
+        share = CATCH_UP_SHARE if self.behind_bytes < BACKLOG_LIMIT else BOUNDING_SHARE
+        return max(0, elapsed) * (1 / share - 1)
+
+    # -- what can keep it from going on ----------------------------------------------------------------------
+
+    def _index_ready(self, _: None) -> None:
+        self._waiting_for_index = False
+        self._schedule(0)
+
+    def _index_failed(self, failure: Failure) -> None:
+        self._waiting_for_index = False
+        self._stall(failure.value)
+
+    def _stall(self, error: BaseException | None) -> None:
+        """Say once why, and try again: space may return."""
+        reason = str(error)
+        if reason != self.stalled_reason:
+            self.stalled_reason = reason
+            say = self._log.warn if isinstance(error, StoreFull) else self._log.critical
+            say("dispatch waits: {reason}", reason=reason)
+        if self._stopping is not None:
+            self._finish_stop(False)
+        self._schedule(RETRY)
+
+    def _resume(self) -> None:
+        if self.stalled_reason is not None:
+            self._log.info("dispatch goes on; it waited because: {reason}", reason=self.stalled_reason)
+            self.stalled_reason = None

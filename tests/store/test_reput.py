@@ -1,0 +1,498 @@
+"""Dispatch from the log to queues and index, and when it happens."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
+from twisted.logger import LogLevel, globalLogPublisher
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.store import dispatcher as dispatcher_module
+from hatwisted.store import reput as reput_module
+from hatwisted.store.errors import StoreError, StoreFull
+from hatwisted.store.fewscan import FEW
+from hatwisted.store.reput import COALESCE, RETRY, SLICE, STOP_LIMIT, ReputService
+from hatwisted.store.scan import MAX_RECORDS
+from hatwisted.wire import layout
+from hatwisted.wire.record import encode_blank
+
+from .sample_log import (
+    FILE_SIZE,
+    GOLDEN,
+    ITEMS,
+    START_TIME,
+    LogWriter,
+    SampleStore,
+    entries_of,
+    items_of,
+    queues_of,
+)
+
+
+class StoreTestCase(SynchronousTestCase):
+    def store(self, **options: object) -> SampleStore:
+        store = SampleStore(self.mktemp(), **options)  # type: ignore[arg-type]
+        self.addCleanup(store.close)
+        return store
+
+    def feed(self, store: SampleStore, data: bytes) -> None:
+        """Append raw log bytes as a slave does."""
+        store.log.append_raw(store.log.max_offset, (bytes(data),))
+
+    def assertDispatched(self, store: SampleStore, data: bytes, base: int = 0) -> None:
+        """Queues and index hold exactly what these bytes of log call for."""
+        entries = entries_of(bytes(data), base, store.files.file_size)
+        self.assertEqual(store.contents(), queues_of(entries))
+        if store.index is not None:
+            self.assertEqual(store.items(), items_of(entries))
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Relative path and content of every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+class GoldenTests(StoreTestCase):
+    def golden(self, role: str, pieces: list[bytes]) -> None:
+        store = self.store()
+        for piece in pieces:
+            self.feed(store, piece)
+            store.dispatch_all()
+        store.close()
+        golden, ours = GOLDEN / role, Path(store.root)
+        for folder in ("consumequeue", "index"):
+            expected, found = tree(golden / folder), tree(ours / folder)
+            if folder == "index":
+                # An index file is named by when it was made.
+                expected, found = {"": b"".join(expected.values())}, {"": b"".join(found.values())}
+            self.assertEqual(list(found), list(expected))
+            self.assertEqual([path for path in expected if found[path] != expected[path]], [])
+
+    def log_bytes(self, role: str) -> bytes:
+        files = [path.read_bytes() for path in sorted((GOLDEN / role / "commitlog").iterdir())]
+        return (files[0] + files[1])[:0x1B461]
+
+    def test_golden_master_log_gives_the_golden_queue_and_index_files(self) -> None:
+        self.golden("master", [self.log_bytes("master")])
+
+    def test_B93_slave_builds_the_same_from_the_log_alone(self) -> None:
+        self.golden("slave", [self.log_bytes("slave")])
+
+    def test_golden_files_whatever_the_pieces_the_log_arrives_in(self) -> None:
+        data, choice = self.log_bytes("master"), random.Random(5)
+        pieces = []
+        while data:
+            size = choice.choice([1, 7, 100, 3000, 20_000])
+            # A log that arrives over the link never crosses a file's end in one piece.
+            pieces.append(data[:size])
+            data = data[size:]
+        self.golden("master", pieces)
+
+
+class DispatchTests(StoreTestCase):
+    def test_few_and_many_records_give_the_same(self) -> None:
+        for count in (1, FEW, FEW + 1, 300):
+            store, writer = self.store(), LogWriter().fill(count)
+            self.feed(store, writer.data)
+            store.dispatch_all()
+            self.assertDispatched(store, writer.data)
+            self.assertEqual(store.dispatcher.reput_offset, writer.end)
+            self.assertEqual(store.dispatcher.behind_bytes, 0)
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.lists(st.integers(1, 120), min_size=1, max_size=12), st.integers(0, 3), st.integers(1, 6))
+    def test_any_batches_any_queues(self, batches: list[int], seed: int, topics: int) -> None:
+        store, writer, choice = self.store(), LogWriter(), random.Random(seed)
+        for count in batches:
+            for _ in range(count):
+                writer.add(f"T{choice.randrange(topics)}", choice.randrange(4), bytes(choice.randrange(300)))
+            self.feed(store, bytes(writer.data[store.log.max_offset :]))
+            store.dispatch_all()
+        self.assertDispatched(store, writer.data)
+        store.close()
+
+    def test_more_records_than_one_scan_takes(self) -> None:
+        store = self.store(file_size=1 << 20)
+        writer = LogWriter(file_size=1 << 20)
+        for _ in range(MAX_RECORDS + 50):
+            writer.add(raw=b"")
+        self.feed(store, writer.data)
+        store.dispatch_all()
+        self.assertDispatched(store, writer.data)
+
+    def test_a_record_longer_than_a_chunk_is_read_whole(self) -> None:
+        self.patch(dispatcher_module, "CHUNK", 4096)
+        store, writer = self.store(), LogWriter().fill(3)
+        writer.add(body=bytes(9000))
+        writer.fill(200)
+        self.feed(store, writer.data)
+        store.dispatch_all()
+        self.assertDispatched(store, writer.data)
+
+    def test_B94_half_a_record_waits_for_the_rest(self) -> None:
+        store, writer = self.store(), LogWriter().fill(5)
+        whole = writer.end
+        writer.add(body=bytes(500))
+        for cut in (3, 8, 60, 400, writer.end - whole - 1):
+            self.feed(store, writer.data[store.log.max_offset : whole + cut])
+            store.dispatch_all()
+            self.assertEqual(store.dispatcher.reput_offset, whole)
+        self.feed(store, writer.data[store.log.max_offset :])
+        store.dispatch_all()
+        self.assertDispatched(store, writer.data)
+
+    def test_half_a_blank_waits_for_the_rest(self) -> None:
+        store, writer = self.store(), LogWriter().fill_files(2)
+        blank = next(at for at in reversed(writer.offsets) if at < FILE_SIZE)
+        blank += int.from_bytes(writer.data[blank : blank + 4], "big")
+        self.feed(store, writer.data[: blank + 20])
+        store.dispatch_all()
+        self.assertEqual(store.dispatcher.reput_offset, blank)
+        self.feed(store, writer.data[blank + 20 :])
+        store.dispatch_all()
+        self.assertDispatched(store, writer.data)
+
+    def test_log_that_begins_in_mid_stream(self) -> None:
+        writer = LogWriter().fill_files(3)
+        store, base = self.store(), FILE_SIZE
+        store.log.append_raw(base, (bytes(writer.data[base : 2 * base]),))
+        self.feed(store, writer.data[2 * base :])
+        store.dispatcher.begin_at(base)
+        store.dispatch_all()
+        entries = entries_of(bytes(writer.data[base:]), base)
+        self.assertEqual(store.contents(), queues_of(entries))
+        queue = store.queues.get("Topic0", 0)
+        first = next(entry for entry in entries if (entry.topic, entry.queue_id) == ("Topic0", 0))
+        self.assertEqual(queue.min_offset, first.queue_offset)
+        self.assertGreater(first.queue_offset, 0)
+
+    def test_a_log_begin_that_has_moved_past_the_dispatch_is_followed(self) -> None:
+        writer = LogWriter().fill_files(3)
+        store = self.store()
+        self.feed(store, writer.data[:FILE_SIZE])
+        self.feed(store, writer.data[FILE_SIZE:])
+        store.files.delete_before(FILE_SIZE)
+        store.dispatch_all()
+        self.assertEqual(store.contents(), queues_of(entries_of(bytes(writer.data[FILE_SIZE:]), FILE_SIZE)))
+
+    def test_repeated_records_change_nothing(self) -> None:
+        store, writer = self.store(), LogWriter().fill(200)
+        self.feed(store, writer.data)
+        store.dispatch_all()
+        for start in (0, writer.offsets[50], writer.offsets[190]):
+            store.dispatcher.begin_at(start)
+            store.dispatch_all()
+            self.assertDispatched(store, writer.data)
+
+    def test_dispatch_again_fills_only_what_is_missing(self) -> None:
+        writer = LogWriter().fill(400)
+        for few in (True, False):
+            store = self.store()
+            self.feed(store, writer.data)
+            store.dispatch_all()
+            store.queues.get("Topic1", 2).truncate(writer.offsets[150])
+            assert store.index is not None
+            store.index.truncate(writer.offsets[100])
+            store.dispatcher.begin_at(0)
+            if few:
+                self.patch(dispatcher_module, "FEW", 1 << 20)
+            store.dispatch_all()
+            self.assertDispatched(store, writer.data)
+
+    def test_half_and_rolled_back_messages_get_no_queue_entry(self) -> None:
+        for count in (1, 10):
+            store, writer = self.store(), LogWriter()
+            for _ in range(count):
+                for flag in (0, 4, 8, 12):
+                    writer.add(sys_flag=flag)
+            self.feed(store, writer.data)
+            store.dispatch_all()
+            self.assertDispatched(store, writer.data)
+            self.assertEqual(store.queues.get("TopicA", 0).max_offset, 2 * count)
+
+    def test_B97_delayed_messages_carry_their_deliver_time(self) -> None:
+        raw = b"DELAY\x013\x02REAL_TOPIC\x01T\x02TAGS\x01x\x02REAL_QID\x010"
+        for count in (1, 50):
+            store, writer = self.store(), LogWriter()
+            for _ in range(count):
+                writer.add(layout.SCHEDULE_TOPIC, 2, raw=raw)
+            self.feed(store, writer.data)
+            store.dispatch_all()
+            entry = store.queues.get(layout.SCHEDULE_TOPIC, 2).read(count - 1, 1)
+            due = START_TIME + 10 * (count - 1) + 10_000
+            self.assertEqual(layout.QUEUE_ENTRY.unpack(entry)[2], due)
+
+    def test_without_index(self) -> None:
+        store, writer = self.store(index=False), LogWriter().fill(100)
+        self.feed(store, writer.data)
+        store.dispatch_all()
+        self.assertDispatched(store, writer.data)
+
+    def test_arrivals_are_told_once_per_queue_and_step(self) -> None:
+        store, writer = self.store(), LogWriter().fill(120)
+        self.feed(store, writer.data)
+        store.dispatch_all()
+        expected = {(topic, queue_id, 20) for topic in ("Topic0", "Topic1") for queue_id in range(3)}
+        self.assertEqual(len(store.arrivals), 6)
+        self.assertEqual(set(store.arrivals), expected)
+
+    def test_timestamps_for_the_checkpoint(self) -> None:
+        for count in (3, 60):
+            store, writer = self.store(), LogWriter().fill(count)
+            writer.add(sys_flag=layout.SYS_TRANSACTION_PREPARED)
+            self.feed(store, writer.data)
+            store.dispatch_all()
+            self.assertEqual(store.dispatcher.logics_timestamp, START_TIME + 10 * (count - 1))
+            self.assertEqual(store.dispatcher.dispatched_timestamp, START_TIME + 10 * count)
+
+    def test_a_topic_that_is_no_folder_name_keeps_nobody_else_waiting(self) -> None:
+        for count in (2, 60):
+            store, writer = self.store(), LogWriter()
+            bad = writer.add("../evil")
+            for _ in range(count):
+                writer.add("Good")
+            self.feed(store, writer.data)
+            store.dispatch_all()
+            self.assertEqual(store.queues.get("Good", 0).max_offset, count)
+            offsets = [event["offset"] for event in self.events if event["log_level"] is LogLevel.error]
+            self.assertEqual(offsets, [bad])
+            self.events.clear()
+
+    def setUp(self) -> None:
+        self.events: list[dict[str, object]] = []
+        globalLogPublisher.addObserver(self.events.append)
+        self.addCleanup(globalLogPublisher.removeObserver, self.events.append)
+
+
+class BadBytesTests(StoreTestCase):
+    def test_bytes_that_are_no_record_stop_the_dispatch_at_their_offset(self) -> None:
+        for count in (3, 60):
+            store, writer = self.store(), LogWriter().fill(count)
+            good = writer.end
+            writer.fill(10)
+            writer.data[good + 4] ^= 1
+            self.feed(store, writer.data)
+            error = self.assertRaises(StoreError, store.dispatch_all)
+            self.assertIn(f"offset {good}", str(error))
+            self.assertEqual(store.dispatcher.reput_offset, good)
+            self.assertDispatched(store, writer.data[:good])
+
+    def test_record_that_would_cross_its_files_end(self) -> None:
+        store, writer = self.store(), LogWriter().fill(3)
+        good = writer.end
+        writer.add()
+        writer.data[good : good + 4] = (FILE_SIZE).to_bytes(4, "big")
+        self.feed(store, writer.data)
+        self.assertRaises(StoreError, store.dispatch_all)
+        self.assertRaises(StoreError, store.dispatch_all)
+        self.assertEqual(store.dispatcher.reput_offset, good)
+
+    def test_blank_that_does_not_end_with_its_file(self) -> None:
+        store, writer = self.store(), LogWriter().fill(3)
+        self.feed(store, bytes(writer.data) + encode_blank(100) + bytes(200))
+        error = self.assertRaises(StoreError, store.dispatch_all)
+        self.assertIn("100 bytes", str(error))
+
+
+class ManualWorker:
+    """A worker whose calls run when the test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Deferred[object], object, tuple[object, ...]]] = []
+
+    def run(self, function: object, *args: object) -> Deferred[object]:
+        done: Deferred[object] = Deferred()
+        self.calls.append((done, function, args))
+        return done
+
+    def work(self) -> None:
+        calls, self.calls = self.calls, []
+        for done, function, args in calls:
+            try:
+                done.callback(function(*args))  # type: ignore[operator]
+            except Exception as error:
+                done.errback(error)
+
+    def stop(self) -> None:
+        pass
+
+
+class ReputTests(StoreTestCase):
+    def running(self, **options: object) -> tuple[SampleStore, ReputService, LogWriter]:
+        store = self.store(**options)
+        service = ReputService(store.clock, store.dispatcher)
+        store.log.add_waker(service.wake)
+        service.start()
+        store.clock.advance(0)
+        return store, service, LogWriter()
+
+    def more(self, store: SampleStore, writer: LogWriter, count: int = 1) -> None:
+        writer.fill(count)
+        self.feed(store, bytes(writer.data[store.log.max_offset :]))
+
+    def test_an_append_is_dispatched_right_after_the_turn_that_made_it(self) -> None:
+        store, service, writer = self.running()
+        store.clock.advance(1)
+        self.more(store, writer)
+        self.assertEqual(service.behind_bytes, writer.end)
+        store.clock.advance(0)
+        self.assertEqual(service.behind_bytes, 0)
+        self.assertEqual(store.arrivals, [("Topic0", 0, 1)])
+
+    def test_appends_close_together_share_a_slice(self) -> None:
+        store, service, writer = self.running()
+        store.clock.advance(1)
+        self.more(store, writer)
+        store.clock.advance(0)
+        slices = service.slices_total
+        for _ in range(5):
+            self.more(store, writer)
+            store.clock.advance(COALESCE / 10)
+        self.assertEqual(service.slices_total, slices)
+        store.clock.advance(COALESCE)
+        self.assertEqual((service.slices_total, service.behind_bytes), (slices + 1, 0))
+
+    def test_nothing_runs_while_nothing_is_appended(self) -> None:
+        store, _, writer = self.running()
+        self.more(store, writer, 10)
+        store.clock.advance(1)
+        self.assertEqual(store.clock.getDelayedCalls(), [])
+
+    def slow_steps(self, store: SampleStore, seconds: float) -> None:
+        """Let every step of the dispatch take this long on the clock."""
+        step = store.dispatcher._step
+
+        def slow() -> None:
+            step()
+            store.clock.rightNow += seconds
+
+        self.patch(store.dispatcher, "_step", slow)
+
+    def test_a_slice_is_bounded_in_time_and_leaves_the_link_its_share(self) -> None:
+        self.patch(dispatcher_module, "CHUNK", 4096)
+        store, service, writer = self.running()
+        store.clock.advance(1)
+        self.slow_steps(store, SLICE * 0.6)
+        self.more(store, writer, 300)
+        store.clock.advance(0)
+        self.assertEqual(service.slices_total, 2)
+        self.assertLessEqual(store.dispatcher.reput_offset, 2 * 4096)
+        (call,) = store.clock.getDelayedCalls()
+        pause = call.getTime() - store.clock.seconds()
+        self.assertAlmostEqual(1.2 * SLICE / (1.2 * SLICE + pause), reput_module.CATCH_UP_SHARE, 2)
+
+    def test_beyond_the_backlog_limit_dispatch_takes_the_larger_share(self) -> None:
+        self.patch(dispatcher_module, "CHUNK", 4096)
+        self.patch(reput_module, "BACKLOG_LIMIT", 10_000)
+        store, _, writer = self.running()
+        store.clock.advance(1)
+        self.slow_steps(store, SLICE)
+        self.more(store, writer, 300)
+        store.clock.advance(0)
+        (call,) = store.clock.getDelayedCalls()
+        pause = call.getTime() - store.clock.seconds()
+        self.assertAlmostEqual(SLICE / (SLICE + pause), reput_module.BOUNDING_SHARE, 2)
+
+    def test_once_the_log_rests_the_backlog_is_worked_off_without_pauses(self) -> None:
+        self.patch(dispatcher_module, "CHUNK", 4096)
+        store, service, writer = self.running()
+        store.clock.advance(1)
+        self.slow_steps(store, SLICE)
+        self.more(store, writer, 300)
+        store.clock.advance(1)
+        first_pause = SLICE * (1 / reput_module.CATCH_UP_SHARE - 1)
+        store.clock.pump([first_pause + 1e-6] + [0] * 20)
+        self.assertEqual(service.behind_bytes, 0)
+
+    def test_dispatch_waits_for_an_index_file_made_in_the_worker(self) -> None:
+        worker = ManualWorker()
+        store, service, writer = self.running(worker=worker)
+        os.makedirs(store.files.directory)
+        store.files.create(0)
+        self.more(store, writer, 50)
+        store.clock.advance(1)
+        self.assertEqual(store.dispatcher.reput_offset, 0)
+        self.more(store, writer, 10)
+        store.clock.advance(1)
+        self.assertEqual(store.items(), [])
+        worker.work()
+        store.clock.pump([0, COALESCE])
+        self.assertDispatched(store, writer.data)
+        self.assertEqual(service.behind_bytes, 0)
+
+    def test_rolling_to_an_index_file_that_is_not_ready_loses_and_repeats_nothing(self) -> None:
+        worker = ManualWorker()
+        store, _, writer = self.running(worker=worker)
+        os.makedirs(store.files.directory)
+        for start in range(0, 20 * FILE_SIZE, FILE_SIZE):
+            store.files.create(start)
+        while len(items_of(entries_of(bytes(writer.data)))) < ITEMS + 500:
+            self.more(store, writer, 100)
+            store.clock.advance(1)
+        for _ in range(10):
+            worker.work()
+            store.clock.pump([0, 1])
+        self.assertDispatched(store, writer.data)
+        assert store.index is not None
+        self.assertEqual(len(store.index.files), 2)
+
+    def test_full_disk_is_said_once_and_dispatch_goes_on_when_space_returns(self) -> None:
+        store, service, writer = self.running()
+        self.more(store, writer, 30)
+        real = store.queues.get
+
+        def full(topic: str, queue_id: int) -> object:
+            raise StoreFull("no room for queue files")
+
+        self.patch(store.queues, "get", full)
+        store.clock.pump([COALESCE, RETRY, RETRY])
+        self.assertEqual(service.stalled_reason, "no room for queue files")
+        self.patch(store.queues, "get", real)
+        store.clock.advance(RETRY)
+        self.assertIsNone(service.stalled_reason)
+        self.assertDispatched(store, writer.data)
+
+    def test_stop_dispatches_what_is_left(self) -> None:
+        self.patch(dispatcher_module, "CHUNK", 4096)
+        store, service, writer = self.running()
+        self.slow_steps(store, SLICE)
+        self.more(store, writer, 300)
+        stopped = service.stop()
+        self.assertNoResult(stopped)
+        store.clock.pump([COALESCE, *[0] * 20])
+        self.assertTrue(self.successResultOf(stopped))
+        self.assertDispatched(store, writer.data)
+        self.assertEqual(store.clock.getDelayedCalls(), [])
+        self.more(store, writer, 1)
+        self.assertEqual(store.clock.getDelayedCalls(), [])
+
+    def test_stop_with_half_a_record_at_the_end_is_complete(self) -> None:
+        store, service, writer = self.running()
+        writer.fill(3)
+        self.feed(store, writer.data[:-10])
+        store.clock.advance(1)
+        stopped = service.stop()
+        store.clock.advance(0)
+        self.assertTrue(self.successResultOf(stopped))
+
+    def test_stop_gives_up_at_its_limit(self) -> None:
+        worker = ManualWorker()
+        store, service, writer = self.running(worker=worker)
+        os.makedirs(store.files.directory)
+        store.files.create(0)
+        self.more(store, writer, 30)
+        store.clock.advance(1)
+        stopped = service.stop()
+        self.assertNoResult(stopped)
+        store.clock.advance(STOP_LIMIT)
+        self.assertFalse(self.successResultOf(stopped))
+        self.assertEqual(store.clock.getDelayedCalls(), [])
