@@ -21,7 +21,7 @@ from twisted.internet.task import Clock
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.logwalk import was_cut_before
 from hatwisted.cli.storefolder import INDEX_FOLDER, QUEUE_FOLDER, StoreFolder
-from hatwisted.store.consumequeue import ConsumeQueueTable
+from hatwisted.store.consumequeue import ConsumeQueue, ConsumeQueueTable
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, StoreError, StoreFull
 from hatwisted.store.filequeue import FileQueue
@@ -73,8 +73,7 @@ class Rebuild:
         root = folder.required_root()
         self._path = folder.path
         self._queue_path, self._index_path = join(root, QUEUE_FOLDER), join(root, INDEX_FOLDER)
-        for path in (self._queue_path, self._index_path):
-            remove_tree(self._fs, path + NEW)
+        self._remove_leavings()
         clock = _WallClock()
         self._queue_file_size = queue_file_size
         self._queues = ConsumeQueueTable(self._fs, self._queue_path + NEW, queue_file_size)
@@ -86,27 +85,48 @@ class Rebuild:
         )
 
     def run(self, progress: Callable[[int], None]) -> RebuildReport:
-        """Build, make durable, swap. DamagedLog if the log has damage in the middle: nothing changes then."""
+        """Build, make durable, swap. DamagedLog if the log has damage in the middle. Whatever fails before
+        the swap, the store is as it was."""
+        try:
+            kept = self._build(progress)
+        except BaseException:
+            self._close()
+            self._remove_leavings()
+            raise
+        report = self._report(len(kept))
+        self._close()
+        self._swap(kept)
+        return report
+
+    def _build(self, progress: Callable[[int], None]) -> list[tuple[str, int]]:
+        """Everything but the swap; the queues to be carried over."""
         self._dispatcher.begin_at(self._log.min_offset)
         while self._dispatch():
             progress(self._dispatcher.reput_offset)
-        kept = self._queues_without_records()
-        report = RebuildReport(
+        self._fs.makedirs(self._queue_path + NEW)
+        self._queues.datasync()
+        if self._index is not None:
+            self._index.datasync()
+        return self._queues_without_records()
+
+    def _report(self, carried_over: int) -> RebuildReport:
+        return RebuildReport(
             directory=self._path,
             end=self._dispatcher.reput_offset,
             queues=len(self._queues),
             queue_entries=sum(queue.max_offset - queue.min_offset for queue in self._queues),
-            carried_over=len(kept),
+            carried_over=carried_over,
             index_files=len(self._index.files) if self._index else 0,
         )
-        self._fs.makedirs(self._queue_path + NEW)
-        self._queues.datasync()
+
+    def _close(self) -> None:
         self._queues.close()
         if self._index is not None:
-            self._index.datasync()
             self._index.close()
-        self._swap(kept)
-        return report
+
+    def _remove_leavings(self) -> None:
+        for path in (self._queue_path, self._index_path):
+            remove_tree(self._fs, path + NEW)
 
     def _dispatch(self) -> bool:
         """One slice; False at the log's end."""
@@ -133,13 +153,14 @@ class Rebuild:
         old = ConsumeQueueTable(self._fs, self._queue_path, self._queue_file_size, read_only=True)
         old.load_all()
         old.recover()
-        names = [
-            (queue.topic, queue.queue_id)
-            for queue in old
-            if queue.max_offset and place(queue.read(queue.min_offset, 1))[0] < self._log.min_offset
-        ]
+        names = [(queue.topic, queue.queue_id) for queue in old if self._had_records(queue)]
         old.close()
         return [name for name in names if self._queues.find(*name) is None]
+
+    def _had_records(self, queue: ConsumeQueue) -> bool:
+        """Does it count records below the log's begin?"""
+        first = queue.read(queue.min_offset, 1)
+        return queue.max_offset > 0 and (not first or place(first)[0] < self._log.min_offset)
 
     def _swap(self, kept: Sequence[tuple[str, int]]) -> None:
         """Put the new folders in the place of the old ones. A crash in between costs queues or index, which
