@@ -68,7 +68,7 @@ class IndexFile:
         self._mapping: memoryview | None = None
         self._slots: npt.NDArray[Any] = np.zeros(0, ">i4")
         self._items: npt.NDArray[Any] = np.zeros(0, _ITEM_TYPE)
-        header = HEADER.unpack(file.pread(HEADER.size, 0))
+        header: tuple[int, ...] = HEADER.unpack(file.pread(HEADER.size, 0))
         self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical = header[:4]
         self.slots_used = header[4]
         self.count = min(max(header[5], 1), items)
