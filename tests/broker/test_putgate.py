@@ -5,7 +5,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from hatwisted.broker.putgate import IReplication, PutGate
+from hatwisted.broker.putgate import PutGate
+from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus
 from hatwisted.store.waitline import WaitLine

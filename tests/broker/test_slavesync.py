@@ -1,0 +1,226 @@
+"""A slave's copy of its master's tables, over real ports two apart as RocketMQ has them."""
+
+import json
+from pathlib import Path
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.error import CannotListenError
+from twisted.trial.unittest import TestCase
+
+from hatwisted.broker.pull import PULL_CODES
+from hatwisted.broker.slavesync import CALL_TIMEOUT, FIRST_DELAY, INTERVAL, SlaveSynchronizer, vip_address
+from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.wire.registration import TopicConfig
+from tests.broker.rig import BrokerRig
+
+ANSWERS = json.loads(
+    (Path(__file__).parent.parent / "golden" / "rocketmq-4.9.7" / "remoting-answers.json").read_text()
+)
+CAPTURED = {
+    21: "GET_ALL_TOPIC_CONFIG",
+    43: "GET_ALL_CONSUMER_OFFSET",
+    45: "GET_ALL_DELAY_OFFSET",
+    201: "GET_ALL_SUBSCRIPTIONGROUP_CONFIG",
+}
+
+
+class SyncCase(TestCase):
+    """A slave, and masters of ours or of captured answers."""
+
+    def setUp(self):
+        self.slave = BrokerRig(self, slave=True)
+        self.tables = self.slave.tables
+        self.sync = SlaveSynchronizer(
+            self.slave.client,
+            self.slave.clock,
+            self.slave.address,
+            self.tables.topics,
+            self.tables.groups,
+            self.tables.offsets,
+            self.tables.delays,
+        )
+        self.addCleanup(self.sync.stop)
+        self.asked = []
+
+    def listen(self, table):
+        """Serve `table` at a port, without pulls also two below; the address of the upper one."""
+        factories = [
+            RemotingServerFactory(part, self.slave.clock) for part in (table, table.without(*PULL_CODES))
+        ]
+        for _ in range(50):
+            port = reactor.listenTCP(0, factories[0], interface="127.0.0.1")
+            number = port.getHost().port
+            try:
+                vip = reactor.listenTCP(number - 2, factories[1], interface="127.0.0.1")
+            except CannotListenError:
+                port.stopListening()
+                continue
+            break
+        self.addCleanup(self.hang_up, factories, (port, vip))
+        return f"127.0.0.1:{number}"
+
+    @inlineCallbacks
+    def hang_up(self, factories, ports):
+        for port in ports:
+            yield port.stopListening()
+        for factory in factories:
+            for connection in list(factory.connections):
+                connection.abort()
+
+    def captured_master(self, **changed):
+        """A master that answers as the captured one, or as `changed` (c21=..., c43=...) says."""
+        table = ProcessorTable()
+
+        def answer(connection, request):
+            own_port = connection.transport.getHost().port
+            self.asked.append((request.code, own_port))
+            special = changed.get(f"c{request.code}")
+            return special(request) if special else response(request, body=self.body(request.code))
+
+        for code in CAPTURED:
+            table.register(code, answer)
+        self.sync.master = self.listen(table)
+        return int(self.sync.master.rpartition(":")[2])
+
+    def body(self, code):
+        return ANSWERS[CAPTURED[code]]["body"].encode()
+
+    def config(self, name):
+        return (Path(self.slave.root) / "config" / name).read_bytes()
+
+
+class TestRounds(SyncCase):
+    @inlineCallbacks
+    def test_B99_B102_four_tables_in_order_topics_at_the_port_two_below(self):
+        port = self.captured_master()
+        yield self.sync.round()
+        self.assertEqual(self.asked, [(21, port - 2), (43, port), (45, port), (201, port)])
+
+    @inlineCallbacks
+    def test_tables_of_the_captured_master_end_up_in_the_slaves_files(self):
+        self.captured_master()
+        yield self.sync.round()
+        yield self.tables.stop()
+        golden = Path(__file__).parent.parent / "golden" / "rocketmq-4.9.7" / "slave" / "config"
+        for name in ("consumerOffset.json", "delayOffset.json", "subscriptionGroup.json"):
+            self.assertEqual(self.config(name), (golden / name).read_bytes(), name)
+        topics = json.loads(self.config("topics.json"))
+        self.assertEqual(topics, json.loads(self.body(21)))
+
+    @inlineCallbacks
+    def test_B101_nothing_is_written_when_the_version_is_the_same(self):
+        self.captured_master()
+        yield self.sync.round()
+        changes = []
+        self.tables.topics.on_change(lambda: changes.append("topics"))
+        self.tables.groups.on_change(lambda: changes.append("groups"))
+        yield self.sync.round()
+        self.assertEqual(changes, [])
+
+    @inlineCallbacks
+    def test_copy_of_a_master_of_ours(self):
+        master = BrokerRig(self, clock=self.slave.clock)
+        master.put("Made")
+        master.tables.topics.delete("BenchmarkTest")
+        master.tables.groups.find("g")
+        master.tables.offsets.commit("g", "Made", 2, 17)
+        self.sync.master = self.listen(master.table)
+        yield self.sync.round()
+        self.assertEqual(self.tables.topics.table(), master.tables.topics.table())
+        self.assertEqual(self.tables.groups.table(), master.tables.groups.table())
+        self.assertEqual(self.tables.offsets.query("g", "Made", 2), 17)
+        master.tables.topics.put(TopicConfig(topic_name="Later"))
+        master.tables.topics.delete("Made")
+        yield self.sync.round()
+        self.assertIsNotNone(self.tables.topics.get("Later"))
+        self.assertIsNone(self.tables.topics.get("Made"))
+
+    @inlineCallbacks
+    def test_B106_commit_on_the_slave_is_overwritten_and_never_flows_back(self):
+        master = BrokerRig(self, clock=self.slave.clock)
+        master.tables.offsets.commit("g", "T", 0, 10)
+        self.sync.master = self.listen(master.table)
+        self.tables.offsets.commit("g", "T", 0, 99)
+        self.tables.offsets.commit("h", "T", 0, 99)
+        yield self.sync.round()
+        self.assertEqual(self.tables.offsets.query("g", "T", 0), 10)
+        self.assertEqual(self.tables.offsets.query("h", "T", 0), 99)
+        self.assertIsNone(master.tables.offsets.query("h", "T", 0))
+
+
+class TestFailures(SyncCase):
+    @inlineCallbacks
+    def test_B99_one_failing_keeps_the_old_and_does_not_stop_the_others(self):
+        for failing in CAPTURED:
+            for body in (b"", b"[]", b"nonsense"):
+                self.asked.clear()
+                self.captured_master(
+                    **{f"c{failing}": lambda request, body=body: response(request, body=body)}
+                )
+                yield self.sync.round()
+                self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+
+    @inlineCallbacks
+    def test_B99_refusals_and_timeouts_are_failures_too(self):
+        self.captured_master(
+            c21=lambda request: response(request, 1, "No topic in this broker"), c43=lambda _: Deferred()
+        )
+        before = self.tables.topics.version
+        done = self.sync.round()
+        yield self.slave.until(lambda: len(self.asked) == 2)
+        self.slave.clock.advance(CALL_TIMEOUT)
+        yield done
+        self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+        self.assertEqual(self.tables.topics.version, before)
+
+    @inlineCallbacks
+    def test_B100_no_master_or_ourselves_is_not_asked(self):
+        for master in (None, self.slave.address):
+            self.sync.master = master
+            yield self.sync.round()
+        self.assertEqual(self.slave.factory.connections, set())
+
+    @inlineCallbacks
+    def test_unreachable_master_fails_quietly_round_after_round(self):
+        self.sync.master = "127.0.0.1:3"
+        for _ in range(3):
+            yield self.sync.round()
+
+    @inlineCallbacks
+    def test_our_own_mistake_is_logged_and_the_timer_goes_on(self):
+        self.captured_master()
+        self.patch(self.tables.offsets, "merge", lambda _: 1 // 0)
+        yield self.sync.round()
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+
+
+class TestTimer(SyncCase):
+    @inlineCallbacks
+    def test_B98_first_after_3_s_then_every_10_s(self):
+        self.captured_master()
+        clock = self.slave.clock
+        self.sync.start()
+        clock.advance(FIRST_DELAY - 0.1)
+        self.assertEqual(self.asked, [])
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 4)
+        yield self.slave.until(lambda: self.tables.groups.version.counter)
+        clock.advance(INTERVAL - 0.1)
+        self.assertEqual(len(self.asked), 4)
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 8)
+        self.sync.stop()
+        clock.advance(100)
+        self.assertEqual(len(self.asked), 8)
+
+    def test_stopped_before_the_first_round(self):
+        self.sync.start()
+        self.sync.stop()
+        self.assertFalse(
+            any(call.func == self.sync._loop.start for call in self.slave.clock.getDelayedCalls())
+        )
+
+    def test_vip_address(self):
+        self.assertEqual(vip_address("10.0.0.1:10911"), "10.0.0.1:10909")
