@@ -39,6 +39,7 @@ BROKER_PORTS = (-2, 0, 1)  # VIP, remoting, HA, relative to listenPort
 READY_LIMIT = 30.0  # s for a process to answer; an empty store takes about one
 READY_POLL = 0.1  # s between two tries
 CALL_TIMEOUT = 2.0  # s for one try
+LAST_WORDS = 4096  # bytes kept of what a process prints beside its log: why it couldn't start
 STOP_LIMIT = 10.0  # s between SIGTERM and SIGKILL: an orderly stop drains replication for up to 5 s
 
 # A log file of RocketMQ's default size would reserve 1 GiB per store (and one ahead) on somebody's laptop.
@@ -98,10 +99,12 @@ class Cluster:
             port = self._ports.master if name == "master" else self._ports.slave
             yield self._run(client, name, program, port, {**role, **self._broker_conf(name)})
 
-    def stop(self) -> Deferred[Any]:
-        """End all processes; fires when they are gone."""
-        stopped = gatherResults([server.stop() for server in reversed(self._servers)])
-        return stopped.addCallback(lambda _: self._release_folder())
+    @inlineCallbacks
+    def stop(self) -> Any:
+        """End all processes, the name server last, so that the brokers can sign off; fires when they are gone."""
+        yield gatherResults([server.stop() for server in self._servers[1:]])
+        yield gatherResults([server.stop() for server in self._servers[:1]])
+        self._release_folder()
 
     def pids(self) -> dict[str, int]:
         """The processes that run."""
@@ -198,7 +201,7 @@ class ServerProcess(ProcessProtocol):
         return self._ended
 
     def outReceived(self, data: bytes) -> None:
-        self._last_words = data
+        self._last_words = (self._last_words + data)[-LAST_WORDS:]
 
     errReceived = outReceived
 
@@ -209,7 +212,8 @@ class ServerProcess(ProcessProtocol):
         self._ended.callback(None)
 
     def _story(self) -> str:
-        return self._last_words.decode(errors="replace").strip() or f"see {self.log_path}"
+        lines = self._last_words.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"see {self.log_path}"
 
 
 def _namesrv_conf(folder: str) -> dict[str, object]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from twisted.internet.defer import inlineCallbacks
 
-from hatwisted.remoting.client import CallFailed, RemotingClient
+from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -34,7 +34,18 @@ class Figures(msgspec.Struct):
 
 
 class _RuntimeInfo(msgspec.Struct):
-    table: dict[str, str]
+    table: dict[str, str] = {}
+
+
+class _Link(msgspec.Struct, rename="camel"):
+    slave_ack_offset: int
+
+
+class _HAStatus(msgspec.Struct, rename="camel"):
+    ha_connection_info: list[_Link] = []
+
+
+_T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class Monitor:
@@ -48,22 +59,23 @@ class Monitor:
 
     @inlineCallbacks
     def refresh(self) -> Any:
-        """Ask both; a broker that doesn't answer keeps its last figures."""
-        master = yield self._table(self._master)
-        slave = yield self._table(self._slave)
+        """Ask both; a broker that doesn't answer keeps its last figures. Fires with the figures."""
+        links = yield self._ask(self._master, RequestCode.GET_BROKER_HA_STATUS, _HAStatus)
+        master = yield self._ask(self._master, RequestCode.GET_BROKER_RUNTIME_INFO, _RuntimeInfo)
+        slave = yield self._ask(self._slave, RequestCode.GET_BROKER_RUNTIME_INFO, _RuntimeInfo)
+        acks = [link.slave_ack_offset for link in links.ha_connection_info]
         self.figures = Figures(
-            master_offset=int(master.get("commitLogMaxOffset", self.figures.master_offset)),
-            slave_ack_offset=int(master.get("haSlaveAckOffset", self.figures.slave_ack_offset)),
-            slave_offset=int(slave.get("commitLogMaxOffset", self.figures.slave_offset)),
-            slave_behind=int(slave.get("dispatchBehindBytes", self.figures.slave_behind)),
+            master_offset=int(master.table.get("commitLogMaxOffset", self.figures.master_offset)),
+            slave_ack_offset=max(acks, default=UNKNOWN),
+            slave_offset=int(slave.table.get("commitLogMaxOffset", self.figures.slave_offset)),
+            slave_behind=int(slave.table.get("dispatchBehindBytes", self.figures.slave_behind)),
         )
         return self.figures
 
     @inlineCallbacks
-    def _table(self, address: str) -> Any:
-        request = RemotingCommand(code=RequestCode.GET_BROKER_RUNTIME_INFO)
+    def _ask(self, address: str, code: int, kind: type[_T]) -> Any:
         try:
-            answer = yield self._client.call(address, request, CALL_TIMEOUT)
-        except CallFailed:
-            return {}
-        return msgspec.json.decode(answer.body, type=_RuntimeInfo).table
+            answer = yield self._client.ask(address, RemotingCommand(code=code), CALL_TIMEOUT)
+        except (CallFailed, RequestRefused):
+            return kind()
+        return msgspec.json.decode(answer.body, type=kind)

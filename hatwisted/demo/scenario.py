@@ -67,7 +67,7 @@ class Scenario:
         yield self._caught_up()
         self._end_live()
         self._screen.step(
-            f"sent {self._source.name}: {self._producer.answered:,} messages in {seconds:.1f} s"
+            f"sent {self._source.name}: {self._producer.answered:,} messages in {seconds:.2f} s"
         )
         if self._producer.refusals:
             raise DemoError(

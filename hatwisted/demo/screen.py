@@ -34,15 +34,15 @@ class Screen:
 
     def step(self, text: str) -> None:
         """Something was done."""
-        self.console.print(Text.assemble(("✓ ", "green"), text))
+        self._print("✓ ", "green", text)
 
     def note(self, text: str) -> None:
         """Something worth knowing."""
-        self.console.print(Text("  " + text))
+        self._print("  ", "", text)
 
     def failure(self, text: str) -> None:
         """Something isn't as it should be."""
-        self.console.print(Text.assemble(("✗ ", "red"), text))
+        self._print("✗ ", "red", text)
 
     def begin(self) -> None:
         """Show the live part."""
@@ -62,6 +62,11 @@ class Screen:
         if self._live is not None:
             self._live.stop()
             self._live = None
+            if not self.console.is_terminal:
+                self.console.print()
+
+    def _print(self, mark: str, colour: str, text: str) -> None:
+        self.console.print(Text.assemble((mark, colour), text), soft_wrap=True)
 
 
 def figures_table(figures: Figures, statuses: Mapping[str, int]) -> RenderableType:

@@ -138,9 +138,12 @@ def _logged() -> Iterator[None]:
 
 
 def _explain_late_errors(program: str) -> None:
+    # The log takes sys.stderr over before services start.
+    terminal = sys.stderr
+
     def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         if isinstance(error, EXPECTED):
-            sys.stderr.write(f"{program}: {one_line(error)}\n")
+            terminal.write(f"{program}: {one_line(error)}\n")
         else:
             sys.__excepthook__(kind, error, traceback)
 

@@ -1,0 +1,67 @@
+"""`make run`, as `python -m hatwisted.demo`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.processes import REPOSITORY, wait_until
+
+LIMIT = 120.0  # s; the slave learns of new topics every 10 s
+
+
+def demo(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "hatwisted.demo", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    try:
+        output, _ = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+    return process.returncode, output
+
+
+def test_the_golden_store_is_replicated_and_read_back(tmp_path: Path) -> None:
+    status, output = finished(demo(tmp_path, "--once"))
+    assert status == 0, output
+    assert "229 messages" in output
+    assert "byte-identical" in output
+    assert "read back from the slave: 229 messages" in output
+    assert not (tmp_path / "var" / "demo" / "master" / "store" / "abort").exists()
+
+
+def test_a_text_file_and_ctrl_c(tmp_path: Path) -> None:
+    text = tmp_path / "words.txt"
+    text.write_text("".join(f"line {number}\n" for number in range(1000)))
+    process = demo(tmp_path, "--input", str(text))
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if "everything runs on" in line:
+            break
+    pids = [int(line.partition("pid ")[2].partition(",")[0]) for line in seen if "pid " in line]
+    assert len(pids) == 3, "".join(seen)
+    assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+
+    process.send_signal(signal.SIGINT)
+    status, _ = finished(process)
+    assert status == 0
+    assert any("1,000 messages" in line for line in seen)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 5, "all three have ended")
+
+
+def test_an_input_that_isnt_there(tmp_path: Path) -> None:
+    status, output = finished(demo(tmp_path, "--once", "--input", "nowhere.txt"))
+    assert (status, output) == (1, "Error: nowhere.txt: can't be read: No such file or directory\n")
