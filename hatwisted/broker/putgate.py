@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from zope.interface import Attribute, Interface
 
+from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus
 
@@ -29,21 +30,6 @@ append. RocketMQ's sendThreadPoolQueueCapacity (10,000) bounds the same, per que
 Settled = Callable[[Sequence[Put]], None]
 Report = Callable[[Sequence[Put], PutStatus], None]
 Wait = Callable[[int, int, float], "Deferred[int]"]
-
-
-class IReplication(Interface):
-    """What the put path asks of the HA service of a SYNC_MASTER."""
-
-    timeout = Attribute("float: seconds a put waits for its slave")
-
-    def is_slave_ok(end: int) -> bool:
-        """May a put that ends at `end` expect an ack: a live slave, not too far behind (B70)?"""
-
-    def refusal() -> str | None:
-        """Why puts have to be refused before the append (too few in-sync replicas), or None."""
-
-    def wait(first: int, last: int, deadline: float) -> Deferred[int]:
-        """Replicated offset, once >= `first` or at the deadline."""
 
 
 class PutGate:
@@ -107,7 +93,8 @@ class PutGate:
 
     def _wait_for_disk(self, puts: list[Put], report: Report) -> None:
         deadline = self._clock.seconds() + self._flush_timeout
-        self._follow(self._flush.wait, puts, deadline, PutStatus.FLUSH_DISK_TIMEOUT, report)
+        wait = cast(Wait, self._flush.wait)
+        self._follow(wait, puts, deadline, PutStatus.FLUSH_DISK_TIMEOUT, report)
 
     def _wait_for_slave(self, replication: IReplication, puts: list[Put], report: Report) -> None:
         usable = len(puts)

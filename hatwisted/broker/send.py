@@ -108,6 +108,7 @@ class SendProcessor:
             raise _Refused(ResponseCode.NO_PERMISSION, "this broker doesn't take transactional messages")
         if _DELAY in header.properties:
             raise _Refused(ResponseCode.NO_PERMISSION, "this broker doesn't take delayed messages")
+        entries: Sequence[Entry]
         if batch:
             entries, wait = self._batch_entries(header, request.body)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from os.path import join
 
 from twisted.internet.defer import Deferred
@@ -38,13 +39,13 @@ class BrokerTables:
         self.offsets = ConsumerOffsetTable(clock)
         self.delays = DelayOffsets()
 
-        def file(
-            name: str, table: TopicConfigTable | SubscriptionGroupTable | ConsumerOffsetTable | DelayOffsets
-        ):  # type: ignore[no-untyped-def]
-            return ConfigFile(fs, join(root, "config", name), worker, table.encode)
+        def file(name: str, encode: Callable[[], bytes]) -> ConfigFile:
+            return ConfigFile(fs, join(root, "config", name), worker, encode)
 
-        topics, groups = file("topics.json", self.topics), file("subscriptionGroup.json", self.groups)
-        offsets, delays = file("consumerOffset.json", self.offsets), file("delayOffset.json", self.delays)
+        topics = file("topics.json", self.topics.encode)
+        groups = file("subscriptionGroup.json", self.groups.encode)
+        offsets = file("consumerOffset.json", self.offsets.encode)
+        delays = file("delayOffset.json", self.delays.encode)
         self._files = {
             topics: self.topics.decode,
             groups: self.groups.decode,

@@ -62,3 +62,18 @@ class IHaDialect(Interface):
 
     def encode_heartbeat(offset: int) -> bytes:
         """Master to slave: still here, `offset` is what comes next."""
+
+
+class IReplication(Interface):
+    """What the put path asks of the HA service of a SYNC_MASTER."""
+
+    timeout = Attribute("float: seconds a put waits for its slave")
+
+    def is_slave_ok(end: int) -> bool:
+        """May a put that ends at `end` expect an ack: a live slave, not too far behind (B70)?"""
+
+    def refusal() -> str | None:
+        """Why puts have to be refused before the append (too few in-sync replicas), or None."""
+
+    def wait(first: int, last: int, deadline: float) -> Deferred[int]:
+        """Replicated offset, once >= `first` or at the deadline."""

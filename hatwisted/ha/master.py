@@ -22,11 +22,12 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.connection import HAConnection
 from hatwisted.ha.grouptransfer import GroupTransferService
-from hatwisted.ha.interfaces import IHaDialect
+from hatwisted.ha.interfaces import IHaDialect, IReplication
 from hatwisted.ha.progress import TRANSFERRING, LinkState
 from hatwisted.ha.refusals import Complaints
 from hatwisted.ha.replicas import ReplicaTable
@@ -75,6 +76,7 @@ class HAMasterFactory(Factory):
             return None
 
 
+@implementer(IReplication)
 class HAService(Service):
     """The master's HA service.
 

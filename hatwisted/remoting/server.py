@@ -17,7 +17,14 @@ from ipaddress import ip_address
 from typing import cast
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress, IConsumer, IPushProducer, IReactorTime, ITCPTransport
+from twisted.internet.interfaces import (
+    IAddress,
+    IConsumer,
+    IPushProducer,
+    IReactorTime,
+    ITCPTransport,
+    ITransport,
+)
 from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -196,7 +203,7 @@ class RemotingConnection(Protocol):
             out, self._out = self._out, []
             self._out_bytes = 0
             if self.open:
-                write_now(self.transport, b"".join(out))
+                write_now(cast(ITransport, self.transport), b"".join(out))
 
     def _reject(self, reason: str) -> None:
         self.factory.rejected_total += 1
@@ -264,7 +271,7 @@ class RemotingConnection(Protocol):
         self._log.failure(
             "request {code} of {peer} failed", failure=failure, code=command.code, peer=self.peer
         )
-        remark = f"{failure.type.__name__}: {failure.getErrorMessage()}"
+        remark = f"{type(failure.value).__name__}: {failure.getErrorMessage()}"
         self.reply(command, response(command, ResponseCode.SYSTEM_ERROR, remark))
 
     # -- writing ---------------------------------------------------------------------------------------------
@@ -280,7 +287,7 @@ class RemotingConnection(Protocol):
             self._out.append(data)
             self._out_bytes += len(data)
         elif self.open:
-            write_now(self.transport, data)
+            write_now(cast(ITransport, self.transport), data)
 
     def pauseProducing(self) -> None:
         """The client doesn't read its answers: don't read its requests."""
@@ -303,7 +310,6 @@ class RemotingConnection(Protocol):
 class RemotingServerFactory(ServerFactory):
     """Accepts clients of one port. table: who answers what; clock: for the idle scan."""
 
-    protocol = RemotingConnection
     noisy = False
     _log = Logger()
 
@@ -323,8 +329,8 @@ class RemotingServerFactory(ServerFactory):
         if self._scan.running:
             self._scan.stop()
 
-    def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:
-        connection = self.protocol()
+    def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:  # type: ignore[override]
+        connection = RemotingConnection()
         connection.factory = self
         return connection
 

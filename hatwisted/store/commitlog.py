@@ -309,9 +309,8 @@ class CommitLog:
         if self._preparing or self._files.has(start):
             return
         self._preparing = True
-        done: Deferred[object] = self._files.prepare(start, self._worker)
-        done.addErrback(self._not_prepared, start)
-        done.addBoth(self._prepared)
+        done = self._files.prepare(start, self._worker)
+        done.addErrback(self._not_prepared, start).addBoth(self._prepared)
 
     def _not_prepared(self, failure: object, start: int) -> None:
         self._log.warn(
@@ -332,15 +331,16 @@ class CommitLog:
         empty = not self._files.starts
         if (offset != self.max_offset and not empty) or (empty and offset % self.file_size):
             raise OffsetGap(offset, self.max_offset)
-        if empty:
-            self.set_end(offset)
         total = sum(map(len, buffers))
         try:
             self._heal()
             self._write_raw(offset, buffers, total)
         except (OSError, StoreFull):
-            self._dirty_end = max(self._dirty_end, min(offset + total, self._files.capacity_end))
+            if not empty:
+                self._dirty_end = max(self._dirty_end, min(offset + total, self._files.capacity_end))
             raise
+        if empty:
+            self.flushed_offset = offset
         self.max_offset = offset + total
         if self._listeners:
             blob = b"".join(buffers)

@@ -117,7 +117,9 @@ class Dispatcher:
         while self.reput_offset - start < max_bytes:
             before = self.reput_offset
             self._step()
-            if self.reput_offset == before or self._clock.seconds() >= deadline:
+            if self.reput_offset == before or self.reput_offset >= self._source.max_offset:
+                break
+            if self._clock.seconds() >= deadline:
                 break
         return self.reput_offset - start
 
@@ -281,7 +283,7 @@ class Dispatcher:
             return
         codes = _queue_codes(scan)[rows]
         if int(codes.min()) != int(codes.max()):
-            order = np.argsort(codes, kind="stable")
+            order = codes.argsort(kind="stable")
             rows, codes = rows[order], codes[order]
         entries = np.empty(len(rows), _ENTRIES)
         entries["physical"] = physical = scan.physical_offsets[rows]
@@ -289,7 +291,7 @@ class Dispatcher:
         entries["tags"] = columns.tags_codes[rows]
         blob = entries.tobytes()
         indexes = scan.queue_offsets[rows]
-        cuts = np.flatnonzero((codes[1:] != codes[:-1]) | (indexes[1:] != indexes[:-1] + 1)) + 1
+        cuts = ((codes[1:] != codes[:-1]) | (indexes[1:] != indexes[:-1] + 1)).nonzero()[0] + 1
         firsts = [0, *cuts.tolist()]
         lasts = [*firsts[1:], len(rows)]
         heads = rows[firsts]

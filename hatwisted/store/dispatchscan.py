@@ -78,14 +78,15 @@ class PropertyAreas:
         # Where each record's area begins in the joined buffer: behind its predecessors and one mark each.
         lengths = ends - starts
         self.area_at = np.cumsum(lengths + 1) - lengths + len(_PAD)
+        self._rows = np.arange(len(areas))
         # 01 and 02 only: 00 wraps around to 255.
-        marks = np.flatnonzero((octets - np.uint8(1)) <= 1)
+        marks = ((octets - np.uint8(1)) <= 1).nonzero()[0]
         kinds = octets[marks]
-        named = np.flatnonzero((kinds[1:-1] == layout.NAME_END) & (kinds[:-2] == layout.PAIR_END)) + 1
+        named = ((kinds[1:-1] == layout.NAME_END) & (kinds[:-2] == layout.PAIR_END)).nonzero()[0] + 1
         self._name_at = marks[named - 1] + 1
         self._value_at = marks[named] + 1
         self._value_end = marks[named + 1]
-        self._mend_values(np.flatnonzero(kinds[named + 1] == layout.NAME_END))
+        self._mend_values((kinds[named + 1] == layout.NAME_END).nonzero()[0])
         words = np.ndarray((len(self.data) - 7,), ">u8", self.data, 0, (1,))
         self._words = words[self._name_at].astype(np.uint64)
 
@@ -97,27 +98,21 @@ class PropertyAreas:
     def find(self, name: tuple[np.uint64, np.uint64]) -> Spans:
         """The values of one name: per record the last that isn't empty."""
         word, shift = name
-        found = np.flatnonzero((self._words >> shift if shift else self._words) == word)
+        found = ((self._words >> shift if shift else self._words) == word).nonzero()[0]
         starts, ends = self._value_at[found], self._value_end[found]
         wanted = ends > starts
         if not shift:
             wanted &= starts - self._name_at[found] == 9
         if not wanted.all():
             starts, ends = starts[wanted], ends[wanted]
-        rows = self._owners(starts)
+        area_at = self.area_at
+        if len(starts) == len(area_at) and (starts >= area_at).all() and (starts[:-1] < area_at[1:]).all():
+            # One in each record, as usual.
+            return Spans(self._rows, starts, ends)
+        rows: Longs = np.searchsorted(area_at, starts, "right") - 1
         last = np.ones(len(rows), np.bool_)
         np.not_equal(rows[1:], rows[:-1], out=last[:-1])
-        if last.all():
-            return Spans(rows, starts, ends)
         return Spans(rows[last], starts[last], ends[last])
-
-    def _owners(self, at: Longs) -> Longs:
-        """The records whose areas hold these (ascending) positions."""
-        area_at = self.area_at
-        if len(at) == len(area_at) and (at >= area_at).all() and (at[:-1] < area_at[1:]).all():
-            return np.arange(len(at))
-        owners: Longs = np.searchsorted(area_at, at, "right") - 1
-        return owners
 
     def split_keys(self, spans: Spans) -> Spans:
         """The parts of KEYS values between blanks, empty ones left out."""
@@ -153,27 +148,32 @@ def dispatch_columns(scan: ScanResult, delay_levels: Sequence[int], *, keys: boo
         none = np.zeros(0, np.int64)
         return DispatchColumns(none, none, np.zeros(0, np.int32))
     areas = PropertyAreas(scan)
-    tags = areas.find(_TAGS)
-    found = [tags]
-    if keys:
-        found += [areas.find(_UNIQ_KEY), areas.split_keys(areas.find(_KEYS))]
-    starts = np.concatenate([spans.starts for spans in found])
-    ends = np.concatenate([spans.ends for spans in found])
-    hashes, units = hash_spans(areas.data, starts, ends)
-    count = len(tags.rows)
     tags_codes = np.zeros(len(scan), np.int64)
-    tags_codes[tags.rows] = hashes[:count].view(np.int32)
+    tags = areas.find(_TAGS)
+    tags_codes[tags.rows] = hash_spans(areas.data, tags.starts, tags.ends)[0].view(np.int32)
     if layout.SCHEDULE_TOPIC in scan.topics:
         _set_deliver_times(scan, areas, tags_codes, delay_levels)
-    rows = np.concatenate([spans.rows for spans in found])[count:]
-    return DispatchColumns(tags_codes, *_items(scan, rows, hashes[count:], units[count:]))
+    if not keys:
+        return DispatchColumns(tags_codes, np.zeros(0, np.int64), np.zeros(0, np.int32))
+    found = areas.find(_UNIQ_KEY), areas.split_keys(areas.find(_KEYS))
+    # Hashed apart: the ids of a batch are all of one length.
+    hashed = [hash_spans(areas.data, spans.starts, spans.ends) for spans in found]
+    return DispatchColumns(
+        tags_codes,
+        *_items(
+            scan,
+            np.concatenate([spans.rows for spans in found]),
+            np.concatenate([hashes for hashes, _ in hashed]),
+            np.concatenate([units for _, units in hashed]),
+        ),
+    )
 
 
 def _items(
     scan: ScanResult, rows: Longs, hashes: Hashes, units: Longs
 ) -> tuple[Longs, npt.NDArray[np.int32]]:
     """Index items in log order; records of a rolled-back transaction have none."""
-    order: npt.NDArray[Any] = np.argsort(rows, kind="stable")
+    order: npt.NDArray[Any] = rows.argsort(kind="stable")
     rolled_back = scan.sys_flags & layout.SYS_TRANSACTION_MASK == layout.SYS_TRANSACTION_ROLLBACK
     if rolled_back.any():
         order = order[~rolled_back[rows[order]]]

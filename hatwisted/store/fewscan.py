@@ -105,11 +105,10 @@ def _entry(buf: Buffer, at: int, offset: int, delay_levels: Sequence[int]) -> En
     if topic is None:
         return None
     raw = bytes(buf[properties_at:end])
-    return Entry(
-        *(physical, size, topic, queue_id, queue_offset, sys_flag, store_timestamp),
-        _tags_code(raw, topic, store_timestamp, delay_levels),
-        _key_hashes(raw, topic) if sys_flag & 0xC != layout.SYS_TRANSACTION_ROLLBACK else (),
-    )
+    tags_code = _tags_code(raw, topic, store_timestamp, delay_levels)
+    rolled_back = sys_flag & layout.SYS_TRANSACTION_MASK == layout.SYS_TRANSACTION_ROLLBACK
+    hashes = () if rolled_back else _key_hashes(raw, topic)
+    return Entry(physical, size, topic, queue_id, queue_offset, sys_flag, store_timestamp, tags_code, hashes)
 
 
 @lru_cache(maxsize=4096)
@@ -136,13 +135,13 @@ def _tags_code(raw: bytes, topic: str, store_timestamp: int, delay_levels: Seque
 
 def key_hash(topic: str, key: str) -> int:
     """The hash under which the index has this key of this topic."""
-    return index_hash(topic_prefix(topic), key)
+    return index_hash(topic_prefix(topic), key.encode("utf-8", "replace"))
 
 
 def _key_hashes(raw: bytes, topic: str) -> tuple[int, ...]:
     uniq_key, keys = find_property(raw, _UNIQ_KEY), find_property(raw, _KEYS)
-    names = keys.decode("utf-8", "replace").split(layout.KEY_SEPARATOR) if keys else []
+    names = keys.split(b" ") if keys else []
     if uniq_key:
-        names.insert(0, uniq_key.decode("utf-8", "replace"))
+        names.insert(0, uniq_key)
     prefix = topic_prefix(topic)
     return tuple([index_hash(prefix, name) for name in names if name])

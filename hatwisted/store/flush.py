@@ -14,6 +14,7 @@ fdatasync runs as a system call without the interpreter lock; mmap.flush would h
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -69,7 +70,7 @@ class Flusher:
         timestamp = self._log.last_store_timestamp
         running: Deferred[None] = Deferred()
         self._running = running
-        done: Deferred[object] = self._worker.run(self._log.datasync, target)
+        done = cast("Deferred[object]", self._worker.run(self._log.datasync, target))
 
         def synced(_: object) -> None:
             self.syncs_total += 1

@@ -127,7 +127,7 @@ class IndexFile:
     def _seconds(self, timestamps: Longs) -> Longs:
         """Seconds of each item; item 1's is measured from where the file before ended."""
         begin = self.begin_timestamp if self.count > 1 else int(timestamps[0])
-        seconds = np.clip((timestamps - begin) // 1000, 0, MAX_SECONDS)
+        seconds = np.minimum(np.maximum((timestamps - begin) // 1000, 0), MAX_SECONDS)
         if begin <= 0:
             seconds[:] = 0
         if self.count == 1:

@@ -15,6 +15,7 @@ Substrings that aren't ASCII are hashed one by one by `wire.javahash`, over thei
 
 from __future__ import annotations
 
+from operator import mul
 from typing import Any, Final
 
 import numpy as np
@@ -27,11 +28,12 @@ Positions = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint32]
 
 WIDTHS: Final = (8, 32, 64, 256)
-"""Matrix widths (bytes); a substring goes into the narrowest that holds it, so that one long key doesn't
-widen the rows of a thousand short ones. Longer ones (rare) are hashed one by one."""
+"""Matrix widths (bytes) for substrings of very different lengths: each goes into the narrowest that holds it,
+so that one long key doesn't widen the rows of a thousand short ones. Longer ones (rare) are hashed one by
+one."""
 
 ONE_MATRIX: Final = 1 << 15
-"""Bytes up to which one matrix as wide as the longest substring needs is cheaper than several calls."""
+"""Bytes up to which one matrix as wide as the longest substring is cheaper than several calls."""
 
 
 def _powers(count: int) -> Hashes:
@@ -43,11 +45,12 @@ def _powers(count: int) -> Hashes:
 
 POWERS: Final = _powers(MAX_PROPERTIES_LENGTH + 1)
 """31**k by k: what a prefix's hash is multiplied with when k UTF-16 units follow it."""
-_FIRST_POWERS: Final = POWERS[:512].tolist()
-"""The same as plain numbers, for keys taken one by one."""
-_WEIGHTS: Final = {width: POWERS[:width][::-1].copy() for width in WIDTHS}
-_COLUMNS: Final = {width: np.arange(width, 0, -1) for width in WIDTHS}
-"""How long a substring must be to have a byte in each column."""
+_WEIGHTS: Final = POWERS[: WIDTHS[-1]][::-1].copy()
+"""The last w of these are the weights of the columns of a matrix of width w."""
+_REACH: Final = np.arange(WIDTHS[-1], 0, -1, dtype=np.uint16)
+"""How long a substring must be to have a byte in each column; the last w for a width of w."""
+_DOT: Final = [tuple(POWERS[:units][::-1].tolist()) for units in range(WIDTHS[-2] + 1)]
+"""By length, the weights of a key taken by itself."""
 
 
 def hash_spans(data: bytes, starts: Positions, ends: Positions) -> tuple[Hashes, Positions]:
@@ -59,10 +62,9 @@ def hash_spans(data: bytes, starts: Positions, ends: Positions) -> tuple[Hashes,
     units = ends - starts
     if not len(units):
         return np.zeros(0, np.uint32), units
-    longest = int(units.max())
-    widest = next((width for width in WIDTHS if width >= longest), 0)
-    if widest * len(units) <= ONE_MATRIX and widest:
-        hashes = _hash_rows(data, ends, units, widest)
+    shortest, longest = int(units.min()), int(units.max())
+    if longest <= WIDTHS[-1] and (longest == shortest or longest * len(units) <= ONE_MATRIX):
+        hashes = _hash_rows(data, ends, units, longest, shortest)
     else:
         hashes = _hash_classes(data, starts, ends, units)
     if not data.isascii():
@@ -75,25 +77,27 @@ def _hash_classes(data: bytes, starts: Positions, ends: Positions, units: Positi
     hashes = np.zeros(len(units), np.uint32)
     narrower = -1
     for width in WIDTHS:
-        rows = np.flatnonzero((units > narrower) & (units <= width))
+        rows = ((units > narrower) & (units <= width)).nonzero()[0]
         if len(rows):
-            hashes[rows] = _hash_rows(data, ends[rows], units[rows], width)
+            hashes[rows] = _hash_rows(data, ends[rows], units[rows], width, narrower + 1)
         narrower = width
-    for row in np.flatnonzero(units > narrower).tolist():
+    for row in (units > narrower).nonzero()[0].tolist():
         hashes[row] = _hash_text(data[starts[row] : ends[row]])[0]
     return hashes
 
 
-def _hash_rows(data: bytes, ends: Positions, units: Positions, width: int) -> Hashes:
-    """Byte-wise hashes of substrings of at most `width` bytes."""
+def _hash_rows(data: bytes, ends: Positions, units: Positions, width: int, shortest: int) -> Hashes:
+    """Byte-wise hashes of substrings of `shortest` to `width` bytes."""
+    if width == 0:
+        return np.zeros(len(ends), np.uint32)
     if int(ends.min()) < width:
         data, ends = bytes(width) + data, ends + width
     # A view of `width` bytes at every byte position: indexing it copies rows with one memcpy each.
     windows: npt.NDArray[Any] = np.ndarray((len(data) - width + 1,), f"V{width}", data, 0, (1,))
     rows = windows[ends - width].view(np.uint8).reshape(-1, width)
-    if int(units.min()) < width:
-        rows *= _COLUMNS[width] <= units[:, None]
-    hashes: Hashes = np.einsum("ij,j->i", rows, _WEIGHTS[width], dtype=np.uint32, casting="unsafe")
+    if shortest < width:
+        rows *= _REACH[-width:] <= units.astype(np.uint16)[:, None]
+    hashes: Hashes = np.einsum("ij,j->i", rows, _WEIGHTS[-width:], dtype=np.uint32, casting="unsafe")
     return hashes
 
 
@@ -111,7 +115,7 @@ def _patch_non_ascii(
     # Count of bytes >= 0x80 in front of each position: its growth over a substring tells whether it has any.
     high = np.zeros(len(data) + 1, np.int64)
     np.cumsum(np.frombuffer(data, np.uint8) >> 7, out=high[1:])
-    for row in np.flatnonzero(high[ends] != high[starts]).tolist():
+    for row in (high[ends] != high[starts]).nonzero()[0].tolist():
         hashes[row], units[row] = _hash_text(data[starts[row] : ends[row]])
 
 
@@ -124,11 +128,13 @@ def index_hashes(prefixes: Hashes, hashes: Hashes, units: Positions) -> npt.NDAr
     return np.maximum(np.abs(whole), np.int32(0))
 
 
-def index_hash(prefix: int, key: str) -> int:
-    """The same for one key: `prefix` is java_hash(topic + "#")."""
-    units = len(key) if key.isascii() else len(key.encode("utf-16-be", "surrogatepass")) // 2
-    power = _FIRST_POWERS[units] if units < len(_FIRST_POWERS) else pow(31, units, 1 << 32)
-    whole = (prefix * power + java_hash(key)) & 0xFFFFFFFF
+def index_hash(prefix: int, key: bytes) -> int:
+    """The same for one key (UTF-8): `prefix` is java_hash(topic + "#")."""
+    if len(key) < len(_DOT) and key.isascii():
+        units, own = len(key), sum(map(mul, key, _DOT[len(key)]))
+    else:
+        own, units = _hash_text(key)
+    whole = (prefix * int(POWERS[units]) + own) & 0xFFFFFFFF
     if whole >> 31:
         whole = (1 << 32) - whole
     return whole & 0x7FFFFFFF

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os.path import join
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
@@ -197,7 +198,7 @@ class MessageStore:
         self._sync_loop.start(self._options.flush_queue_interval, now=False)
 
     @inlineCallbacks
-    def stop(self) -> Deferred[None]:  # type: ignore[misc]
+    def stop(self) -> Any:
         """Leave the folder as a clean exit does; fires when that is done. No put may follow."""
         self.stats.stop()
         self.watermark.stop()
@@ -250,7 +251,7 @@ class MessageStore:
                 checkpoint.index_timestamp = max(checkpoint.index_timestamp, self.index.checkpoint_timestamp)
             return self._worker.run(checkpoint.flush)
 
-        done: Deferred[None] = self._worker.run(self.queues.datasync)
+        done = cast("Deferred[None]", self._worker.run(self.queues.datasync))
         if self.index is not None:
             index = self.index
             done.addCallback(lambda _: index.flush())

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from hatwisted.store.interfaces import Buffer
 from hatwisted.wire.layout import BLANK_MIN_SIZE, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH
 
 
@@ -43,7 +42,7 @@ _STORED = frozenset(
     }
 )
 
-Entry = tuple[int, Buffer, bytes]
+Entry = tuple[int, bytes, bytes]
 """(flag, body, raw properties) of one message of a put."""
 
 

@@ -280,6 +280,8 @@ def group_topics(buf: Buffer, starts: Longs, lengths: Longs) -> tuple[list[bytes
     """The distinct topics and for every record its index among them."""
     names: list[bytes] = []
     rows = np.zeros(len(starts), np.int64)
+    if len(starts) and _all_equal(buf, starts, lengths):
+        return [bytes(buf[starts[0] : starts[0] + lengths[0]])], rows
     left = np.arange(len(starts))
     while len(left) and len(names) < PEELED_TOPICS:
         first = left[0]
@@ -300,6 +302,15 @@ def group_topics(buf: Buffer, starts: Longs, lengths: Longs) -> tuple[list[bytes
         rows[left] = [known.setdefault(name, len(known)) for name in slices]
         names = list(known)
     return names, rows
+
+
+def _all_equal(buf: Buffer, starts: Longs, lengths: Longs) -> bool:
+    """Is there one topic only?"""
+    length, first = int(lengths[0]), int(starts[0])
+    if not (lengths == length).all():
+        return False
+    name = bytes(buf[first : first + length])
+    return not length or _view(buf, length)[starts].tobytes() == name * len(starts)
 
 
 def _decode_topics(names: list[bytes], rows: Longs) -> tuple[list[str], int]:

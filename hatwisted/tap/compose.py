@@ -239,6 +239,7 @@ def _ha_client(
         settings,
         master_range=master_range,
         master_address=config.ha_master_address,
+        flush_now=store.log.flush_now,
     )
 
 

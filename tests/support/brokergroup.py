@@ -33,13 +33,15 @@ LINK_SECONDS = 25.0  # a Java slave retries every 5 s and first reports 1-2 s af
 CATCH_UP_SECONDS = 30.0
 
 # Small files, so that a few seconds of load cross many file ends; a short heartbeat, because RocketMQ's slave
-# reports for the first time only one heartbeat interval after it connected.
+# reports for the first time only one heartbeat interval after it connected; a short wait for slaves, so that
+# a test sees them missed.
 SMALL_STORE: Mapping[str, Setting] = {
     "mappedFileSizeCommitLog": 1 << 20,
     "mappedFileSizeConsumeQueue": 20 * 1000,
     "maxHashSlotNum": 5000,
     "maxIndexNum": 20000,
     "haSendHeartbeatInterval": 1000,
+    "slaveTimeout": 1500,
     "deleteWhen": "04",
     "fileReservedTime": 48,
 }
