@@ -1,7 +1,8 @@
 """Keys that RocketMQ 4.9.7 reads and that have no effect here: a running broker's file must start unchanged.
 
-They are accepted without a word (most tune thread pools of a JVM), except where leaving a key out would
-surprise its owner: those are told, or refused when the data itself would be misread.
+They are accepted without a word (most tune thread pools of a JVM, or limits that are constants here), except
+where leaving a key out would surprise its owner: those are told, or refused when the data itself would be
+misread.
 
 The lists are the setters of the classes named, the only thing RocketMQ matches keys against.
 """
@@ -19,29 +20,35 @@ UNUSED_BROKER_KEYS = frozenset(
     clientManagerThreadPoolQueueCapacity clientManageThreadPoolNums clientOnewaySemaphoreValue
     clientPooledByteBufAllocatorEnable clientWorkerThreads commercialBaseCount commercialBigCount
     commercialEnable commercialTimerCount commercialTransCount commitCommitLogLeastPages
-    commitCommitLogThoroughInterval commitIntervalCommitLog consumerFallbehindThreshold
-    consumerManagerThreadPoolQueueCapacity consumerManageThreadPoolNums debugLockEnable
-    destroyMapedFileIntervalForcibly disableConsumeIfConsumerReadSlowly diskFallRecorded dLegerGroup
-    dLegerPeers dLegerSelfId duplicationEnable enableBatchPush enableCalcFilterBitMap
-    enableConsumeQueueExt enableDetailStat enableDLegerCommitLog enableLmq enableMultiDispatch
-    enablePropertyFilter enableScheduleAsyncDeliver enableScheduleMessageStats
-    endTransactionPoolQueueCapacity endTransactionThreadPoolNums expectConsumerNumUseFilter
-    fastFailIfNoBufferInStorePool fetchNamesrvAddrByAddressServer filterDataCleanTimeSpan filterServerNums
-    filterSupportRetry flushCommitLogTimed flushConsumerOffsetHistoryInterval flushDelayOffsetInterval
-    flushLeastPagesWhenWarmMapedFile haListenPort heartbeatThreadPoolNums heartbeatThreadPoolQueueCapacity
-    highSpeedMode isolateLogEnable mappedFileSizeConsumeQueueExt maxDelayTime maxErrorRateOfBloomFilter
-    maxLmqConsumeQueueNum maxMsgsNumBatch messageStorePlugIn notifyConsumerIdsChangedEnable
-    preferredLeaderId processReplyMessageThreadPoolNums pullMessageThreadPoolNums
-    pullThreadPoolQueueCapacity putMessageFutureThreadPoolNums putMsgIndexHightWater
-    putThreadPoolQueueCapacity queryMessageThreadPoolNums queryThreadPoolQueueCapacity
-    readOnlyCommitLogStorePaths redeleteHangedFileInterval replyThreadPoolQueueCapacity
-    rmqAddressServerDomain rmqAddressServerSubGroup rocketmqHome scheduleAsyncDeliverMaxPendingLimit
-    scheduleAsyncDeliverMaxResendNum2Blocked sendMessageThreadPoolNums sendThreadPoolQueueCapacity
-    serverAsyncSemaphoreValue serverCallbackExecutorThreads serverOnewaySemaphoreValue
-    serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads storePathDLedgerCommitLog
-    storeReplyMessageEnable transactionCheckInterval transactionCheckMax transactionTimeOut
-    transferMsgByHeap transientStorePoolEnable transientStorePoolSize useEpollNativeSelector
-    useReentrantLockWhenPutMessage useTLS waitTimeMillsInHeartbeatQueue waitTimeMillsInPullQueue
+    commitCommitLogThoroughInterval commitIntervalCommitLog connectTimeoutMillis
+    consumerFallbehindThreshold consumerManagerThreadPoolQueueCapacity consumerManageThreadPoolNums
+    debugLockEnable defaultQueryMaxNum deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
+    disableConsumeIfConsumerReadSlowly diskFallRecorded dLegerGroup dLegerPeers dLegerSelfId
+    duplicationEnable enableBatchPush enableCalcFilterBitMap enableConsumeQueueExt enableDetailStat
+    enableDLegerCommitLog enableLmq enableMultiDispatch enablePropertyFilter enableScheduleAsyncDeliver
+    enableScheduleMessageStats endTransactionPoolQueueCapacity endTransactionThreadPoolNums
+    expectConsumerNumUseFilter fastFailIfNoBufferInStorePool fetchNamesrvAddrByAddressServer
+    filterDataCleanTimeSpan filterServerNums filterSupportRetry flushCommitLogTimed
+    flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval flushConsumerOffsetHistoryInterval
+    flushConsumerOffsetInterval flushDelayOffsetInterval flushIntervalConsumeQueue
+    flushLeastPagesWhenWarmMapedFile forceRegister haListenPort heartbeatThreadPoolNums
+    heartbeatThreadPoolQueueCapacity highSpeedMode isolateLogEnable mappedFileSizeConsumeQueueExt
+    maxDelayTime maxErrorRateOfBloomFilter maxLmqConsumeQueueNum maxMsgsNumBatch
+    maxTransferBytesOnMessageInDisk maxTransferBytesOnMessageInMemory maxTransferCountOnMessageInDisk
+    maxTransferCountOnMessageInMemory messageStorePlugIn notifyConsumerIdsChangedEnable offsetCheckInSlave
+    osPageCacheBusyTimeOutMills preferredLeaderId processReplyMessageThreadPoolNums
+    pullMessageThreadPoolNums pullThreadPoolQueueCapacity putMessageFutureThreadPoolNums
+    putMsgIndexHightWater putThreadPoolQueueCapacity queryMessageThreadPoolNums
+    queryThreadPoolQueueCapacity readOnlyCommitLogStorePaths redeleteHangedFileInterval regionId
+    rejectTransactionMessage replyThreadPoolQueueCapacity rmqAddressServerDomain rmqAddressServerSubGroup
+    rocketmqHome scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
+    sendMessageThreadPoolNums sendThreadPoolQueueCapacity serverAsyncSemaphoreValue
+    serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue
+    serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads
+    startAcceptSendRequestTimeStamp storePathDLedgerCommitLog storeReplyMessageEnable traceOn
+    transactionCheckInterval transactionCheckMax transactionTimeOut transferMsgByHeap
+    transientStorePoolEnable transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage
+    useTLS waitTimeMillsInHeartbeatQueue waitTimeMillsInPullQueue waitTimeMillsInSendQueue
     waitTimeMillsInTransactionQueue warmMapedFileEnable writeBufferHighWaterMark writeBufferLowWaterMark
     """.split()
 )
@@ -50,9 +57,9 @@ UNUSED_BROKER_KEYS = frozenset(
 UNUSED_NAMESRV_KEYS = frozenset(
     """
     clusterTest configStorePath productEnvName rocketmqHome serverAsyncSemaphoreValue
-    serverCallbackExecutorThreads serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
-    serverSelectorThreads serverWorkerThreads useEpollNativeSelector writeBufferHighWaterMark
-    writeBufferLowWaterMark
+    serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue
+    serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads useEpollNativeSelector
+    writeBufferHighWaterMark writeBufferLowWaterMark
     """.split()
 )
 

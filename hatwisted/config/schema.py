@@ -133,7 +133,6 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     register_name_server_period: Milliseconds = 30000
     register_broker_timeout_mills: Milliseconds = 6000
     compressed_register: Bool = False
-    force_register: Bool = True
     auto_create_topic_enable: Bool = True
     default_topic_queue_nums: Annotated[int, Whole(1)] = 8
     cluster_topic_enable: Bool = True
@@ -143,26 +142,14 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     auto_create_subscription_group: Bool = True
 
     # -- requests
-    reject_transaction_message: Bool = False
     long_polling_enable: Bool = True
     short_polling_time_mills: Milliseconds = 1000
     slave_read_enable: Bool = False
-    start_accept_send_request_time_stamp: Annotated[int, Whole(0, LONG_MAX)] = 0
-    wait_time_mills_in_send_queue: Milliseconds = 200
-    flush_consumer_offset_interval: Milliseconds = 5000
-    region_id: Name = "DefaultRegion"
-    trace_on: Bool = True
     max_message_size: Bytes = 4 * 1024 * 1024
-    max_transfer_bytes_on_message_in_memory: Bytes = 256 * 1024
-    max_transfer_count_on_message_in_memory: Annotated[int, Whole(1)] = 32
-    max_transfer_bytes_on_message_in_disk: Bytes = 64 * 1024
-    max_transfer_count_on_message_in_disk: Annotated[int, Whole(1)] = 8
     access_message_in_memory_max_ratio: Annotated[int, Whole(0, 100, "percent")] = 40
-    default_query_max_num: Annotated[int, Whole(1)] = 32
     message_delay_level: Annotated[str, DELAY_LEVELS] = (
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     )
-    offset_check_in_slave: Bool = False
 
     # -- store
     store_path_root_dir: Path = msgspec.field(default_factory=store_in_home)
@@ -182,17 +169,12 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     flush_interval_commit_log: Milliseconds = 500
     flush_commit_log_least_pages: Count = 4
     flush_commit_log_thorough_interval: Milliseconds = 10000
-    flush_interval_consume_queue: Milliseconds = 1000
-    flush_consume_queue_least_pages: Count = 2
-    flush_consume_queue_thorough_interval: Milliseconds = 60000
-    os_page_cache_busy_time_out_mills: Milliseconds = 1000
 
     # -- expiry
     delete_when: Annotated[str, HOURS] = "04"
     file_reserved_time: Annotated[int, Whole(0, unit="hours")] = 72
     clean_resource_interval: Milliseconds = 10000
     delete_commit_log_files_interval: Count = 100
-    delete_consume_queue_files_interval: Count = 100
     disk_max_used_space_ratio: Annotated[int, Whole(10, 95, "percent", clamp=True)] = 75
     clean_file_forcibly_enable: Bool = True
 
@@ -221,10 +203,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0
-    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     client_socket_snd_buf_size: Count = 0
     client_socket_rcv_buf_size: Count = 0
-    connect_timeout_millis: Milliseconds = 3000
 
     @property
     def ha_listen_port(self) -> int:
@@ -270,4 +250,3 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0
-    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120

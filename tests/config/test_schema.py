@@ -15,6 +15,8 @@ from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 # class, key, default as Java prints it; one line for every setter of RocketMQ's configuration classes
 ROCKETMQ_KEYS = Path(__file__).with_name("rocketmq-4.9.7-keys.tsv")
 
+PACKAGE = Path(__file__).parents[2] / "hatwisted"
+
 BROKER_CLASSES = {"BrokerConfig", "MessageStoreConfig", "NettyServerConfig", "NettyClientConfig"}
 NAMESRV_CLASSES = {"NamesrvConfig", "NettyServerConfig"}
 
@@ -75,6 +77,14 @@ class Schema(SynchronousTestCase):
                 key = field.encode_name
                 if key in java and key not in OTHER_DEFAULTS and java[key] != "(of the host)":
                     self.assertEqual(as_java_prints(field.default), java[key], key)
+
+    def test_every_key_has_a_reader(self) -> None:
+        """A key that nothing reads would be a promise that isn't kept: it belongs to the unused ones."""
+        sources = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "config"]
+        text = "".join(path.read_text() for path in [*sources, PACKAGE / "config" / "schema.py"])
+        for schema in (BrokerConfig, NamesrvConfig):
+            for field in fields(schema):
+                self.assertRegex(text, rf"(config|self)\.{field.name}\b", field.encode_name)
 
     def test_B15_ports_follow_the_listen_port(self) -> None:
         config = BrokerConfig()
