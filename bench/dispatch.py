@@ -38,7 +38,7 @@ from hatwisted.wire import layout
 HEAD = struct.Struct(">iIiiiqqiq4siq4siiqi")
 HOST = (b"\x7f\0\0\1", 10911)
 LEVELS = [1000, 5000]
-BATCHES = (1, 4, 16, 24, 64, 200, 900)
+BATCHES = (1, 4, 16, 24, 64, 200, 800)
 
 
 @implementer(IReactorTime)

@@ -81,6 +81,8 @@ class Dispatcher:
         """Store timestamp (ms) of the last record that got a queue entry, for the checkpoint."""
         self.dispatched_timestamp = 0
         """Store timestamp (ms) of the last record dispatched."""
+        self.records_total = 0
+        """Records met, known ones included."""
 
     def begin_at(self, offset: int) -> None:
         """Start dispatching at a record's offset; queues and index may know some of what follows."""
@@ -135,10 +137,12 @@ class Dispatcher:
         if len(positions) <= FEW:
             entries, end = decode_few(chunk, base, positions, end, self._delay_levels)
             self._next_offset = self._behind(base, end)
+            self.records_total += len(entries)
             done = self._dispatch_few(entries)
         else:
             scan = gather(chunk, base, positions, end)
             self._next_offset = self._behind(base, scan.end)
+            self.records_total += len(scan)
             done = self._dispatch_columns(scan)
         if done:
             self.reput_offset = self._next_offset

@@ -15,13 +15,13 @@ indexed before a crash gets the other half only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from os.path import basename, dirname, join
 from typing import cast
 
 import numpy as np
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, execute, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -311,18 +311,9 @@ class IndexService:
     # -- flushing, expiry, end -------------------------------------------------------------------------------
 
     def flush(self) -> Deferred[None]:
-        """Make everything appended by now durable, in the worker. Errors are logged and tried again with the
-        next flush: the index can be built from the log."""
-        if self._worker is None:
-            self.datasync()
-            return succeed(None)
-        done = cast("Deferred[None]", self._worker.run(self.datasync))
-        return done.addErrback(self._not_flushed)
-
-    def _not_flushed(self, failure: Failure) -> None:
-        if not isinstance(failure.value, OSError | ValueError | StoreError):
-            failure.raiseException()
-        self._log.warn("index couldn't be flushed: {error}", error=failure.value)
+        """Make everything appended by now durable, in the worker. What fails is tried again with the next
+        flush."""
+        return self._elsewhere(self.datasync)
 
     def datasync(self) -> None:
         """As `flush`, here and now. Blocks, may run in another thread."""
@@ -341,15 +332,31 @@ class IndexService:
             self._fs.sync_folder(self._directory)
             self._fs.sync_folder(dirname(self._directory))
 
-    def expire(self, min_physical: int) -> list[str]:
-        """The log now begins at `min_physical`: forget the files that only name records below (never the last
-        one) and give their paths, oldest first, to be removed."""
+    def expire(self, min_physical: int) -> Deferred[None]:
+        """The log now begins at `min_physical`: remove the files that only name records below it (never the
+        last one), in the worker. One that can't be removed is back at the next start."""
         paths = []
         while len(self.files) > 1 and self.files[0].end_physical < min_physical:
             file = self.files.pop(0)
             file.close()
             paths.append(file.path)
-        return paths
+        if not paths:
+            return succeed(None)
+        return self._elsewhere(self._remove, paths)
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._fs.remove(path)
+
+    def _elsewhere(self, call: Callable[..., None], *args: object) -> Deferred[None]:
+        """Run it in the worker. Errors are logged, not more: the index can be built from the log."""
+        done = execute(call, *args) if self._worker is None else self._worker.run(call, *args)
+        return cast("Deferred[None]", done).addErrback(self._failed)
+
+    def _failed(self, failure: Failure) -> None:
+        if not isinstance(failure.value, OSError | ValueError | StoreError):
+            failure.raiseException()
+        self._log.warn("index files couldn't be flushed or removed: {error}", error=failure.value)
 
     def destroy(self) -> None:
         """Remove all files: there's no log."""

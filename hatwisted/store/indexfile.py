@@ -117,7 +117,8 @@ class IndexFile:
         slots, order, items["previous"], new = self._link(self._slots, hashes[:count], first)
         self._items[first : first + count] = items
         self._slots[slots] = first + order
-        self._note_first(int(timestamps[0]), int(physical[0]))
+        if first == 1:
+            self.begin_timestamp, self.begin_physical = int(timestamps[0]), int(physical[0])
         self.slots_used += new
         self.count += count
         self.end_timestamp, self.end_physical = int(timestamps[count - 1]), int(physical[count - 1])
@@ -138,10 +139,6 @@ class IndexFile:
         if self.begin_timestamp <= 0:
             return 0
         return min(max((timestamp - self.begin_timestamp) // 1000, 0), MAX_SECONDS)
-
-    def _note_first(self, timestamp: int, physical: int) -> None:
-        if self.count == 1:
-            self.begin_timestamp, self.begin_physical = timestamp, physical
 
     def _link(self, heads: npt.NDArray[Any], hashes: Ints, first: int) -> tuple[Longs, Longs, Ints, int]:
         """Link items `first`, `first` + 1, ... into the chains of `heads`.
@@ -168,23 +165,25 @@ class IndexFile:
 
     def append_few(self, items: Sequence[Item]) -> int:
         """As `append`, item by item: cheaper for a handful."""
-        count = min(len(items), self.room)
-        mapping = self._map()
-        for key_hash, physical, timestamp in items[:count]:
-            slot_at = HEADER.size + key_hash % self._slot_count * _SLOT.size
+        taken = items[: self.room]
+        mapping, slot_count, items_at, number = self._map(), self._slot_count, self._items_at, self.count
+        for key_hash, physical, timestamp in taken:
+            slot_at = HEADER.size + key_hash % slot_count * _SLOT.size
             (previous,) = _SLOT.unpack_from(mapping, slot_at)
-            if not 0 < previous < self.count:
+            if not 0 < previous < number:
                 previous = 0
                 self.slots_used += 1
-            item_at = self._items_at + self.count * ITEM.size
-            ITEM.pack_into(mapping, item_at, key_hash, physical, self._seconds_of(timestamp), previous)
-            _SLOT.pack_into(mapping, slot_at, self.count)
-            self._note_first(timestamp, physical)
-            self.count += 1
-        if count:
-            _, self.end_physical, self.end_timestamp = items[count - 1]
+            seconds = self._seconds_of(timestamp)
+            ITEM.pack_into(mapping, items_at + number * ITEM.size, key_hash, physical, seconds, previous)
+            _SLOT.pack_into(mapping, slot_at, number)
+            if number == 1:
+                self.begin_timestamp, self.begin_physical = timestamp, physical
+            number += 1
+        if taken:
+            self.count = number
+            _, self.end_physical, self.end_timestamp = taken[-1]
             self._write_header()
-        return count
+        return len(taken)
 
     # -- reading ---------------------------------------------------------------------------------------------
 

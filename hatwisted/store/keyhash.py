@@ -130,11 +130,12 @@ def index_hashes(prefixes: Hashes, hashes: Hashes, units: Positions) -> npt.NDAr
 
 def index_hash(prefix: int, key: bytes) -> int:
     """The same for one key (UTF-8): `prefix` is java_hash(topic + "#")."""
+    own: int
     if len(key) < len(_DOT) and key.isascii():
-        units, own = len(key), sum(map(mul, key, _DOT[len(key)]))
+        own, units = sum(map(mul, key, _DOT[len(key)])), len(key)
     else:
         own, units = _hash_text(key)
-    whole = (prefix * int(POWERS[units]) + own) & 0xFFFFFFFF
+    whole = (prefix * pow(31, units, 1 << 32) + own) & 0xFFFFFFFF
     if whole >> 31:
         whole = (1 << 32) - whole
     return whole & 0x7FFFFFFF

@@ -4,8 +4,9 @@ A slice blocks everything else in the process, so it's short, and what lies betw
 
 - Nothing to do before: the slice comes right after the reactor turn that appended (`callLater(0)`), so that a
   held pull is answered without delay. The put's own answer and the bytes for slaves have left by then.
-- A slice has only just ended: the next one waits until `COALESCE` has passed since. Under load that gathers
-  some dozens of records, which cost a tenth each of what they cost alone.
+- A slice has only just ended: the next one waits until `COALESCE` has passed since, or `BUSY_COALESCE` if it
+  had more than a handful of records. Under load that gathers them by the hundred, which cost a tenth each of
+  what they cost alone.
 - There's more than one slice's work, and the log is still growing: on a slave that's catching up, every
   millisecond spent here is taken from the link, and an undispatched byte is safe whereas an uncopied one
   isn't. So the link gets most of the time (`CATCH_UP_SHARE` is ours), until the backlog reaches
@@ -27,6 +28,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import StoreError, StoreFull
+from hatwisted.store.fewscan import FEW
 
 __all__ = ["Dispatcher", "ReputService"]
 
@@ -38,7 +40,10 @@ SLICE_BYTES: Final = 16 << 20
 """Bytes of log in one slice: a second bound, for clocks that stand still."""
 
 COALESCE: Final = 0.001
-"""Seconds between the end of a slice and the next one at least, while records keep trickling in."""
+"""Seconds between the end of a slice and the next one at least, while records trickle in."""
+
+BUSY_COALESCE: Final = 0.005
+"""The same while they pour in: at 50,000 records a second 250 of them, some 2 us each instead of 5 for 50."""
 
 CATCH_UP_SHARE: Final = 0.25
 """Share of the reactor's time for dispatch while the log grows faster than it's dispatched."""
@@ -69,6 +74,7 @@ class ReputService:
         self._call: IDelayedCall | None = None
         self._waiting_for_index = False
         self._slice_end = float("-inf")
+        self._rest = COALESCE
         self._log_end = 0
         self._stopping: Deferred[bool] | None = None
         self._stop_limit: IDelayedCall | None = None
@@ -116,7 +122,7 @@ class ReputService:
         """The log has grown."""
         if self._call is None and self._running and not self._waiting_for_index:
             rested = self._clock.seconds() - self._slice_end
-            self._schedule(0 if rested >= COALESCE else COALESCE)
+            self._schedule(0 if rested >= self._rest else self._rest)
 
     def _schedule(self, delay: float) -> None:
         if self._running:
@@ -124,7 +130,7 @@ class ReputService:
 
     def _slice(self) -> None:
         self._call = None
-        begin = self._clock.seconds()
+        begin, records = self._clock.seconds(), self._dispatcher.records_total
         try:
             done = self._dispatcher.dispatch_some(SLICE_BYTES, SLICE)
         except (OSError, StoreError) as error:
@@ -132,6 +138,7 @@ class ReputService:
             return
         self.slices_total += 1
         self._slice_end = self._clock.seconds()
+        self._rest = BUSY_COALESCE if self._dispatcher.records_total - records > FEW else COALESCE
         self._resume()
         if self._dispatcher.index_waits:
             self._waiting_for_index = True

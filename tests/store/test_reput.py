@@ -16,7 +16,7 @@ from hatwisted.store import dispatcher as dispatcher_module
 from hatwisted.store import reput as reput_module
 from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.store.fewscan import FEW
-from hatwisted.store.reput import COALESCE, RETRY, SLICE, STOP_LIMIT, ReputService
+from hatwisted.store.reput import BUSY_COALESCE, COALESCE, RETRY, SLICE, STOP_LIMIT, ReputService
 from hatwisted.store.scan import MAX_RECORDS
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
@@ -361,6 +361,17 @@ class ReputTests(StoreTestCase):
         store.clock.advance(COALESCE)
         self.assertEqual((service.slices_total, service.behind_bytes), (slices + 1, 0))
 
+    def test_under_load_slices_lie_further_apart(self) -> None:
+        store, service, writer = self.running()
+        store.clock.advance(1)
+        self.more(store, writer, FEW + 1)
+        store.clock.advance(0)
+        self.more(store, writer, FEW + 1)
+        store.clock.advance(COALESCE)
+        self.assertGreater(service.behind_bytes, 0)
+        store.clock.advance(BUSY_COALESCE)
+        self.assertEqual(service.behind_bytes, 0)
+
     def test_nothing_runs_while_nothing_is_appended(self) -> None:
         store, _, writer = self.running()
         self.more(store, writer, 10)
@@ -425,7 +436,7 @@ class ReputTests(StoreTestCase):
         store.clock.advance(1)
         self.assertEqual(store.items(), [])
         worker.work()
-        store.clock.pump([0, COALESCE])
+        store.clock.pump([0, BUSY_COALESCE])
         self.assertDispatched(store, writer.data)
         self.assertEqual(service.behind_bytes, 0)
 
@@ -454,7 +465,7 @@ class ReputTests(StoreTestCase):
             raise StoreFull("no room for queue files")
 
         self.patch(store.queues, "get", full)
-        store.clock.pump([COALESCE, RETRY, RETRY])
+        store.clock.pump([BUSY_COALESCE, RETRY, RETRY])
         self.assertEqual(service.stalled_reason, "no room for queue files")
         self.patch(store.queues, "get", real)
         store.clock.advance(RETRY)
@@ -468,7 +479,7 @@ class ReputTests(StoreTestCase):
         self.more(store, writer, 300)
         stopped = service.stop()
         self.assertNoResult(stopped)
-        store.clock.pump([COALESCE, *[0] * 20])
+        store.clock.pump([BUSY_COALESCE, *[0] * 20])
         self.assertTrue(self.successResultOf(stopped))
         self.assertDispatched(store, writer.data)
         self.assertEqual(store.clock.getDelayedCalls(), [])

@@ -126,7 +126,7 @@ records = st.builds(
 
 
 class AgreementTests(SynchronousTestCase):
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=120, deadline=None)
     @given(st.lists(records, max_size=20), st.sampled_from([0, 77, 1 << 40]), st.binary(max_size=7))
     @example([make_record("T" * 127, b"")], 0, b"")
     @example([make_record("L" + "o" * 180 + "ng", b"x", version=2)], 0, b"")
@@ -141,7 +141,7 @@ class AgreementTests(SynchronousTestCase):
         self.assertEqual(by_columns(buf, base), (expected, few_end))
         self.assertEqual(few_end, ScanEnd(len(buf) - len(rest), Stop.NEED_DATA))
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=120, deadline=None)
     @given(st.lists(records, min_size=1, max_size=4), st.data())
     def test_any_damage_is_seen_by_both_alike(self, batch: list[Record], data: st.DataObject) -> None:
         buf = bytearray(log_of(batch))
@@ -150,7 +150,7 @@ class AgreementTests(SynchronousTestCase):
         few, few_end = scan_few(bytes(buf), 0, LEVELS)
         self.assertEqual(by_columns(bytes(buf), 0), (few, few_end))
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(st.lists(records, min_size=1, max_size=3), st.data())
     def test_cut_anywhere_gives_the_whole_records_in_front(
         self, batch: list[Record], data: st.DataObject
