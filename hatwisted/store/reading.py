@@ -30,7 +30,9 @@ queue; the consumer pulls again at the next offset. (4.9.7: 16000 bytes of entri
 MAX_GAP = 16 * 1024
 """Bytes of foreign data read along between two chosen records before a second read is cheaper."""
 
-_INT32 = 1 << 32
+_LOW_32 = 0xFFFFFFFF
+"""Tags are compared as Java's `(int) long`: delay queues keep a deliver time where others keep a tag's
+hash."""
 
 
 class GetStatus(enum.Enum):
@@ -162,6 +164,7 @@ class _Choice:
     def take(self, entries: bytes, tags_codes: frozenset[int] | None) -> int:
         """Choose among `entries`; returns how many were dealt with."""
         chosen, total, scanned = self.chosen, 0, 0
+        wanted = None if tags_codes is None else {code & _LOW_32 for code in tags_codes}
         for position, size, tags_code in QUEUE_ENTRY.iter_unpack(entries):
             if chosen:
                 max_count, max_bytes = self._cold if position < self._cold_below else self._hot
@@ -171,15 +174,10 @@ class _Choice:
             self.last_position = position
             if position < self._first_byte or size == PRE_BLANK_SIZE:
                 self.nothing = GetStatus.MESSAGE_WAS_REMOVING
-            elif tags_codes is None or _int32(tags_code) in tags_codes:
+            elif wanted is None or tags_code & _LOW_32 in wanted:
                 chosen.append((position, size))
                 total += size
         return scanned
-
-
-def _int32(value: int) -> int:
-    """Java's `(int) long`: delay queues keep a deliver time where others keep a tag's hash."""
-    return (value + _INT32 // 2) % _INT32 - _INT32 // 2
 
 
 def _read_runs(log: ReadableLog, chosen: list[tuple[int, int]]) -> Iterator[Buffer]:

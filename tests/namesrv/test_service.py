@@ -59,7 +59,7 @@ class ServiceCase(TestCase):
     def get(self, code, **ext):
         answer = yield self.ask(code, **ext)
         self.assertEqual(answer.code, 0, answer.remark)
-        defer.returnValue(json.loads(answer.body))
+        return json.loads(answer.body)
 
     def register(self, broker=0, names=("T",), compressed=False, client=None, crc=None, **fields):
         wrapper = TopicTable(
