@@ -14,9 +14,9 @@ from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.topics import Refusal, TopicConfigTable
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import Entry, Put, PutStatus
+from hatwisted.store.put import STORED, Entry, Put, PutStatus
 from hatwisted.wire import layout
-from hatwisted.wire.batch import CorruptBatch, decode_batch
+from hatwisted.wire.batch import BATCH_ENTRY_FIXED, CorruptBatch, decode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_send_response
 from hatwisted.wire.requestheader import BadRequestField, SendHeader, parse_send_v1, parse_send_v2
@@ -110,10 +110,12 @@ class SendProcessor:
             raise _Refused(ResponseCode.NO_PERMISSION, "this broker doesn't take delayed messages")
         entries: Sequence[Entry]
         if batch:
-            entries, wait = self._batch_entries(header, request.body)
+            entries, shared, size, wait = self._batch_entries(header, request.body)
         else:
             properties, wait = self._properties(header.properties)
             entries = ((header.flag, request.body, properties),)
+            shared = b""
+            size = len(request.body) + len(properties)
         sys_flag = header.sys_flag & ~layout.SYS_BORN_HOST_V6
         if len(connection.host_bytes) == 20:
             sys_flag |= layout.SYS_BORN_HOST_V6
@@ -128,6 +130,8 @@ class SendProcessor:
             0,
             wait,
             request,
+            shared,
+            size,
         )
 
     def _queue(self, header: SendHeader) -> int:
@@ -167,23 +171,29 @@ class SendProcessor:
             text += "\x02"
         return (text + self._cluster).encode(), wait
 
-    def _batch_entries(self, header: SendHeader, body: bytes) -> tuple[list[Entry], bool]:
-        """Members of a batch; each gets the request's properties behind its own, but not a batch-level
-        UNIQ_KEY, which would give every member the same id."""
+    def _batch_entries(self, header: SendHeader, body: bytes) -> tuple[list[Entry], bytes, int, bool]:
+        """Members of a batch, the properties put behind each one's own (the request's, but not a batch-level
+        UNIQ_KEY, which would give every member the same id), bytes of content in all, and whether to wait."""
         shared = [pair for pair in header.properties.split("\x02") if pair and not pair.startswith(_UNIQ_KEY)]
         wait = f"{_WAIT}false" not in shared
         suffix = "\x02".join([*shared, self._cluster]).encode()
-        joined = b"\x02" + suffix
-        entries: list[Entry] = []
-        for flag, member, properties in decode_batch(body):
-            if properties:
-                properties += suffix if properties[-1] == 2 else joined
-            else:
-                properties = suffix
-            entries.append((flag, member, properties))
+        entries = decode_batch(body)
         if not entries:
             raise _Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
-        return entries, wait
+        size = len(body) - BATCH_ENTRY_FIXED * len(entries) + len(suffix) * len(entries)
+        unended = sum([1 for _, _, properties in entries if properties and properties[-1] != layout.PAIR_END])
+        if unended:
+            entries = [
+                (
+                    flag,
+                    member,
+                    properties
+                    if not properties or properties[-1] == layout.PAIR_END
+                    else properties + b"\x02",
+                )
+                for flag, member, properties in entries
+            ]
+        return entries, suffix, size + unended, wait
 
     # -- put to answer ---------------------------------------------------------------------------------------
 
@@ -196,7 +206,7 @@ class SendProcessor:
             if request.flag & 2:
                 continue
             code = _CODES.get(put.status, ResponseCode.SYSTEM_ERROR)
-            if put.status.stored:
+            if put.status in STORED:
                 answers.append(
                     encode_send_response(
                         request.opaque,

@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.demo.inputs import Message
 from hatwisted.remoting.client import CallFailed, RemotingClient
-from hatwisted.wire.batch import BatchEntry, encode_batch
+from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import TopicRoute, decode_body
 from hatwisted.wire.remoting import RemotingCommand
@@ -119,7 +119,7 @@ class Producer:
         }
         if not batch:
             return RemotingCommand(code=RequestCode.SEND_MESSAGE_V2, ext=ext, body=first.body)
-        entries = (BatchEntry(each.flag, each.body, each.properties) for each in group)
+        entries = ((each.flag, each.body, each.properties) for each in group)
         return RemotingCommand(code=RequestCode.SEND_BATCH_MESSAGE, ext=ext, body=encode_batch(entries))
 
     def _remember(self, group: Sequence[Message], queue: int, offset: int) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
+from isal.isal_zlib import crc32
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -29,7 +30,6 @@ from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
 from hatwisted.store.put import Put, PutLimits, PutStatus
 from hatwisted.wire import layout
-from hatwisted.wire.record import crc
 
 QueueKey = tuple[str, int]
 
@@ -164,10 +164,7 @@ class CommitLog:
             fixed += layout.IPV6_EXTRA
         if put.sys_flag & layout.SYS_BORN_HOST_V6:
             fixed += layout.IPV6_EXTRA
-        entries = put.entries
-        if len(entries) == 1:
-            return fixed + len(entries[0][1]) + len(entries[0][2])
-        return sum(fixed + len(body) + len(properties) for _, body, properties in entries)
+        return len(put.entries) * fixed + put.content_size
 
     def _topic_field(self, topic: str) -> bytes:
         field = self._topic_fields.get(topic)
@@ -183,15 +180,18 @@ class CommitLog:
         topic = self._topic_field(put.topic)
         queue_id = put.queue_id
         queue_offset = self._take_queue_offsets(put, sys_flag)
-        counted = queue_offset >= 0
+        step = 1
+        if queue_offset < 0:
+            queue_offset = step = 0
         at = put.offset = run.at
-        put.queue_offset = max(queue_offset, 0)
-        fixed = layout.FIXED_SIZE - 1 + len(topic)
+        put.queue_offset = queue_offset
+        shared = put.shared_properties
+        fixed = layout.FIXED_SIZE - 1 + len(topic) + len(shared)
         if sys_flag & _HOST_BITS:
             fixed += layout.IPV6_EXTRA * (sys_flag & _HOST_BITS).bit_count()
         parts = run.parts
         offsets = put.record_offsets
-        for index, (flag, body, properties) in enumerate(put.entries):
+        for flag, body, properties in put.entries:
             body_size = len(body)
             properties_size = len(properties)
             size = fixed + body_size + properties_size
@@ -199,10 +199,10 @@ class CommitLog:
                 pack(
                     size,
                     layout.MAGIC_V1,
-                    crc(body) if body_size else 0,
+                    crc32(body) & layout.CRC_MASK,
                     queue_id,
                     flag,
-                    queue_offset + index if counted else 0,
+                    queue_offset,
                     at,
                     sys_flag,
                     put.born_timestamp,
@@ -215,11 +215,13 @@ class CommitLog:
                 ),
                 body,
                 topic,
-                properties_size.to_bytes(2, "big"),
+                (properties_size + len(shared)).to_bytes(2, "big"),
                 properties,
+                shared,
             )
             offsets.append(at)
             at += size
+            queue_offset += step
         run.at = put.end = at
         run.puts.append(put)
 

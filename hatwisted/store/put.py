@@ -27,13 +27,11 @@ class PutStatus(Enum):
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
     IN_SYNC_REPLICAS_NOT_ENOUGH = "IN_SYNC_REPLICAS_NOT_ENOUGH"
 
-    @property
-    def stored(self) -> bool:
-        """Is the message in the master's log, whatever else is not known about it?"""
-        return self in _STORED
+    # Members are singletons; Enum's own hash is a Python call, and there are some for every put.
+    __hash__ = object.__hash__
 
 
-_STORED = frozenset(
+STORED = frozenset(
     {
         PutStatus.PUT_OK,
         PutStatus.FLUSH_DISK_TIMEOUT,
@@ -41,6 +39,7 @@ _STORED = frozenset(
         PutStatus.SLAVE_NOT_AVAILABLE,
     }
 )
+"""The message is in the master's log, whatever else is not known about it."""
 
 Entry = tuple[int, bytes, bytes]
 """(flag, body, raw properties) of one message of a put."""
@@ -49,8 +48,10 @@ Entry = tuple[int, bytes, bytes]
 class Put:
     """One message or batch on its way into the log.
 
-    topic: 1..127 bytes of UTF-8; entries: the messages; born_host: 8 or 20 bytes (sys_flag bit 0x10 says
-    which); wait: does the producer want to wait for flush and slave; token: the caller's own.
+    topic: 1..127 bytes of UTF-8; entries: the messages; shared_properties: put behind those of each entry (which
+    then are empty or end with the pair separator); content_size: bytes of all bodies and properties; born_host:
+    8 or 20 bytes (sys_flag bit 0x10 says which); wait: does the producer want to wait for flush and slave;
+    token: the caller's own.
     After the append: offset, end (physical bytes), record_offsets, queue_offset of the first message. `status`
     is None as long as only "appended" is known.
     """
@@ -58,6 +59,7 @@ class Put:
     __slots__ = (
         "born_host",
         "born_timestamp",
+        "content_size",
         "end",
         "entries",
         "offset",
@@ -67,6 +69,7 @@ class Put:
         "reason",
         "reconsume_times",
         "record_offsets",
+        "shared_properties",
         "status",
         "sys_flag",
         "token",
@@ -86,7 +89,12 @@ class Put:
         prepared_transaction_offset: int = 0,
         wait: bool = True,
         token: object = None,
+        shared_properties: bytes = b"",
+        content_size: int | None = None,
     ) -> None:
+        if content_size is None:
+            content_size = len(entries) * len(shared_properties)
+            content_size += sum(len(body) + len(properties) for _, body, properties in entries)
         self.topic = topic
         self.queue_id = queue_id
         self.entries = entries
@@ -97,6 +105,8 @@ class Put:
         self.prepared_transaction_offset = prepared_transaction_offset
         self.wait = wait
         self.token = token
+        self.shared_properties = shared_properties
+        self.content_size = content_size
         self.offset = -1
         self.end = -1
         self.record_offsets: list[int] = []
@@ -131,17 +141,25 @@ class PutLimits:
                 PutStatus.MESSAGE_ILLEGAL,
                 f"{size} bytes and {BLANK_MIN_SIZE} more don't fit into a commit log file of {self.file_size}",
             )
-        body_size = 0
-        for _, body, properties in put.entries:
-            body_size += len(body)
-            if len(properties) > MAX_PROPERTIES_LENGTH:
+        # Content within a limit has no part beyond it: the usual put costs two comparisons.
+        if put.content_size > MAX_PROPERTIES_LENGTH and not self._check_properties(put):
+            return False
+        if put.content_size > self.max_message_size:
+            body_size = sum(len(body) for _, body, _ in put.entries)
+            if body_size > self.max_message_size:
+                return put.refuse(
+                    PutStatus.MESSAGE_ILLEGAL,
+                    f"body of {body_size} bytes, maxMessageSize is {self.max_message_size}",
+                )
+        return True
+
+    def _check_properties(self, put: Put) -> bool:
+        allowed = MAX_PROPERTIES_LENGTH - len(put.shared_properties)
+        for _, _, properties in put.entries:
+            if len(properties) > allowed:
                 return put.refuse(
                     PutStatus.PROPERTIES_SIZE_EXCEEDED,
-                    f"properties of {len(properties)} bytes, allowed are {MAX_PROPERTIES_LENGTH}",
+                    f"properties of {len(properties) + len(put.shared_properties)} bytes, "
+                    f"allowed are {MAX_PROPERTIES_LENGTH}",
                 )
-        if body_size > self.max_message_size:
-            return put.refuse(
-                PutStatus.MESSAGE_ILLEGAL,
-                f"body of {body_size} bytes, maxMessageSize is {self.max_message_size}",
-            )
         return True

@@ -48,6 +48,8 @@ BODY_AT: Final = 88
 IPV6_EXTRA: Final = 12
 """A host field is 4 + 4 bytes, 16 + 4 for IPv6: every later field moves by this."""
 
+CRC_MASK: Final = 0x7FFFFFFF
+"""The stored checksum is CRC-32 with its top bit cleared."""
 FIXED_SIZE: Final = 91
 """Bytes of a version 1 record besides body, topic, properties and IPv6 extras; version 2 has one more."""
 RECORD_HEAD: Final = struct.Struct(">iI")

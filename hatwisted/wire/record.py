@@ -83,7 +83,7 @@ class Blank(msgspec.Struct, frozen=True):
 
 def crc(body: bytes | memoryview) -> int:
     """The stored body checksum: CRC-32 with its top bit cleared (0 for an empty body)."""
-    return crc32(body) & 0x7FFFFFFF
+    return crc32(body) & layout.CRC_MASK
 
 
 def decode_record(

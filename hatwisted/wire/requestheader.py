@@ -131,16 +131,13 @@ def parse_send_v2(ext: Mapping[str, str]) -> SendHeader:
         )
     except (KeyError, ValueError):
         return _parse_send_fields(ext)
-    # All int32 fields at once: their sign-folded bits stay below 2^31 only if each one's do.
-    folded = _fold(header.default_topic_queue_nums) | _fold(header.queue_id) | _fold(header.sys_flag)
-    folded |= _fold(header.flag) | _fold(header.reconsume_times) | _fold(header.max_reconsume_times)
-    if folded >> 31 or _fold(header.born_timestamp) >> 63:
+    # All int32 fields at once: moved up by 2^31, a number has bits above the 32nd only if it's out of range.
+    excess = header.default_topic_queue_nums + _INT32_END | header.queue_id + _INT32_END
+    excess |= header.sys_flag + _INT32_END | header.flag + _INT32_END
+    excess |= header.reconsume_times + _INT32_END | header.max_reconsume_times + _INT32_END
+    if excess >> 32 or header.born_timestamp + _INT64_END >> 64:
         return _parse_send_fields(ext)
     return header
-
-
-def _fold(value: int) -> int:
-    return value ^ value >> 63 if -_INT64_END <= value < _INT64_END else _INT64_END
 
 
 def _parse_send_fields(ext: Mapping[str, str]) -> SendHeader:

@@ -153,7 +153,7 @@ class Batches(SynchronousTestCase):
 
     def test_worked_example(self) -> None:
         (entry,) = decode_batch(self.EXAMPLE)
-        self.assertEqual(entry, BatchEntry(0, b"hi", b"KEYS\x01k0\x02"))
+        self.assertEqual(entry, (0, b"hi", b"KEYS\x01k0\x02"))
         self.assertEqual(encode_batch([entry]), self.EXAMPLE)
 
     def test_cut_anywhere_is_corrupt(self) -> None:
@@ -179,14 +179,13 @@ class Batches(SynchronousTestCase):
             self.assertRaises(CorruptBatch, decode_batch, broken)
 
     def test_too_many_messages(self) -> None:
-        body = encode_batch([BatchEntry(0, b"", b"")]) * (MAX_ENTRIES + 1)
+        body = encode_batch([(0, b"", b"")]) * (MAX_ENTRIES + 1)
         self.assertRaises(CorruptBatch, decode_batch, body)
 
     @settings(max_examples=100, deadline=None)
     @given(
         st.lists(
-            st.builds(
-                BatchEntry,
+            st.tuples(
                 st.integers(-(1 << 31), (1 << 31) - 1),
                 st.binary(max_size=40),
                 st.binary(max_size=40),
