@@ -160,11 +160,12 @@ class Dispatcher:
         """Bytes at `reput_offset`, within one file; b"" if a whole record can't be there yet."""
         source = self._source
         if self.reput_offset < source.min_offset:
-            self._log.warn(
-                "dispatch was at offset {offset}, the log begins at {begin} by now: going on there",
-                offset=self.reput_offset,
-                begin=source.min_offset,
-            )
+            if self.reput_offset:
+                self._log.warn(
+                    "dispatch was at offset {offset}, the log begins at {begin} by now: going on there",
+                    offset=self.reput_offset,
+                    begin=source.min_offset,
+                )
             self.reput_offset = source.min_offset
         if source.max_offset < self._incomplete_until or self.reput_offset >= source.max_offset:
             return b""

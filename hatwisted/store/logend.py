@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.scan import ScanEnd, ScanResult, Stop, scan_records
+from hatwisted.store.scan import LARGEST_RECORD, ScanEnd, ScanResult, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
 
@@ -27,6 +27,10 @@ CHUNK: Final = 1 << 20
 """Bytes of log read at once; a longer record is read whole."""
 
 _ZEROS: Final = bytes(CHUNK)
+
+ZEROS_BEHIND: Final = 128 << 20
+"""Zeros in a row (bytes) behind which nothing more is looked for. What was written last and lost while later
+bytes were not is at most what a disk's cache may reorder; reading a file's untouched gigabyte takes seconds."""
 
 Tick = Callable[[int], None]
 """Told the offset reached, after every chunk."""
@@ -135,12 +139,17 @@ def _reason(end: ScanEnd) -> str:
 _MAGICS: Final = tuple(magic.to_bytes(4, "big") for magic in (layout.MAGIC_V1, layout.MAGIC_V2))
 
 
-def written_end(files: FileQueue, offset: int) -> int:
-    """Offset behind the last byte at or behind `offset` that isn't zero; `offset` if there is none."""
+def written_end(files: FileQueue, offset: int, known: int = 0) -> int:
+    """Offset behind the last byte at or behind `offset` that isn't zero; `offset` if there is none.
+
+    known: something is said to have been written up to there, so it's looked at least that far.
+    """
     end = offset
     for at, chunk in _chunks(files, offset, files.capacity_end):
         if chunk != _ZEROS[: len(chunk)]:
             end = at + len(chunk.rstrip(b"\0"))
+        elif at - max(end, known) >= ZEROS_BEHIND:
+            break
     return end
 
 
@@ -182,6 +191,8 @@ def _record_at(files: FileQueue, offset: int, check_crc: bool) -> Record | None:
     if head[layout.PHYSICAL_OFFSET_AT : layout.PHYSICAL_OFFSET_AT + 8] != offset.to_bytes(8, "big"):
         return None
     size = int.from_bytes(head[:4], "big")
+    if size > LARGEST_RECORD:
+        return None
     try:
         found = decode_record(files.read(offset, size), at=offset, check_crc=check_crc)
     except CorruptRecord:

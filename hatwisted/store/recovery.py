@@ -171,7 +171,8 @@ class _Recovery:
         found = find_end(
             self._files, start, check_crc=self._check_crc, tick=lambda at: self._tick(at - start)
         )
-        written = self._written = written_end(self._files, found.end)
+        known = max(self._queues.max_physical, 0 if self._index is None else self._index.end_physical)
+        written = self._written = written_end(self._files, found.end, known)
         for record in valid_records_behind(self._files, found.end, written, check_crc=self._check_crc):
             if not self._is_leftover(record, found):
                 raise DamagedLog(found.end, record.physical_offset, written, found.reason)
@@ -208,6 +209,8 @@ class _Recovery:
                 count=report.torn_bytes,
             )
         self._queues.truncate(end)
+        if report.unclean:
+            self._drop_last_entries()
         if self._index is not None:
             if report.unclean:
                 self._index.repair(self._checkpoint.index_timestamp)
@@ -228,6 +231,12 @@ class _Recovery:
         stale_end = min(written, self._files.capacity_end)
         for at in range(end, stale_end, CHUNK):
             self._files.write(at, (bytes(min(CHUNK, stale_end - at)),))
+
+    def _drop_last_entries(self) -> None:
+        """An entry may lie on two pages of which only one has reached the disk: the last of every queue is
+        built again, if its record is among those that will be dispatched."""
+        for queue in self._queues:
+            queue.truncate(max(self.report.start, queue.max_physical - 1))
 
     # -- dispatching -----------------------------------------------------------------------------------------
 

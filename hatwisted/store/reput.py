@@ -136,6 +136,10 @@ class ReputService:
         except (OSError, StoreError) as error:
             self._stall(error)
             return
+        except Exception as error:
+            self._log.failure("dispatch failed at commit log offset {at}", at=self._dispatcher.reput_offset)
+            self._stall(error)
+            return
         self.slices_total += 1
         self._slice_end = self._clock.seconds()
         self._rest = BUSY_COALESCE if self._dispatcher.records_total - records > FEW else COALESCE

@@ -35,6 +35,10 @@ MAX_RECORDS: Final = 2048
 """Records of one scan: bounds the time of one step of the dispatch (about 2 ms) and its scratch memory,
 however small the records."""
 
+LARGEST_RECORD: Final = 64 << 20
+"""Bytes; a record said to be longer is damage rather than something to read into memory. RocketMQ's default
+limit is 4 MiB and 64 KiB."""
+
 PEELED_TOPICS: Final = 8
 """Distinct topics of a chunk told apart by comparing columns, each about 12 ns a record; beyond that a
 dictionary of slices (about 80 ns a record) is cheaper."""
@@ -108,8 +112,9 @@ def walk(buf: Buffer, start: int = 0, limit: int = MAX_RECORDS) -> tuple[list[in
 
 def look(buf: Buffer, at: int, base: int | None = None, check_crc: bool = False) -> ScanEnd:
     """What is at a position where the chain of valid records ends."""
+    offset = None if base is None else base + at
     try:
-        found = decode_record(buf, at, check_crc=check_crc, at=None if base is None else base + at)
+        found = decode_record(buf, at, check_crc=check_crc, at=offset, max_size=LARGEST_RECORD)
     except CorruptRecord as error:
         return ScanEnd(at, Stop.CORRUPT, 0, error.reason)
     size, magic = _HEAD(buf, at)

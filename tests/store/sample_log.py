@@ -140,7 +140,13 @@ class SampleStore:
     """The parts of a store in one folder, put together as a broker does it."""
 
     def __init__(
-        self, root: str, *, file_size: int = FILE_SIZE, index: bool = True, worker: object = None
+        self,
+        root: str,
+        *,
+        file_size: int = FILE_SIZE,
+        queue_file_size: int = QUEUE_FILE_SIZE,
+        index: bool = True,
+        worker: object = None,
     ) -> None:
         self.root = root
         self.clock = Clock()
@@ -148,7 +154,7 @@ class SampleStore:
         fs = PosixFileSystem()
         worker = worker or InlineWorker()
         self.files = FileQueue(fs, os.path.join(root, "commitlog"), file_size)
-        self.queues = ConsumeQueueTable(fs, os.path.join(root, "consumequeue"), QUEUE_FILE_SIZE)
+        self.queues = ConsumeQueueTable(fs, os.path.join(root, "consumequeue"), queue_file_size)
         self.index: IndexService | None = None
         if index:
             self.index = IndexService(fs, os.path.join(root, "index"), self.clock, SLOTS, ITEMS, worker)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ Tests named `rocketmq_fault_...` show a fault of RocketMQ's own recovery done ri
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -346,6 +347,20 @@ class DamageTests(RecoveryTestCase):
         self.change(writer.offsets[12], bytes(60))
         self.assertEqual(self.refused().offset, writer.offsets[12])
 
+    def test_it_is_looked_behind_as_many_zeros_as_a_disk_may_lose_and_as_far_as_queues_know(self) -> None:
+        writer = LogWriter().fill_files(2)
+        self.patch(logend_module, "CHUNK", 512)
+        self.patch(logend_module, "ZEROS_BEHIND", 1024)
+        hole, last = writer.offsets[12], writer.offsets[-1]
+        self.written(writer)
+        for start in (0, FILE_SIZE):
+            self.change(max(start, hole), bytes(min(last, start + FILE_SIZE) - max(start, hole)))
+        self.assertEqual(self.refused().resumes_at, last)
+        shutil.rmtree(os.path.join(self.root, "consumequeue"))
+        shutil.rmtree(os.path.join(self.root, "index"))
+        store, _ = self.recovered()
+        self.assertEqual(store.log.max_offset, hole)
+
     def test_an_embedded_copy_of_a_record_is_no_record(self) -> None:
         inner = LogWriter().fill(3)
         writer = LogWriter().fill(5)
@@ -511,6 +526,46 @@ class IndexTests(RecoveryTestCase):
         store = self.opened()
         self.patch(os, "posix_fallocate", no_space)
         self.assertRaises(StoreFull, store.recover, unclean=True)
+
+
+class CrashTests(RecoveryTestCase):
+    def test_whatever_a_crash_leaves_comes_out_whole(self) -> None:
+        for seed in range(25):
+            with self.subTest(seed=seed):
+                self.crash(random.Random(seed))
+
+    def crash(self, choice: random.Random) -> None:
+        """A log written up to any byte, dispatched up to any record before it, some pages lost on the way."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        writer = LogWriter().fill(choice.randrange(20, 900), choice.randrange(1, 4), choice.randrange(1, 5))
+        dispatched = choice.choice(writer.offsets)
+        cut = choice.randrange(dispatched, writer.end + 1)
+        self.written(writer, dispatched=False)
+        # Queues look for holes in their last three files: a crash doesn't lose what is older than that.
+        store = self.opened(queue_file_size=8000)
+        store.log.set_end(dispatched)
+        store.dispatch_all()
+        store.close()
+        ends = [entry.physical_offset + entry.size for entry in entries_of(bytes(writer.data))]
+        whole = max((end for end in ends if end <= cut), default=0)
+        for start in range(0, writer.end, FILE_SIZE):
+            if cut < start + FILE_SIZE:
+                self.change(max(start, cut), bytes(start + FILE_SIZE - max(start, cut)))
+        for folder in ("consumequeue", "index"):
+            for path in sorted(Path(self.root, folder).rglob("*")):
+                if path.is_file() and choice.random() < 0.5:
+                    raw = bytearray(path.read_bytes())
+                    at = choice.randrange(len(raw)) // 512 * 512
+                    raw[at : at + 512] = bytes(len(raw[at : at + 512]))
+                    path.write_bytes(raw)
+        store = self.opened(queue_file_size=8000)
+        store.recover(unclean=True)
+        blank = whole % FILE_SIZE and writer.data[whole + 4 : whole + 8] == layout.MAGIC_BLANK.to_bytes(
+            4, "big"
+        )
+        rolled = blank and cut >= whole + layout.BLANK_HEAD_SIZE
+        self.assertWhole(store, writer, whole - whole % FILE_SIZE + FILE_SIZE if rolled else whole)
+        store.close()
 
 
 class ProgressTests(RecoveryTestCase):

@@ -472,6 +472,17 @@ class ReputTests(StoreTestCase):
         self.assertIsNone(service.stalled_reason)
         self.assertDispatched(store, writer.data)
 
+    def test_a_fault_of_ours_is_logged_and_does_not_end_the_service(self) -> None:
+        store, service, writer = self.running()
+        self.more(store, writer)
+        patch = self.patch(store.dispatcher, "_step", lambda: 1 // 0)
+        store.clock.pump([COALESCE])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual(service.stalled_reason, "integer division or modulo by zero")
+        patch.restore()
+        store.clock.advance(RETRY)
+        self.assertDispatched(store, writer.data)
+
     def test_stop_dispatches_what_is_left(self) -> None:
         self.patch(dispatcher_module, "CHUNK", 4096)
         store, service, writer = self.running()

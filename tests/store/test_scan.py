@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, deliver_time, parse_delay_levels
 from hatwisted.store.dispatchscan import dispatch_columns
 from hatwisted.store.fewscan import Entry, scan_few
-from hatwisted.store.scan import PEELED_TOPICS, ScanEnd, Stop, scan_records
+from hatwisted.store.scan import LARGEST_RECORD, PEELED_TOPICS, ScanEnd, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.javahash import java_hash
@@ -223,6 +223,13 @@ class ScanTests(SynchronousTestCase):
         self.assertEqual(self.scan_end(encode_blank(50)), ScanEnd(0, Stop.BLANK, 50))
         self.assertEqual(self.scan_end(b"\xff" * 100).stop, Stop.CORRUPT)
         self.assertEqual(self.scan_end(b""), ScanEnd(0, Stop.NEED_DATA))
+
+    def test_an_enormous_record_is_damage_not_something_to_read(self) -> None:
+        raw = bytearray(encode_record(make_record("T", b"b")))
+        raw[:4] = (LARGEST_RECORD + 1).to_bytes(4, "big")
+        self.assertEqual(self.scan_end(bytes(raw)).stop, Stop.CORRUPT)
+        raw[:4] = LARGEST_RECORD.to_bytes(4, "big")
+        self.assertEqual(self.scan_end(bytes(raw)), ScanEnd(0, Stop.NEED_DATA, LARGEST_RECORD))
 
     def test_a_record_at_another_offset_is_none(self) -> None:
         buf = log_of([make_record("T", b"b")], 1000)
