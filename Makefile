@@ -33,8 +33,10 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	  -e '.[test,lint,bench]'
 	@touch $@
 
+# INPUT reaches the shell by the environment, whatever characters the path has.
+run: export INPUT := $(INPUT)
 run: install
-	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input '$(INPUT)') $(if $(filter-out 0,$(ONCE)),--once)
+	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
 test: install
 	$(BIN)/python -m pytest $(PYTEST)

@@ -30,7 +30,7 @@ def main(path: str, once: bool, var: str) -> None:
     from twisted.internet import reactor
 
     try:
-        source = open_source(path)
+        source = open_source(os.path.expanduser(path))
         cluster = Cluster(reactor, os.path.abspath(os.path.join(var, "demo")), free_ports())
     except (InputError, DemoError) as error:
         raise click.ClickException(str(error)) from None

@@ -25,6 +25,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.config.properties import format_property
 from hatwisted.remoting.client import CallFailed, RemotingClient
+from hatwisted.store.errors import StoreLocked
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.interfaces import ILock
 from hatwisted.wire.codes import RequestCode
@@ -143,8 +144,11 @@ class Cluster:
 
     def _claim_folder(self) -> None:
         os.makedirs(os.path.dirname(self.folder), exist_ok=True)
-        # Raises StoreLocked, which names the holder.
-        self._lock = PosixFileSystem().lock(self.folder + ".lock")
+        try:
+            self._lock = PosixFileSystem().lock(self.folder + ".lock")
+        except StoreLocked as error:
+            held = str(error).partition(";")[0]
+            raise DemoError(f"another run uses this folder, end that one first ({held})") from None
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
 

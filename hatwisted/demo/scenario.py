@@ -21,7 +21,7 @@ from hatwisted.demo.inputs import InputError, Source
 from hatwisted.demo.logcompare import compare_logs
 from hatwisted.demo.monitor import UNKNOWN, Monitor
 from hatwisted.demo.producer import Producer, find_brokers
-from hatwisted.demo.screen import Screen
+from hatwisted.demo.screen import Screen, messages
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
 from hatwisted.store.errors import StoreError
 
@@ -29,6 +29,7 @@ REDRAW = 0.25  # s between two looks at the brokers and redraws of the table
 LINK_LIMIT = 60.0  # s for the slave to find its master by the name server and connect
 CATCH_UP_LIMIT = 60.0  # s without progress of a slave that still lags when everything is sent
 POLL = 0.1  # s between two looks at a condition
+BROKER_IDS = (0, 1)  # master, slave
 
 # The user's or a process's doing, told in one line; anything else is a bug and shown whole.
 EXPECTED = (DemoError, InputError, ReadBackError, CallFailed, RequestRefused, StoreError, OSError)
@@ -64,11 +65,11 @@ class Scenario:
         self._redraw.start(REDRAW)
         yield self._producer.send_all(self._source)
         seconds = time.monotonic() - begun
+        if not self._producer.answered:
+            raise DemoError(f"{self._source.name}: no message in it, so there's nothing to check")
         yield self._caught_up()
         self._end_live()
-        self._screen.step(
-            f"sent {self._source.name}: {self._producer.answered:,} messages in {seconds:.2f} s"
-        )
+        self._screen.step(f"sent {self._source.name}: {messages(self._producer.answered)} in {seconds:.2f} s")
         if self._producer.refusals:
             raise DemoError(
                 "refused: " + "; ".join(f"{n} x {why}" for why, n in self._producer.refusals.items())
@@ -83,7 +84,9 @@ class Scenario:
             self._screen.step(f"{name}: pid {pid}, {getattr(self._cluster, name)}")
         brokers = yield self._until(self._registered, LINK_LIMIT, "both brokers are known to the name server")
         yield self._until(self._linked, LINK_LIMIT, "the slave is linked to its master")
-        self._screen.step(f"the name server routes to {brokers}; the slave follows its master")
+        self._screen.step(
+            f"the name server routes to master {brokers[0]} and slave {brokers[1]}; the slave follows its master"
+        )
 
     @inlineCallbacks
     def _registered(self) -> Any:
@@ -91,7 +94,7 @@ class Scenario:
             brokers = yield find_brokers(self._client, self._cluster.namesrv, CALL_TIMEOUT)
         except RequestRefused:
             return None
-        return brokers if len(brokers) == 2 else None
+        return brokers if len(brokers) == len(BROKER_IDS) else None
 
     @inlineCallbacks
     def _linked(self) -> Any:
@@ -129,7 +132,7 @@ class Scenario:
         wanted = self._producer.answered
         if consumer.read != wanted:
             raise DemoError(f"{consumer.read} of {wanted} messages came back from the slave")
-        self._screen.step(f"read back from the slave: {consumer.read:,} messages, each as it was sent")
+        self._screen.step(f"read back from the slave: {messages(consumer.read)}, each as it was sent")
 
     @inlineCallbacks
     def _until(self, condition: Any, limit: float, what: str) -> Any:
@@ -188,5 +191,7 @@ class Scenario:
         self._stopping = True
         self._end_live()
         yield self._client.close()
+        started = self._cluster.pids()
         yield self._cluster.stop()
-        self._screen.step("all processes have ended")
+        if started:
+            self._screen.step("all processes have ended")

@@ -26,11 +26,11 @@ class Screen:
             TextColumn("{task.description}"),
             BarColumn(),
             DownloadColumn(),
-            TextColumn("{task.fields[messages]} messages"),
+            TextColumn("{task.fields[sent]}"),
             TimeElapsedColumn(),
             console=self.console,
         )
-        self._bar = self._progress.add_task("input", total=None, visible=False, messages=0)
+        self._bar = self._progress.add_task("input", total=None, start=False, visible=False, sent="")
 
     def step(self, text: str) -> None:
         """Something was done."""
@@ -45,7 +45,8 @@ class Screen:
         self._print("✗ ", "red", text)
 
     def begin(self) -> None:
-        """Show the live part."""
+        """Show the live part; the progress bar's clock runs from here."""
+        self._progress.start_task(self._bar)
         self._live = Live(console=self.console, auto_refresh=False)
         self._live.start()
 
@@ -53,7 +54,7 @@ class Screen:
         self, figures: Figures, statuses: Mapping[str, int], read: int, total: int, count: int
     ) -> None:
         """Redraw: `read` of `total` input bytes are sent, as `count` messages."""
-        self._progress.update(self._bar, completed=read, total=total, messages=count, visible=True)
+        self._progress.update(self._bar, completed=read, total=total, sent=messages(count), visible=True)
         if self._live is not None:
             self._live.update(Group(self._progress, figures_table(figures, statuses)), refresh=True)
 
@@ -67,6 +68,11 @@ class Screen:
 
     def _print(self, mark: str, colour: str, text: str) -> None:
         self.console.print(Text.assemble((mark, colour), text), soft_wrap=True)
+
+
+def messages(count: int) -> str:
+    """1,000 -> "1,000 messages"."""
+    return f"{count:,} message{'' if count == 1 else 's'}"
 
 
 def figures_table(figures: Figures, statuses: Mapping[str, int]) -> RenderableType:

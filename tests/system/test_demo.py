@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hatwisted.store.filesystem import PosixFileSystem
 from tests.support.processes import REPOSITORY, wait_until
 
 LIMIT = 120.0  # s; the slave learns of new topics every 10 s
@@ -65,3 +66,25 @@ def test_a_text_file_and_ctrl_c(tmp_path: Path) -> None:
 def test_an_input_that_isnt_there(tmp_path: Path) -> None:
     status, output = finished(demo(tmp_path, "--once", "--input", "nowhere.txt"))
     assert (status, output) == (1, "Error: nowhere.txt: can't be read: No such file or directory\n")
+
+
+def test_an_input_without_a_message_proves_nothing(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n\n")
+    status, output = finished(demo(tmp_path, "--once", "--input", str(empty)))
+    assert status == 1
+    assert f"✗ {empty}: no message in it, so there's nothing to check" in output
+    assert "byte-identical" not in output
+
+
+def test_a_second_run_leaves_the_first_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "var"
+    folder.mkdir()
+    lock = PosixFileSystem().lock(str(folder / "demo.lock"))
+    try:
+        status, output = finished(demo(tmp_path, "--once"))
+    finally:
+        lock.release()
+    assert status == 1
+    assert "another run uses this folder, end that one first" in output
+    assert output.count("\n") == 1
