@@ -25,6 +25,7 @@ from hatwisted.broker.pull import PullOptions
 from hatwisted.broker.registration import BrokerIdentity, KnownMaster, Registration
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.topics import FirstTopics
+from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
@@ -39,7 +40,7 @@ from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.retention import RetentionPolicy
 from hatwisted.store.worker import ThreadWorker
-from hatwisted.tap.ports import ClaimedPorts
+from hatwisted.tap.ports import ClaimedPorts, PortUnavailable
 from hatwisted.wire.hostport import HostPort
 
 
@@ -61,7 +62,7 @@ def namesrv(config: NamesrvConfig, reactor: Any) -> IService:
     """A name server."""
     ports = ClaimedPorts(reactor)
     interface = _interface(config.bind_address)
-    ports.claim(config.listen_port, interface)
+    _claim(ports, config.listen_port, interface)
     return NameServerService(
         ports,
         reactor,
@@ -79,6 +80,15 @@ def _interface(bind_address: str) -> str:
     return "" if bind_address == "0.0.0.0" else bind_address
 
 
+def _claim(ports: ClaimedPorts, port: int, interface: str, role: str = "") -> None:
+    try:
+        ports.claim(port, interface)
+    except PortUnavailable as error:
+        raise SettingError(
+            "bindAddress" if error.foreign_address else "listenPort", f"{error}{role}"
+        ) from None
+
+
 def _own_address(config: BrokerConfig) -> str:
     return f"{config.broker_ip1}:{config.listen_port}"
 
@@ -87,8 +97,9 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
     raise_descriptor_limit()
     ports = ClaimedPorts(reactor)
     interface = _interface(config.bind_address)
-    for port in (config.listen_port, config.vip_listen_port, config.ha_listen_port):
-        ports.claim(port, interface)
+    _claim(ports, config.listen_port, interface)
+    _claim(ports, config.vip_listen_port, interface, " (listenPort - 2)")
+    _claim(ports, config.ha_listen_port, interface, " (listenPort + 1, for slaves)")
     fs = PosixFileSystem()
     worker = ThreadWorker(reactor, name="store")
     flush_worker = ThreadWorker(reactor, threads=1, name="flush")
@@ -139,7 +150,11 @@ def _packed_address(host: str) -> bytes:
     try:
         return ipaddress.ip_address(host).packed
     except ValueError:
+        pass
+    try:
         return socket.inet_aton(socket.gethostbyname(host))
+    except OSError as error:
+        raise SettingError("brokerIP1", f"{host} has no address: {error.strerror or error}") from None
 
 
 def _first_topics(config: BrokerConfig) -> FirstTopics:

@@ -33,6 +33,6 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
 
 
 def _build(config: BrokerConfig, reactor: Any) -> IService:
-    check_store(PosixFileSystem(), config.store_path_root_dir, config.commit_log_path)
+    check_store(PosixFileSystem(), config)
     service: IService = compose.master(config, reactor)
     return service

@@ -12,7 +12,7 @@ Rejected: listening first in `startService` (too late to tell anybody), and bind
 
 from __future__ import annotations
 
-import os
+import errno
 import socket
 from typing import Any, cast
 
@@ -27,9 +27,15 @@ BACKLOG = 1024
 class PortUnavailable(CannotListenError):
     """The address can't be bound; `str()` is one line with address and reason."""
 
+    @property
+    def foreign_address(self) -> bool:
+        """Is it the address that's at fault, whatever the port is?"""
+        error = self.socketError
+        return isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+
     def __str__(self) -> str:
         error = self.socketError
-        reason = os.strerror(error.errno) if getattr(error, "errno", None) else str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         return f"can't listen on {self.interface}:{self.port}: {reason}"
 
 

@@ -3,7 +3,8 @@
 Whatever can be wrong should be found in `makeService`: twistd hasn't forked yet, so the operator's terminal
 still gets the line, daemonised or not. What only shows when services start (behind the fork: a POSIX record
 lock doesn't survive one) passes through twistd, which removes the pid file and tells the waiting parent;
-with `-n` it would end in a traceback, which the exception hook below turns into the same line.
+with `-n` it would end in a traceback, which the exception hook below turns into the same line. The parent
+prints two lines of its own with the first 100 characters, so the line itself is written before them.
 
 Rejected: raising usage.UsageError, for which twistd prints the whole help text in front of the message.
 """
@@ -23,8 +24,8 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 from twisted.python import usage
 
-from hatwisted.config.errors import ConfigError
-from hatwisted.config.load import Loaded, effective_text
+from hatwisted.config.errors import ConfigError, SettingError
+from hatwisted.config.load import Loaded, Source, effective_text
 from hatwisted.store.errors import StoreError
 
 log = Logger()
@@ -78,7 +79,8 @@ def make_service(
     Exits with 1 and one line on standard error when a file, folder or port is at fault, and with 0 after
     `--print-config`.
     """
-    _explain_late_errors(program)
+    terminal = Terminal(program)
+    terminal.explain_late_errors()
     with _explained(program):
         loaded = load(options["conf"], options.overrides, os.environ)
         if options["print-config"]:
@@ -91,23 +93,70 @@ def make_service(
         # another.
         from twisted.internet import reactor
 
-        return ToldService(build(loaded.config, reactor))
+        with _placed(loaded.source):
+            return ToldService(build(loaded.config, reactor), terminal)
 
 
 class ToldService(MultiService):
-    """The server's services; a failure to start them is logged as well: a daemon has no terminal any more."""
+    """The server's services; a failure to start them is logged, and told on the terminal, which a daemon has
+    left by then."""
 
-    def __init__(self, service: IService) -> None:
+    def __init__(self, service: IService, terminal: Terminal) -> None:
         super().__init__()
+        self._terminal = terminal
         service.setServiceParent(self)
 
     def privilegedStartService(self) -> None:
-        with _logged():
+        with self._terminal.told():
             super().privilegedStartService()
 
     def startService(self) -> None:
-        with _logged():
+        with self._terminal.told():
             super().startService()
+        self._terminal.close()
+
+
+class Terminal:
+    """Standard error as it was on the command line.
+
+    The log takes `sys.stderr` over before services start, and a daemon's descriptor leads nowhere by then: a
+    duplicate passes through the fork. It's closed when the start has succeeded, or whoever waits for the end
+    of the output would wait for the daemon's.
+    """
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._stream = sys.stderr
+        self._pid = os.getpid()
+        self._descriptor: int | None = os.dup(2)
+
+    def close(self) -> None:
+        """Let go of it; idempotent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Log what goes wrong inside; behind a fork tell it as well, for there twistd cuts it short."""
+        try:
+            yield
+        except EXPECTED as error:
+            log.critical("can't start: {error}", error=one_line(error))
+            if self._descriptor is not None and os.getpid() != self._pid:
+                os.write(self._descriptor, f"{self._program}: {one_line(error)}\n".encode())
+            raise
+
+    def explain_late_errors(self) -> None:
+        """In the foreground such an error ends the process: with a line instead of a traceback."""
+
+        def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+            if isinstance(error, EXPECTED):
+                self._stream.write(f"{self._program}: {one_line(error)}\n")
+            else:
+                sys.__excepthook__(kind, error, traceback)
+
+        sys.excepthook = hook
 
 
 def one_line(error: BaseException) -> str:
@@ -129,22 +178,9 @@ def _explained(program: str) -> Iterator[None]:
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
+def _placed(source: Source) -> Iterator[None]:
+    """Put file and line in front of what a setting has led to."""
     try:
         yield
-    except EXPECTED as error:
-        log.critical("can't start: {error}", error=one_line(error))
-        raise
-
-
-def _explain_late_errors(program: str) -> None:
-    # The log takes sys.stderr over before services start.
-    terminal = sys.stderr
-
-    def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        if isinstance(error, EXPECTED):
-            terminal.write(f"{program}: {one_line(error)}\n")
-        else:
-            sys.__excepthook__(kind, error, traceback)
-
-    sys.excepthook = hook
+    except SettingError as error:
+        raise ConfigError(f"{source.where(error.key)}: {error.key}: {error}") from None

@@ -1,24 +1,55 @@
-"""Can this process own the store folder? Asked before twistd forks, while a terminal still hears the answer.
+"""Can this process own the store folder, and are its files of the sizes configured? Asked before twistd forks,
+while a terminal still hears the answer.
 
 The answer isn't kept: a POSIX record lock belongs to a process and doesn't pass through a fork, so the lock
-is given back at once and the store takes it for good when it loads.
+is given back at once and the store takes it for good when it loads. What takes long to find out, whether the
+log is damaged, is left to that moment too.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from hatwisted.config.errors import SettingError
+from hatwisted.config.schema import BrokerConfig
+from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.errors import StoreError
+from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import IFileSystem
 
 LOCK_FILE = "lock"
 
 
-def check_store(fs: IFileSystem, *folders: str) -> None:
-    """Raise StoreError or OSError unless every folder can be made, read and written, and the first isn't in
-    use by another process (StoreLocked)."""
-    for folder in folders:
-        fs.makedirs(folder)
-        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-            raise StoreError(f"{folder}: no permission to read and write this folder")
-    fs.lock(os.path.join(folders[0], LOCK_FILE)).release()
+def check_store(fs: IFileSystem, config: BrokerConfig) -> None:
+    """Raise SettingError unless the folders of root and log can be made, read and written, the store isn't in
+    use by another process, and log and queue files have the lengths configured."""
+    root, log = config.store_path_root_dir, config.commit_log_path
+    with _setting("storePathRootDir"):
+        _check_folder(fs, root)
+    with _setting("storePathCommitLog" if config.store_path_commit_log else "storePathRootDir"):
+        _check_folder(fs, log)
+    with _setting("storePathRootDir"):
+        fs.lock(os.path.join(root, LOCK_FILE)).release()
+    with _setting("mappedFileSizeCommitLog"):
+        FileQueue(fs, log, config.mapped_file_size_commit_log, read_only=True).load()
+    with _setting("mappedFileSizeConsumeQueue"):
+        queues = os.path.join(root, "consumequeue")
+        ConsumeQueueTable(fs, queues, config.mapped_file_size_consume_queue, read_only=True).load_all()
+
+
+def _check_folder(fs: IFileSystem, folder: str) -> None:
+    fs.makedirs(folder)
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise StoreError(f"{folder}: no permission to read and write this folder")
+
+
+@contextmanager
+def _setting(key: str) -> Iterator[None]:
+    """Blame `key` for what goes wrong with files inside."""
+    try:
+        yield
+    except (StoreError, OSError) as error:
+        text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise SettingError(key, text) from None

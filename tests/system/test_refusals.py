@@ -92,18 +92,42 @@ def test_B02_a_slave_with_id_0(tmp_path: Path, mode: list[str]) -> None:
 def test_a_port_in_use(tmp_path: Path, mode: list[str], taken_port: int, program: str) -> None:
     role = ["--set", "brokerRole=SLAVE", "--set", "brokerId=1"] if program == "haslave" else []
     line = refusal(tmp_path, mode, program, "--set", f"listenPort={taken_port}", *role)
-    assert line == f"{program}: can't listen on 0.0.0.0:{taken_port}: Address already in use"
+    place = "--set: listenPort"
+    assert line == f"{program}: {place}: can't listen on 0.0.0.0:{taken_port}: Address already in use"
 
 
 def test_B15_the_ha_port_in_use(tmp_path: Path, mode: list[str], taken_port: int) -> None:
-    line = refusal(tmp_path, mode, "hamaster", "--set", f"listenPort={taken_port - 1}")
-    assert line == f"hamaster: can't listen on 0.0.0.0:{taken_port}: Address already in use"
+    path = conf(tmp_path, brokerName="a", listenPort=taken_port - 1)
+    assert refusal(tmp_path, mode, "hamaster", "--conf", path) == (
+        f"hamaster: F/broker.conf:2: listenPort: can't listen on 0.0.0.0:{taken_port}: Address already in use "
+        "(listenPort + 1, for slaves)"
+    )
+
+
+def test_an_address_of_another_host(tmp_path: Path, mode: list[str]) -> None:
+    path = conf(tmp_path, listenPort=free_port(BROKER_PORTS), bindAddress="192.0.2.77")
+    line = refusal(tmp_path, mode, "hanamesrv", "--conf", path)
+    assert line.startswith("hanamesrv: F/broker.conf:2: bindAddress: can't listen on 192.0.2.77:"), line
+
+
+def test_a_broker_address_that_is_none(tmp_path: Path, mode: list[str]) -> None:
+    path = conf(tmp_path, listenPort=free_port(BROKER_PORTS), brokerIP1="nowhere.invalid")
+    line = refusal(tmp_path, mode, "hamaster", "--conf", path)
+    assert line.startswith("hamaster: F/broker.conf:2: brokerIP1: nowhere.invalid has no address: "), line
 
 
 def test_a_file_in_the_stores_place(tmp_path: Path, mode: list[str]) -> None:
     (tmp_path / "store").write_text("")
     line = refusal(tmp_path, mode, "hamaster", "--set", f"listenPort={free_port(BROKER_PORTS)}")
-    assert line == "hamaster: F/store: File exists"
+    assert line == "hamaster: configuration: storePathRootDir: F/store: File exists"
+
+
+def test_log_files_of_another_size(tmp_path: Path, mode: list[str], damaged_store: Path) -> None:
+    path = conf(tmp_path, listenPort=free_port(BROKER_PORTS), mappedFileSizeCommitLog=1 << 20)
+    line = refusal(tmp_path, mode, "hamaster", "--conf", path)
+    assert line.startswith(
+        "hamaster: F/broker.conf:2: mappedFileSizeCommitLog: F/store/commitlog/00000000000000000000 has 65536 "
+    ), line
 
 
 def test_a_store_that_another_process_owns(tmp_path: Path, mode: list[str]) -> None:
@@ -115,7 +139,7 @@ def test_a_store_that_another_process_owns(tmp_path: Path, mode: list[str]) -> N
     try:
         other = ["--set", f"listenPort={free_port(BROKER_PORTS)}", "--set", f"storePathRootDir={store}"]
         line = refusal(tmp_path, mode, "hamaster", *other)
-        assert line.startswith("hamaster: F/store/lock"), line
+        assert line.startswith("hamaster: --set: storePathRootDir: F/store/lock is held by "), line
         assert str(owner.pid) in line, line
         assert owner.running
     finally:
@@ -145,10 +169,12 @@ def test_a_damaged_log(tmp_path: Path, damaged_store: Path) -> None:
 
 
 def test_a_damaged_log_found_by_a_daemon(tmp_path: Path, damaged_store: Path) -> None:
-    """Found behind the fork: twistd's own words on the terminal, ours in the log."""
+    """Found behind the fork: our line in the log and on the terminal, where twistd adds its own words."""
     ended = run(tmp_path, [], "hamaster", "--set", f"listenPort={free_port(BROKER_PORTS)}", *SMALL)
     assert ended.returncode == 1
-    assert "commit log damaged at offset 227" in ended.stderr
+    line = ended.stderr.partition("\n")[0]
+    assert line.startswith("hamaster: commit log damaged at offset 227 "), ended.stderr
+    assert line.endswith("see 'hatwisted log repair'"), line
     assert "Traceback" not in ended.stderr
     assert "can't start: commit log damaged at offset 227 " in (tmp_path / "log").read_text()
     assert not (tmp_path / "pid").exists()

@@ -14,6 +14,7 @@ from twisted.logger import globalLogPublisher
 from twisted.python.usage import UsageError
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.config.errors import SettingError
 from hatwisted.config.load import Loaded, load_broker_config
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.store.errors import DamagedLog, StoreError
@@ -83,6 +84,15 @@ class Startup(StartupCase):
 
         self.assertEqual(self.refusal(build=broken), "hamaster: /data/store/lock: Permission denied")
 
+    def test_what_a_setting_leads_to_is_told_with_its_place(self) -> None:
+        def unable(config: BrokerConfig, reactor: Any) -> IService:
+            raise SettingError("listenPort", "can't listen")
+
+        path = self.conf("# a\nlistenPort=10921\n")
+        self.assertEqual(
+            self.refusal("--conf", path, build=unable), f"hamaster: {path}:2: listenPort: can't listen"
+        )
+
     def test_our_own_faults_keep_their_traceback(self) -> None:
         def broken(config: BrokerConfig, reactor: Any) -> IService:
             raise RuntimeError("a bug")
@@ -139,26 +149,41 @@ class StoreCheck(SynchronousTestCase):
     def setUp(self) -> None:
         self.root = os.path.abspath(self.mktemp())
         self.fs = PosixFileSystem()
+        self.config = BrokerConfig(store_path_root_dir=self.root)
 
     def test_a_new_store_is_made(self) -> None:
-        check_store(self.fs, self.root, os.path.join(self.root, "commitlog"))
+        check_store(self.fs, self.config)
         self.assertTrue(os.path.isdir(os.path.join(self.root, "commitlog")))
 
     def test_a_store_in_use_is_refused_and_the_lock_is_not_kept(self) -> None:
-        check_store(self.fs, self.root)
+        check_store(self.fs, self.config)
         held = self.fs.lock(os.path.join(self.root, "lock"))
-        error = self.assertRaises(StoreError, check_store, self.fs, self.root)
+        error = self.assertRaises(SettingError, check_store, self.fs, self.config)
         self.assertIn(self.root, str(error))
         held.release()
-        check_store(self.fs, self.root)
+        check_store(self.fs, self.config)
 
     def test_a_file_in_the_folders_place(self) -> None:
         Path(self.root).write_text("")
-        error = self.assertRaises(OSError, check_store, self.fs, self.root)
-        self.assertEqual(one_line(error), f"{self.root}: File exists")
+        error = self.assertRaises(SettingError, check_store, self.fs, self.config)
+        self.assertEqual((error.key, str(error)), ("storePathRootDir", f"{self.root}: File exists"))
+
+    def test_files_of_another_size_and_nothing_is_changed(self) -> None:
+        for folder, key in (
+            ("commitlog", "mappedFileSizeCommitLog"),
+            ("consumequeue/T/0", "mappedFileSizeConsumeQueue"),
+        ):
+            path = Path(self.root, folder)
+            path.mkdir(parents=True)
+            file = path / ("0" * 20)
+            file.write_bytes(b"12345")
+            error = self.assertRaises(SettingError, check_store, self.fs, self.config)
+            self.assertEqual(error.key, key)
+            self.assertIn(f"{file} has 5 bytes", str(error))
+            file.unlink()
 
     def test_an_unreadable_folder(self) -> None:
         os.makedirs(self.root)
         self.patch(os, "access", lambda path, mode: False)  # root may read everything
-        error = self.assertRaises(StoreError, check_store, self.fs, self.root)
+        error = self.assertRaises(SettingError, check_store, self.fs, self.config)
         self.assertEqual(str(error), f"{self.root}: no permission to read and write this folder")
