@@ -7,6 +7,7 @@ what the log and the gate refuse is ours, and told with other codes.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import partial
 
@@ -227,7 +228,9 @@ class SendProcessor:
         """Offset message id; a batch answers those of all its messages."""
         if len(put.record_offsets) == 1:
             return f"{self._host_hex}{put.offset:016X}"
-        return ",".join([f"{self._host_hex}{offset:016X}" for offset in put.record_offsets])
+        host, offsets = self._host_hex, put.record_offsets
+        digits = struct.pack(f">{len(offsets)}q", *offsets).hex().upper()
+        return ",".join([host + digits[at : at + 16] for at in range(0, len(digits), 16)])
 
 
 def refuse_on_slave(connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:
