@@ -22,6 +22,7 @@ from bench.figures import Figure, Outcome, Values, ratio_figure
 from tests.support.brokergroup import OURS, BrokerGroup, Kind
 from tests.support.processes import REPOSITORY
 from tests.support.remotingclient import RemotingClient, RemotingFailure
+from tests.support.storefiles import log_files
 
 LIMIT_SECONDS = 180.0
 LOOK_SECONDS = 0.02
@@ -31,11 +32,11 @@ SHARE_OF_LOOP = 0.7
 # Receives one connection and writes what comes to a file, nothing else.
 RECEIVER = """
 import os, socket, sys
+target = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+os.posix_fallocate(target, 0, int(sys.argv[2]))
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 peer, _ = listener.accept()
-target = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-os.posix_fallocate(target, 0, int(sys.argv[2]))
 space, at = memoryview(bytearray(1 << 20)), 0
 while count := peer.recv_into(space):
     at += os.pwrite(target, space[:count], at)
@@ -62,7 +63,7 @@ def catch_up(arena: Arena) -> Outcome:
                     outcome.series.setdefault("curves", {})[kind.value] = curve
                     arena.say(f"{kind.value} {number + 1}: {rates[kind][-1]:,.0f} MB/s")
             if kind is OURS and OURS in groups:
-                loops.append(bare_loop(groups[OURS].master_store / "commitlog", arena.folder / "loop.bin"))
+                loops.append(_loop(arena, groups[OURS]))
                 arena.say(f"bare loop {number + 1}: {loops[-1]:,.0f} MB/s")
     size = f"{arena.full_store / (1 << 30):.1f} GiB"
     outcome.figures.append(ratio_figure(f"slave catch-up of {size}", "MB/s", rates, at_least=2.5))
@@ -120,6 +121,10 @@ def _end(client: RemotingClient) -> int:
         raise RowFailed(f"the slave went away: {failure}") from failure
 
 
+def _loop(arena: Arena, group: BrokerGroup) -> float:
+    return bare_loop(group.master_store, group.master_end(), arena.folder / "loop.bin")
+
+
 def _rate(curve: list[tuple[float, int]]) -> float:
     """MB/s."""
     if len(curve) < 2:
@@ -127,13 +132,11 @@ def _rate(curve: list[tuple[float, int]]) -> float:
     return (curve[-1][1] - curve[0][1]) / (curve[-1][0] - curve[0][0]) / 1e6
 
 
-def bare_loop(folder: Path, target: Path) -> float:
+def bare_loop(store: Path, end: int, target: Path) -> float:
     """MB/s of sendfile from the log files through a loopback socket into one file of another process."""
-    sources = sorted(path for path in folder.iterdir() if path.name.isdigit())
-    size = sum(path.stat().st_size for path in sources)
     settle()
     receiver = subprocess.Popen(
-        [sys.executable, "-c", RECEIVER, str(target), str(size)],
+        [sys.executable, "-c", RECEIVER, str(target), str(end)],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         text=True,
@@ -141,20 +144,20 @@ def bare_loop(folder: Path, target: Path) -> float:
     assert receiver.stdout is not None
     with socket.create_connection(("127.0.0.1", int(receiver.stdout.readline()))) as peer:
         begun = time.perf_counter()
-        for path in sources:
-            _send_file(peer, path)
+        for start, path in log_files(store):
+            _send_file(peer, path, min(path.stat().st_size, end - start))
         peer.shutdown(socket.SHUT_WR)
         received = int(receiver.stdout.readline())
         seconds = time.perf_counter() - begun
     receiver.wait()
     target.unlink()
-    if received != size:
-        raise RowFailed(f"the bare loop moved {received} of {size} bytes")
-    return size / seconds / 1e6
+    if received != end:
+        raise RowFailed(f"the bare loop moved {received} of {end} bytes")
+    return end / seconds / 1e6
 
 
-def _send_file(peer: socket.socket, path: Path) -> None:
+def _send_file(peer: socket.socket, path: Path, size: int) -> None:
     with open(path, "rb") as source:
-        at, size = 0, path.stat().st_size
+        at = 0
         while at < size:
-            at += os.sendfile(peer.fileno(), source.fileno(), at, CHUNK)
+            at += os.sendfile(peer.fileno(), source.fileno(), at, min(CHUNK, size - at))

@@ -13,13 +13,15 @@ from twisted.internet.task import Clock
 
 from bench.arena import Arena, RowFailed, attempt
 from bench.figures import Outcome, Values, absolute_figure
+from bench.sampling import Sampler
 from hatwisted.ha.grouptransfer import GroupTransferService
 from tests.support.brokergroup import OURS, BrokerGroup
 from tests.support.remotingclient import RemotingClient
 
 PUTS = 100_000
 CONNECTIONS = 10
-SLAVE_TIMEOUT = 3.0  # RocketMQ's slaveTimeout
+SLAVE_TIMEOUT = 3.0  # seconds
+SETTINGS = {"slaveTimeout": int(SLAVE_TIMEOUT * 1000)}
 LATE_LIMIT = 0.5  # seconds
 MEMORY_LIMIT = 300.0  # MB of growth: 3 kB a waiting put
 CURVE = (100, 1000, 10_000, 100_000, 200_000)
@@ -57,7 +59,7 @@ def silent_slave(arena: Arena) -> Outcome:
     late: Values = {}
     memory: Values = {}
     for kind in arena.kinds:
-        with attempt(arena, outcome, kind), arena.pair(kind, "SYNC_MASTER") as group:
+        with attempt(arena, outcome, kind), arena.pair(kind, "SYNC_MASTER", SETTINGS) as group:
             group.master.start()
             lateness, growth, answers = _wait_for_nobody(arena, group)
             late[kind], memory[kind] = [lateness], [growth]
@@ -97,26 +99,26 @@ def _wait_for_nobody(arena: Arena, group: BrokerGroup) -> tuple[float, float, di
     before = group.master.memory()
     options = {"connections": CONNECTIONS, "window": PUTS // CONNECTIONS, "size": 100, "requests": PUTS}
     arena.say(f"{PUTS:,} puts at {group.master_kind.value} with a silent slave")
-    load = arena.start_load(group.master_port, options, seconds=60)
-    appended, peak = _watch_appends(group, before)
-    output, _ = load.communicate(timeout=120)
-    answered = time.perf_counter()
+    with Sampler(lambda: {"memory": float(group.master.memory())}) as sampler:
+        load = arena.start_load(group.master_port, options, seconds=60)
+        appended = _wait_appended(group)
+        output, _ = load.communicate(timeout=120)
+        answered = time.perf_counter()
     slave.close()
-    answers = _answers(output)
-    return answered - appended - SLAVE_TIMEOUT, (peak - before) / 1e6, answers
+    peak = max(sample["memory"] for sample in sampler.samples)
+    return answered - appended - SLAVE_TIMEOUT, (peak - before) / 1e6, _answers(output)
 
 
-def _watch_appends(group: BrokerGroup, memory: int) -> tuple[float, int]:
-    """(when the log stopped growing, highest memory seen until then)."""
-    peak, last_end, moved = memory, -1, time.perf_counter()
+def _wait_appended(group: BrokerGroup) -> float:
+    """When the log stopped growing."""
+    last_end, moved = -1, time.perf_counter()
     with RemotingClient("127.0.0.1", group.master_port, 30) as client:
         while time.perf_counter() - moved < SLAVE_TIMEOUT - 0.5:
             end = int(client.runtime_info()["commitLogMaxOffset"])
             if end != last_end:
                 last_end, moved = end, time.perf_counter()
-            peak = max(peak, group.master.memory())
             time.sleep(0.02)
-    return moved, peak
+    return moved
 
 
 def _answers(output: str) -> dict[str, int]:
