@@ -19,7 +19,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from isal.isal_zlib import crc32
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -29,25 +28,11 @@ from hatwisted.store.errors import OffsetGap, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
 from hatwisted.store.put import Put, PutLimits, PutStatus
+from hatwisted.store.recordencoder import AppendRun, RecordEncoder
 from hatwisted.store.warmup import PageWarmer
 from hatwisted.wire import layout
 
 QueueKey = tuple[str, int]
-
-
-def _head_struct(born_v6: bool, store_v6: bool) -> struct.Struct:
-    """A V1 record from its total size to its body length (layout fields 1 to 15)."""
-    return struct.Struct(f">iIiiiqqiq{20 if born_v6 else 8}sq{20 if store_v6 else 8}siqi")
-
-
-_HEADS = {
-    (layout.SYS_BORN_HOST_V6 if born else 0) | (layout.SYS_STORE_HOST_V6 if store else 0): _head_struct(
-        bool(born), bool(store)
-    )
-    for born in (0, 1)
-    for store in (0, 1)
-}
-_HOST_BITS = layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
 
 
 @implementer(IReplicatedLog)
@@ -71,11 +56,9 @@ class CommitLog:
         self._files = files
         self._clock = clock
         self._worker = worker
-        self._store_host = store_host
-        self._store_v6 = layout.SYS_STORE_HOST_V6 if len(store_host) == 20 else 0
+        self._encoder = RecordEncoder(store_host)
         self._listeners: list[AppendListener] = []
         self._wakers: list[Callable[[], None]] = []
-        self._topic_fields: dict[str, bytes] = {}
         self._dirty_end = 0
         self._preparing = False
         self._warmer = PageWarmer(files, worker)
@@ -137,10 +120,10 @@ class CommitLog:
     def append(self, puts: Sequence[Put]) -> None:
         """Store all of `puts`, in order, and set their offsets; a put that can't be stored gets its status and
         reason instead, without harm to the others. A stored one keeps status None: it's appended, no more."""
-        run = _Run(self.max_offset)
+        run = AppendRun(self.max_offset)
         timestamp = max(int(self._clock.seconds() * 1000), self.last_store_timestamp)
         for put in puts:
-            size = self._size(put)
+            size = self._encoder.size(put)
             if not self._admit(put, size):
                 continue
             if run.at + size + layout.BLANK_MIN_SIZE > self._files.capacity_end_of(run.at):
@@ -149,7 +132,7 @@ class CommitLog:
                     put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self._full_reason)
                     continue
                 run = rolled
-            self._encode(put, run, timestamp)
+            self._encoder.encode(put, run, timestamp, self._take_queue_offsets(put))
         self._write_run(run)
         self.last_store_timestamp = timestamp
         self._announce()
@@ -157,83 +140,11 @@ class CommitLog:
     def _admit(self, put: Put, size: int) -> bool:
         if self.stopped_reason is not None:
             return put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self.stopped_reason)
-        return self.limits.check(put, size, len(self._topic_field(put.topic)) - 1)
+        return self.limits.check(put, size, len(self._encoder.topic_field(put.topic)) - 1)
 
-    def _size(self, put: Put) -> int:
-        """Record bytes of a whole put."""
-        fixed = layout.FIXED_SIZE + len(self._topic_field(put.topic)) - 1
-        if self._store_v6:
-            fixed += layout.IPV6_EXTRA
-        if put.sys_flag & layout.SYS_BORN_HOST_V6:
-            fixed += layout.IPV6_EXTRA
-        return len(put.entries) * fixed + put.content_size
-
-    def _topic_field(self, topic: str) -> bytes:
-        field = self._topic_fields.get(topic)
-        if field is None:
-            raw = topic.encode()
-            # An over-long topic is refused by its put's limits before the length byte matters.
-            field = self._topic_fields[topic] = bytes([len(raw) & 0xFF]) + raw
-        return field
-
-    def _encode(self, put: Put, run: _Run, timestamp: int) -> None:
-        sys_flag = put.sys_flag & ~layout.SYS_STORE_HOST_V6 | self._store_v6
-        pack = _HEADS[sys_flag & _HOST_BITS].pack
-        topic = self._topic_field(put.topic)
-        queue_id = put.queue_id
-        queue_offset = self._take_queue_offsets(put, sys_flag)
-        step = 1
-        if queue_offset < 0:
-            queue_offset = step = 0
-        at = put.offset = run.at
-        put.queue_offset = queue_offset
-        shared = put.shared_properties
-        fixed = layout.FIXED_SIZE - 1 + len(topic)
-        if sys_flag & _HOST_BITS:
-            fixed += layout.IPV6_EXTRA * (sys_flag & _HOST_BITS).bit_count()
-        parts = run.parts
-        offsets = put.record_offsets
-        # Locals: this loop is what a batch of thousands of messages a second is made of.
-        shared_size, magic, mask = len(shared), layout.MAGIC_V1, layout.CRC_MASK
-        born_timestamp, born_host, store_host = put.born_timestamp, put.born_host, self._store_host
-        reconsume_times, prepared = put.reconsume_times, put.prepared_transaction_offset
-        for flag, body, properties in put.entries:
-            body_size = len(body)
-            properties_size = len(properties) + shared_size
-            size = fixed + body_size + properties_size
-            parts += (
-                pack(
-                    size,
-                    magic,
-                    crc32(body) & mask,
-                    queue_id,
-                    flag,
-                    queue_offset,
-                    at,
-                    sys_flag,
-                    born_timestamp,
-                    born_host,
-                    timestamp,
-                    store_host,
-                    reconsume_times,
-                    prepared,
-                    body_size,
-                ),
-                body,
-                topic,
-                properties_size.to_bytes(2, "big"),
-                properties,
-                shared,
-            )
-            offsets.append(at)
-            at += size
-            queue_offset += step
-        run.at = put.end = at
-        run.puts.append(put)
-
-    def _take_queue_offsets(self, put: Put, sys_flag: int) -> int:
+    def _take_queue_offsets(self, put: Put) -> int:
         """First queue offset of the put; -1 for prepared and rolled-back messages, which have none."""
-        if sys_flag & layout.SYS_TRANSACTION_MASK in (
+        if put.sys_flag & layout.SYS_TRANSACTION_MASK in (
             layout.SYS_TRANSACTION_PREPARED,
             layout.SYS_TRANSACTION_ROLLBACK,
         ):
@@ -243,7 +154,7 @@ class CommitLog:
         self.queue_offsets[key] = first + len(put.entries)
         return first
 
-    def _write_run(self, run: _Run) -> None:
+    def _write_run(self, run: AppendRun) -> None:
         """Write what was encoded; on an I/O error nothing of it counts, its puts are refused."""
         if not run.parts:
             return
@@ -265,7 +176,7 @@ class CommitLog:
             self._files.write(self.max_offset, (bytes(self._dirty_end - self.max_offset),))
             self._dirty_end = 0
 
-    def _unwind(self, run: _Run, reason: str) -> None:
+    def _unwind(self, run: AppendRun, reason: str) -> None:
         self._log.error(
             "{reason}; {count} puts refused, the log still ends at {end}",
             reason=reason,
@@ -284,7 +195,7 @@ class CommitLog:
 
     _full_reason = "commit log has no room for another file"
 
-    def _roll(self, run: _Run) -> _Run | None:
+    def _roll(self, run: AppendRun) -> AppendRun | None:
         """Close the run's file with a blank and start a run in the next; None if there's no room for one.
 
         The next file comes first: a blank without a file behind it would be taken for the log's end.
@@ -298,7 +209,7 @@ class CommitLog:
         self._write_run(run)
         if self.max_offset != end:
             return None
-        return _Run(end)
+        return AppendRun(end)
 
     def _have_file(self, start: int) -> bool:
         """Make sure that the file starting at `start` exists; the one after it is prepared off the thread."""
@@ -399,15 +310,3 @@ class CommitLog:
 
 def _no_flusher() -> Deferred[int]:
     raise RuntimeError("this log has no flusher")
-
-
-class _Run:
-    """Records encoded but not yet written; all in one file."""
-
-    __slots__ = ("at", "parts", "puts", "start")
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.at = start
-        self.parts: list[Buffer] = []
-        self.puts: list[Put] = []
