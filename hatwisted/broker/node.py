@@ -37,6 +37,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.recovery import RecoveryReport
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
@@ -97,7 +98,7 @@ class BrokerNode(Service):
         """Recover, open, register. Raises StoreError, OSError or CannotListenError."""
         super().startService()
         report = self.store.load(self._progress)
-        self._logger.info("store {root} loaded: {report}", root=self.store.root, report=report)
+        self._tell_loaded(report)
         self.parts.tables.load()
         self.ha = self.parts.make_ha(self.store)
         table = self._processors()
@@ -111,6 +112,19 @@ class BrokerNode(Service):
         self._runtime.start()
         self._start_role()
         self.registration.start()
+
+    def _tell_loaded(self, report: RecoveryReport) -> None:
+        self._logger.info(
+            "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records looked at, "
+            "{torn} bytes of torn tail cut, {dispatched} bytes dispatched",
+            root=self.store.root,
+            exit="an unclean exit" if report.unclean else "a clean exit, or none",
+            begin=self.store.log.min_offset,
+            end=report.end,
+            records=report.records,
+            torn=report.torn_bytes,
+            dispatched=report.dispatched_bytes,
+        )
 
     def _progress(self, done: int, total: int) -> None:
         now = self.parts.clock.seconds()

@@ -157,7 +157,11 @@ class Registration:
         master = told[0] if told else KnownMaster(None, self._master.ha_address)
         if master != self._master:
             self._master = master
-            self._log.info("master is {master}", master=master)
+            self._log.info(
+                "master is {address}, HA at {ha_address}",
+                address=master.address or "not registered",
+                ha_address=master.ha_address or "unknown",
+            )
             self._on_master(master)
 
     def _take_ordered(self, response: RemotingCommand) -> None:

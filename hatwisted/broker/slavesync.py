@@ -151,8 +151,12 @@ class SlaveSynchronizer:
 
     def _take_topics(self, body: bytes) -> None:
         if self._topics.replace(decode_body(body, TopicTable)):
-            self._log.info("topics copied from the master, now at {version}", version=self._topics.version)
+            self._log.info(
+                "topics copied from the master, version {number}", number=self._topics.version.counter
+            )
 
     def _take_groups(self, body: bytes) -> None:
         if self._groups.replace(decode_body(body, GroupTable)):
-            self._log.info("groups copied from the master, now at {version}", version=self._groups.version)
+            self._log.info(
+                "groups copied from the master, version {number}", number=self._groups.version.counter
+            )

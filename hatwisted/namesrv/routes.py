@@ -167,11 +167,11 @@ class RouteTable:
         members[member.id] = member.address
         if former != member.address:
             self._log.info(
-                "broker {group} id {id} is {address} (was {former})",
+                "broker {group} id {id} is {address}, was {former}",
                 group=group.broker_name,
                 id=member.id,
                 address=member.address,
-                former=former,
+                former=former or "not registered",
             )
         return former is None
 
