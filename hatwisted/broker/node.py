@@ -97,6 +97,7 @@ class BrokerNode(Service):
     def startService(self) -> None:
         """Recover, open, register. Raises StoreError, OSError or CannotListenError."""
         super().startService()
+        self._progress_due = self.parts.clock.seconds() + PROGRESS_INTERVAL
         report = self.store.load(self._progress)
         self._tell_loaded(report)
         self.parts.tables.load()
