@@ -183,7 +183,14 @@ class TopicConfigTable:
         """Make or change a topic."""
         former = self._topics.get(config.topic_name)
         self._topics[config.topic_name] = config
-        self._log.info("topic {new} (was {old})", new=config, old=former)
+        self._log.info(
+            "topic {topic} {made}: {read} queues to read, {write} to write, perm {perm}",
+            topic=config.topic_name,
+            made="made" if former is None else "changed",
+            read=config.read_queue_nums,
+            write=config.write_queue_nums,
+            perm=config.perm,
+        )
         self._changed()
 
     def delete(self, topic: str) -> None:
