@@ -39,8 +39,8 @@ class FrameRingTests(SynchronousTestCase):
         ring = FrameRing(Load("h", 1, size=100, batch=5), 3)
         first, second = self.requests(ring)[:2]
         messages = decode_batch(first.body) + decode_batch(second.body)
-        self.assertEqual([len(each.body) for each in messages], [100] * 10)
-        self.assertEqual(len({bytes(each.properties) for each in messages}), 10)
+        self.assertEqual([len(body) for _, body, _ in messages], [100] * 10)
+        self.assertEqual(len({properties for _, _, properties in messages}), 10)
 
 
 class ScanningTests(SynchronousTestCase):
