@@ -17,7 +17,7 @@ from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Entry, Put, PutStatus
 from hatwisted.wire import layout
-from hatwisted.wire.batch import BATCH_ENTRY_FIXED, CorruptBatch, decode_batch
+from hatwisted.wire.batch import CorruptBatch, decode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_send_response
 from hatwisted.wire.requestheader import BadRequestField, SendHeader, parse_send_v1, parse_send_v2
@@ -181,20 +181,16 @@ class SendProcessor:
         entries = decode_batch(body)
         if not entries:
             raise _Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
-        size = len(body) - BATCH_ENTRY_FIXED * len(entries) + len(suffix) * len(entries)
-        unended = sum([1 for _, _, properties in entries if properties and properties[-1] != layout.PAIR_END])
-        if unended:
+        unended = sum([1 for _, _, own in entries if own and own[-1] != layout.PAIR_END])
+        if unended == len(entries):
+            suffix = b"\x02" + suffix  # 4.9.1 to 5.1 clients leave the last separator out
+        elif unended:
             entries = [
-                (
-                    flag,
-                    member,
-                    properties
-                    if not properties or properties[-1] == layout.PAIR_END
-                    else properties + b"\x02",
-                )
-                for flag, member, properties in entries
+                (flag, member, own + b"\x02" if own and own[-1] != layout.PAIR_END else own)
+                for flag, member, own in entries
             ]
-        return entries, suffix, size + unended, wait
+        size = sum([len(member) + len(own) for _, member, own in entries]) + len(suffix) * len(entries)
+        return entries, suffix, size, wait
 
     # -- put to answer ---------------------------------------------------------------------------------------
 

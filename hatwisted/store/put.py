@@ -48,10 +48,9 @@ Entry = tuple[int, bytes, bytes]
 class Put:
     """One message or batch on its way into the log.
 
-    topic: 1..127 bytes of UTF-8; entries: the messages; shared_properties: put behind those of each entry (which
-    then are empty or end with the pair separator); content_size: bytes of all bodies and properties; born_host:
-    8 or 20 bytes (sys_flag bit 0x10 says which); wait: does the producer want to wait for flush and slave;
-    token: the caller's own.
+    topic: 1..127 bytes of UTF-8; entries: the messages; shared_properties: bytes put behind those of each entry;
+    content_size: bytes of all bodies and properties, shared ones included; born_host: 8 or 20 bytes (sys_flag
+    bit 0x10 says which); wait: does the producer want to wait for flush and slave; token: the caller's own.
     After the append: offset, end (physical bytes), record_offsets, queue_offset of the first message. `status`
     is None as long as only "appended" is known.
     """
