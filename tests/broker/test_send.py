@@ -17,19 +17,30 @@ from tests.broker.rig import HOST, BrokerRig
 
 V1, V2, BATCH = 10, 310, 320
 GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
-FIELDS = dict(
-    a="p", b="T", c="TBW102", d="4", e="1", f="0", g="1234", h="7", i="", j="0", k="false", m="false"
-)
-LONG_NAMES = dict(
-    producerGroup="p",
-    topic="T",
-    defaultTopic="TBW102",
-    defaultTopicQueueNums="4",
-    queueId="1",
-    sysFlag="0",
-    bornTimestamp="1234",
-    flag="7",
-)
+FIELDS = {
+    "a": "p",
+    "b": "T",
+    "c": "TBW102",
+    "d": "4",
+    "e": "1",
+    "f": "0",
+    "g": "1234",
+    "h": "7",
+    "i": "",
+    "j": "0",
+    "k": "false",
+    "m": "false",
+}
+LONG_NAMES = {
+    "producerGroup": "p",
+    "topic": "T",
+    "defaultTopic": "TBW102",
+    "defaultTopicQueueNums": "4",
+    "queueId": "1",
+    "sysFlag": "0",
+    "bornTimestamp": "1234",
+    "flag": "7",
+}
 
 
 class SendTests(TestCase):
