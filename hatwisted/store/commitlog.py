@@ -34,6 +34,9 @@ from hatwisted.wire import layout
 
 QueueKey = tuple[str, int]
 
+_UNQUEUED = layout.SYS_TRANSACTION_PREPARED
+"""The sysFlag bit that prepared and rolled-back messages share: they take no queue offset."""
+
 
 @implementer(IReplicatedLog)
 class CommitLog:
@@ -60,6 +63,7 @@ class CommitLog:
         self._listeners: list[AppendListener] = []
         self._wakers: list[Callable[[], None]] = []
         self._dirty_end = 0
+        self._failed_at = -1
         self._preparing = False
         self._warmer = PageWarmer(files, worker)
         self.file_size = files.file_size
@@ -127,11 +131,10 @@ class CommitLog:
             if not self._admit(put, size):
                 continue
             if run.at + size + layout.BLANK_MIN_SIZE > self._files.capacity_end_of(run.at):
-                rolled = self._roll(run)
-                if rolled is None:
-                    put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self._full_reason)
+                run, reason = self._roll(run)
+                if reason:
+                    put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
                     continue
-                run = rolled
             self._encoder.encode(put, run, timestamp, self._take_queue_offsets(put))
         self._write_run(run)
         self.last_store_timestamp = timestamp
@@ -144,49 +147,57 @@ class CommitLog:
 
     def _take_queue_offsets(self, put: Put) -> int:
         """First queue offset of the put; -1 for prepared and rolled-back messages, which have none."""
-        if put.sys_flag & layout.SYS_TRANSACTION_MASK in (
-            layout.SYS_TRANSACTION_PREPARED,
-            layout.SYS_TRANSACTION_ROLLBACK,
-        ):
+        if put.sys_flag & _UNQUEUED:
             return -1
         key = (put.topic, put.queue_id)
         first = self.queue_offsets.get(key, 0)
         self.queue_offsets[key] = first + len(put.entries)
         return first
 
-    def _write_run(self, run: AppendRun) -> None:
-        """Write what was encoded; on an I/O error nothing of it counts, its puts are refused."""
+    def _write_run(self, run: AppendRun) -> str:
+        """Write what was encoded; on an I/O error nothing of it counts, its puts are refused. Returns why, or
+        ""."""
         if not run.parts:
-            return
+            return ""
         blob = b"".join(run.parts)
         try:
             self._heal()
             self._files.write(run.start, (blob,))
         except (OSError, StoreFull) as error:
             self._dirty_end = max(self._dirty_end, run.start + len(blob))
-            self._unwind(run, f"commit log write at offset {run.start} failed: {error}")
-            return
+            reason = f"commit log write at offset {run.start} failed: {error}"
+            self._tell_failure(reason, error)
+            self._unwind(run, reason)
+            return reason
+        self._failed_at = -1
         self.max_offset = run.start + len(blob)
         for listener in self._listeners:
             listener(run.start, blob)
+        return ""
 
     def _heal(self) -> None:
         """Zero what a failed write may have left behind the end."""
-        if self._dirty_end > self.max_offset:
-            self._files.write(self.max_offset, (bytes(self._dirty_end - self.max_offset),))
-            self._dirty_end = 0
+        at = self.max_offset
+        while at < self._dirty_end:
+            size = min(self._dirty_end, at - at % self.file_size + self.file_size) - at
+            self._files.write(at, (bytes(size),))
+            at += size
+        self._dirty_end = 0
+
+    def _tell_failure(self, reason: str, error: Exception) -> None:
+        """Once per place: while writes fail the log's end stays, and every read brings more puts."""
+        if self._failed_at != self.max_offset:
+            self._failed_at = self.max_offset
+            self._log.error(
+                "{reason}; puts are refused, the log still ends at {end}", reason=reason, end=self.max_offset
+            )
+        if isinstance(error, StoreFull):
+            self.on_full(reason)
 
     def _unwind(self, run: AppendRun, reason: str) -> None:
-        self._log.error(
-            "{reason}; {count} puts refused, the log still ends at {end}",
-            reason=reason,
-            count=len(run.puts),
-            end=self.max_offset,
-        )
         for put in reversed(run.puts):
-            key = (put.topic, put.queue_id)
-            if self.queue_offsets.get(key, 0) == put.queue_offset + len(put.entries):
-                self.queue_offsets[key] = put.queue_offset
+            if not put.sys_flag & _UNQUEUED:
+                self.queue_offsets[put.topic, put.queue_id] = put.queue_offset
             put.offset = put.end = -1
             put.record_offsets.clear()
             put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
@@ -195,21 +206,20 @@ class CommitLog:
 
     _full_reason = "commit log has no room for another file"
 
-    def _roll(self, run: AppendRun) -> AppendRun | None:
-        """Close the run's file with a blank and start a run in the next; None if there's no room for one.
+    def _roll(self, run: AppendRun) -> tuple[AppendRun, str]:
+        """Close the run's file with a blank and start a run in the next. Returns the run to go on with, and
+        why there's no next file, or "".
 
         The next file comes first: a blank without a file behind it would be taken for the log's end.
         """
         end = self._files.capacity_end_of(run.at)
         if not self._have_file(end):
-            return None
+            return run, self._full_reason
         room = end - run.at
         if room:
             run.parts += (struct.pack(">iI", room, layout.MAGIC_BLANK), bytes(room - layout.BLANK_MIN_SIZE))
-        self._write_run(run)
-        if self.max_offset != end:
-            return None
-        return AppendRun(end)
+        reason = self._write_run(run)
+        return AppendRun(self.max_offset), reason
 
     def _have_file(self, start: int) -> bool:
         """Make sure that the file starting at `start` exists; the one after it is prepared off the thread."""
@@ -255,7 +265,9 @@ class CommitLog:
             self._heal()
             self._write_raw(offset, buffers, total)
         except (OSError, StoreFull):
-            if not empty:
+            if empty:
+                self._stay_empty()
+            else:
                 self._dirty_end = max(self._dirty_end, min(offset + total, self._files.capacity_end))
             raise
         if empty:
@@ -266,6 +278,13 @@ class CommitLog:
             for listener in self._listeners:
                 listener(offset, blob)
         self._announce()
+
+    def _stay_empty(self) -> None:
+        """The very first append has failed: the next one may be for another place, as into any empty log."""
+        try:
+            self._files.delete_from(0)
+        except OSError as error:
+            self._log.error("files of a failed first append couldn't be removed: {error}", error=error)
 
     def _write_raw(self, offset: int, buffers: Sequence[Buffer], total: int) -> None:
         end = offset + total
@@ -302,10 +321,21 @@ class CommitLog:
             waker()
 
     def close(self) -> None:
-        """Remove the file prepared ahead (a clean exit leaves none) and close the rest."""
+        """Remove the file prepared ahead (a clean exit leaves none) and close the rest.
+
+        A log that ends with its last file's blank keeps an empty file behind that, or gets one: RocketMQ would
+        take the blank's start for the end otherwise, below what a slave has copied.
+        """
         self._warmer.close()
-        self._files.delete_from(max(self.max_offset, self.min_offset + 1))
-        self._files.close()
+        files = self._files
+        files.delete_from(self.max_offset + 1)
+        try:
+            self._heal()
+            if files.starts and self.max_offset == files.capacity_end:
+                files.create(self.max_offset)
+        except (OSError, StoreFull) as error:
+            self._log.warn("the log's end couldn't be put in order: {error}", error=error)
+        files.close()
 
 
 def _no_flusher() -> Deferred[int]:

@@ -295,11 +295,18 @@ class FileQueue:
             return fail(StoreError(f"{self.directory}: the next file is already being prepared"))
         self._preparing = True
         made = cast("Deferred[None]", worker.run(self._make, self._next, start))
-        return made.addBoth(self._prepared).addCallback(lambda _: self._adopt(self._next, start))
+        return made.addBoth(self._prepared).addCallback(lambda _: self._adopt_next(start))
 
     def _prepared(self, result: None) -> None:
         self._preparing = False
         return result
+
+    def _adopt_next(self, start: int) -> None:
+        if self.starts:
+            self._adopt(self._next, start)
+        else:
+            # The files it was to follow are gone: it isn't the next one any more, and no first one.
+            self._fs.remove(self._next)
 
     def _make(self, temporary: str, start: int) -> None:
         """The file for `start` in its full length, under another name for now. Runs in any thread."""

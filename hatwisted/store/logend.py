@@ -92,8 +92,6 @@ def find_end(
         file_end = at - at % files.file_size + files.file_size
         if end.stop is Stop.BLANK and at + end.size == file_end:
             at, last = file_end, None
-        elif end.stop is Stop.NEED_DATA and at % files.file_size == 0:
-            continue
         elif end.stop not in (Stop.LIMIT, Stop.NEED_DATA) or not len(scan):
             reason = _reason(end)
             return LogEnd(start, at, end.stop, reason, records, timestamp, _torn(last))

@@ -3,6 +3,7 @@
 import errno
 
 from twisted.internet.task import Clock
+from twisted.logger import Logger
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
@@ -16,6 +17,7 @@ from hatwisted.store.worker import InlineWorker
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import Blank, Record, decode_record
+from tests.support.faultyfs import FaultyFileSystem
 
 FILE_SIZE = 4096
 HOST = HostPort(b"\x7f\0\0\1", 10911).pack()
@@ -63,6 +65,16 @@ class CommitLogTests(SynchronousTestCase):
         log = CommitLog(files, self.clock, InlineWorker(), host)
         self.addCleanup(log.close)
         return log
+
+    def open_faulty(self) -> FaultyFileSystem:
+        """Go on with the same log on a disk that takes orders to fail."""
+        end, offsets = self.log.max_offset, self.log.queue_offsets
+        self.log.close()
+        self.fs = fs = FaultyFileSystem()  # type: ignore[assignment]
+        self.log = self.open()
+        self.log.set_end(end)
+        self.log.queue_offsets = offsets
+        return fs
 
     def records(self) -> list[Record | Blank]:
         found: list[Record | Blank] = []
@@ -176,6 +188,56 @@ class CommitLogTests(SynchronousTestCase):
         behind = self.log.files.read(self.log.max_offset, 300)
         self.assertEqual(behind, bytes(300))
 
+    def test_B90_a_write_that_fails_at_a_roll_takes_nothing_else_with_it(self) -> None:
+        self.log.append([put(b"1" * 1000)])
+        end = self.log.max_offset
+        self.open_faulty().fail("pwrite", error=errno.EIO, path="commitlog")
+        first, rolls, third, fourth = put(b"a" * 1000), put(b"b" * 2500), put(b"c"), put(b"d" * 2400)
+        self.log.append([first, rolls, third, fourth])
+        self.assertEqual([first.status, rolls.status], [PutStatus.SERVICE_NOT_AVAILABLE] * 2)
+        self.assertIn("Input/output error", rolls.reason)
+        self.assertEqual([third.status, fourth.status], [None, None])
+        self.assertEqual((third.offset, third.queue_offset, fourth.queue_offset), (end, 1, 2))
+        self.assertEqual(
+            [record.physical_offset for record in self.records() if isinstance(record, Record)],
+            [0, third.offset, fourth.offset],
+        )
+        self.flushLoggedErrors()
+
+    def test_a_disk_that_fills_under_a_sparse_file_is_told_and_said_once(self) -> None:
+        """Files that RocketMQ made have no blocks yet: the write itself may find no room."""
+        self.log.append([put(b"1")])
+        told: list[str] = []
+        fault = self.open_faulty().fail("pwrite", error=errno.ENOSPC, path="commitlog", times=None)
+        self.log.on_full = told.append
+        events: list[object] = []
+        self.log._log = Logger(observer=events.append)  # type: ignore[arg-type]
+        for _ in range(3):
+            self.log.append([put(b"2")])
+        self.assertEqual(len(told), 3)
+        self.assertEqual(len(events), 1)
+        fault.lift()
+        good = put(b"3")
+        self.log.append([good])
+        self.assertEqual(good.queue_offset, 1)
+
+    def test_a_refused_put_that_takes_no_queue_offset_gives_none_back(self) -> None:
+        self.log.append([put(b"1")])
+        self.open_faulty().fail("pwrite", error=errno.EIO, path="commitlog")
+        self.log.append([put(b"half", sys_flag=layout.SYS_TRANSACTION_PREPARED)])
+        good = put(b"2")
+        self.log.append([good])
+        self.assertEqual(good.queue_offset, 1)
+
+    def test_what_a_failed_write_left_is_zeroed_on_close(self) -> None:
+        self.log.append([put(b"1")])
+        end = self.log.max_offset
+        self.open_faulty().fail("pwrite", error=errno.EIO, path="commitlog", partial=60)
+        self.log.append([put(b"2" * 100)])
+        self.log.close()
+        self.log = self.open()
+        self.assertEqual(self.log.files.read(end, 200), bytes(200))
+
     def test_ipv6_hosts(self) -> None:
         v6 = HostPort(bytes(15) + b"\1", 10911).pack()
         self.log = self.open(host=v6)
@@ -201,12 +263,23 @@ class CommitLogTests(SynchronousTestCase):
         self.log.close()
         self.assertEqual(self.fs.listdir(self.folder), [layout.file_name(0)])
 
+    def test_rocketmq_fault_blank_without_a_next_file_is_not_what_a_clean_exit_leaves(self) -> None:
+        self.log.append_raw(0, [b"x" * FILE_SIZE])
+        self.log.close()
+        self.assertEqual(self.fs.listdir(self.folder), [layout.file_name(0), layout.file_name(FILE_SIZE)])
+        self.log = self.open()
+        self.log.set_end(FILE_SIZE)
+        self.log.files.delete_from(FILE_SIZE)
+        self.log.close()
+        self.assertEqual(self.fs.listdir(self.folder), [layout.file_name(0), layout.file_name(FILE_SIZE)])
+
 
 class RawAppendTests(SynchronousTestCase):
     """The slave's side."""
 
     setUp = CommitLogTests.setUp
     open = CommitLogTests.open
+    open_faulty = CommitLogTests.open_faulty
 
     def test_B88_raw_bytes_make_an_identical_log(self) -> None:
         blobs: list[tuple[int, bytes]] = []
@@ -245,6 +318,24 @@ class RawAppendTests(SynchronousTestCase):
         self.fs.full = False
         self.log.append_raw(4000, [b"b" * 200])
         self.assertEqual(self.log.read(4000, 96), b"b" * 96)
+
+    def test_B89_a_full_disk_between_two_files_of_one_append_is_got_over(self) -> None:
+        self.log.append_raw(0, [b"a" * 100])
+        self.open_faulty().fail("pwrite", error=errno.ENOSPC, path="commitlog", nth=2)
+        self.assertRaises(StoreFull, self.log.append_raw, 100, [b"b" * 2 * FILE_SIZE])
+        self.assertEqual(self.log.max_offset, 100)
+        self.log.append_raw(100, [b"c" * 50])
+        self.assertEqual(self.log.max_offset, 150)
+        for at in (150, FILE_SIZE):
+            self.assertEqual(self.log.files.read(at, 500), bytes(500))
+
+    def test_B154_after_a_failed_first_append_any_file_boundary_is_taken(self) -> None:
+        fs = self.open_faulty()
+        fs.fail("pwrite", error=errno.ENOSPC, path="commitlog")
+        self.assertRaises(StoreFull, self.log.append_raw, FILE_SIZE * 3, [b"x"])
+        self.assertRaises(OffsetGap, self.log.append_raw, FILE_SIZE * 3 + 1, [b"y"])
+        self.log.append_raw(FILE_SIZE * 5, [b"z"])
+        self.assertEqual((self.log.min_offset, self.log.max_offset), (FILE_SIZE * 5, FILE_SIZE * 5 + 1))
 
     def test_reading_below_the_first_byte_is_an_error(self) -> None:
         self.log.append_raw(FILE_SIZE, [b"x" * 10])

@@ -306,6 +306,14 @@ class PrepareTests(QueueCase):
         self.assertEqual((self.queue.starts, self.names()), ([0], [file_name(0)]))
         self.assertEqual(self.fs.listdir(self.root), ["commitlog"])
 
+    def test_made_to_follow_files_that_are_all_gone_it_is_dropped(self) -> None:
+        self.made(0)
+        done = self.queue.prepare(100, self.worker)
+        self.queue.delete_from(0)
+        self.worker.work()
+        self.successResultOf(done)
+        self.assertEqual((self.queue.starts, self.names()), ([], []))
+
     def test_after_close_it_is_dropped(self) -> None:
         self.made(0)
         self.queue.prepare(100, self.worker)

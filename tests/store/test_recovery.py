@@ -215,6 +215,16 @@ class EndTests(RecoveryTestCase):
         self.assertWhole(store, writer, writer.end)
         self.assertEqual(report.files_removed, 1)
 
+    def test_a_head_that_names_a_record_bigger_than_its_file_is_an_end(self) -> None:
+        self.written(LogWriter().fill_files(1))
+        head = (FILE_SIZE * 2).to_bytes(4, "big") + layout.MAGIC_V1.to_bytes(4, "big")
+        files = FileQueue(PosixFileSystem(), os.path.join(self.root, "commitlog"), FILE_SIZE)
+        files.load()
+        last = files.starts[-1]
+        for offset in (last, 0):
+            self.change(offset, head)
+            self.assertEqual(find_end(files, 0).end, offset)
+
     def test_half_a_blank(self) -> None:
         writer = LogWriter().fill(10)
         self.written(writer)
