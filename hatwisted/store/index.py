@@ -115,7 +115,9 @@ class IndexService:
             if file.end_timestamp <= trusted_timestamp and file.room == 0:
                 continue
             sound, found = file.sound_count(), file.count
-            if file.relink(sound):
+            with _room_for(file):
+                changed = file.relink(sound)
+            if changed:
                 self._log.warn("index file {path} linked anew after an unclean exit", path=file.path)
             if sound < found:
                 self._log.warn(
@@ -135,7 +137,8 @@ class IndexService:
             kept = file.count_below(physical_end)
             if kept < file.count:
                 cut += file.count - kept + sum(later.count - 1 for later in self.files[position + 1 :])
-                file.relink(kept)
+                with _room_for(file):
+                    file.relink(kept)
                 self._drop_from(position + 1)
                 break
         self._drop_empty()
@@ -179,10 +182,12 @@ class IndexService:
 
     def append(self, hashes: Ints, physical: Longs, timestamps: Longs) -> int:
         """Add items in log order; returns how many were taken. int32[n] key hashes, int64[n] physical
-        offsets, int64[n] store timestamps (ms). Fewer than n: wait for `when_ready`, then offer the rest."""
+        offsets, int64[n] store timestamps (ms). Fewer than n: wait for `when_ready`, then offer the rest.
+        Raises StoreFull if a file that was found sparse can't get its blocks; nothing is taken then."""
         done = 0
         while done < len(hashes) and (file := self._open_file()) is not None:
-            done += file.append(hashes[done:], physical[done:], timestamps[done:])
+            with _room_for(file):
+                done += file.append(hashes[done:], physical[done:], timestamps[done:])
             self._look_ahead(file)
         return done
 
@@ -190,7 +195,8 @@ class IndexService:
         """The same for a handful, as plain values."""
         done = 0
         while done < len(items) and (file := self._open_file()) is not None:
-            done += file.append_few(items[done:] if done else items)
+            with _room_for(file):
+                done += file.append_few(items[done:] if done else items)
             self._look_ahead(file)
         return done
 
@@ -273,7 +279,7 @@ class IndexService:
         file, self._next = self._next, None
         assert file is not None
         self._names_changed = True
-        new = IndexFile(file, path, self._slots, self._items)
+        new = IndexFile(file, path, self._slots, self._items, reserved=True)
         old = self.files[-1] if self.files else None
         new.preset(old.end_timestamp if old else 0, old.end_physical if old else 0)
         self.files.append(new)
@@ -371,3 +377,13 @@ class IndexService:
             self._next = None
             with contextlib.suppress(OSError):
                 self._fs.remove(self._next_path)
+
+
+@contextlib.contextmanager
+def _room_for(file: IndexFile) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise StoreFull(f"no room for the blocks of index file {file.path}: {error.strerror}") from error
+        raise

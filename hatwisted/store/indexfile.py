@@ -11,6 +11,9 @@ carry everything, slots and links follow from them. RocketMQ deletes such a file
 index of everything that its recovery doesn't dispatch again.
 
 Items are written before slots, slots before the header: what the header doesn't count isn't there.
+
+A file made here has its blocks from the beginning. One that RocketMQ made, or that was copied, may be sparse,
+and a full disk under a hole of a mapping kills the process: its blocks are reserved before the first write.
 """
 
 from __future__ import annotations
@@ -55,12 +58,14 @@ def file_length(slots: int, items: int) -> int:
 class IndexFile:
     """One file over its mapping. Not thread-safe, but for `datasync`.
 
+    reserved: it's known to have all its blocks. Whatever writes raises OSError if it can't get them.
     begin/end_timestamp (ms) and begin/end_physical: of the first and last item, or, in a file without items,
     of the last item of the file before it; count: items + 1.
     """
 
-    def __init__(self, file: IFile, path: str, slots: int, items: int) -> None:
+    def __init__(self, file: IFile, path: str, slots: int, items: int, *, reserved: bool = False) -> None:
         self.path = path
+        self._reserved = reserved
         self._file = file
         self._slot_count = slots
         self._item_count = items
@@ -95,9 +100,16 @@ class IndexFile:
             self._items = np.frombuffer(self._mapping, _ITEM_TYPE, self._item_count, self._items_at)
         return self._mapping
 
+    def _writable(self) -> memoryview:
+        """The mapping, with a block under every byte of it."""
+        if not self._reserved:
+            self._file.reserve(file_length(self._slot_count, self._item_count))
+            self._reserved = True
+        return self._map()
+
     def _write_header(self) -> None:
         times = (self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical)
-        HEADER.pack_into(self._map(), 0, *times, self.slots_used, self.count)
+        HEADER.pack_into(self._writable(), 0, *times, self.slots_used, self.count)
         self.dirty = True
 
     # -- appending -------------------------------------------------------------------------------------------
@@ -108,7 +120,7 @@ class IndexFile:
         count = min(len(hashes), self.room)
         if not count:
             return 0
-        self._map()
+        self._writable()
         first = self.count
         items = np.empty(count, _ITEM_TYPE)
         items["hash"] = hashes[:count]
@@ -166,7 +178,7 @@ class IndexFile:
     def append_few(self, items: Sequence[Item]) -> int:
         """As `append`, item by item: cheaper for a handful."""
         taken = items[: self.room]
-        mapping, slot_count, items_at, number = self._map(), self._slot_count, self._items_at, self.count
+        mapping, slot_count, items_at, number = self._writable(), self._slot_count, self._items_at, self.count
         for key_hash, physical, timestamp in taken:
             slot_at = HEADER.size + key_hash % slot_count * _SLOT.size
             (previous,) = _SLOT.unpack_from(mapping, slot_at)
@@ -241,7 +253,7 @@ class IndexFile:
     def relink(self, count: int) -> bool:
         """Keep items 1 to `count` - 1 and build slots, links and header from them anew. Returns whether
         anything was different."""
-        mapping = self._map()
+        self._map()
         heads = np.zeros(self._slot_count, ">i4")
         changed, used = count != self.count, 0
         for first in range(1, count, RELINK_BATCH):
@@ -250,14 +262,16 @@ class IndexFile:
             heads[slots] = first + order
             used += new
             if not np.array_equal(items["previous"], previous):
+                self._writable()
                 items["previous"] = previous
                 changed = True
         if not np.array_equal(self._slots, heads):
+            self._writable()
             self._slots[:] = heads
             changed = True
         if changed or used != self.slots_used:
             stale = slice(self._items_at + count * ITEM.size, self._items_at + self.count * ITEM.size)
-            mapping[stale] = bytes(max(0, stale.stop - stale.start))
+            self._writable()[stale] = bytes(max(0, stale.stop - stale.start))
             self.slots_used, self.count = used, count
             self._recount_end()
             self._write_header()

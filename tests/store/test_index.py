@@ -21,6 +21,7 @@ from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.index import IndexService
 from hatwisted.store.indexfile import HEADER, ITEM, IndexFile, Item, file_length
 from hatwisted.store.worker import InlineWorker
+from tests.support.faultyfs import FaultyFileSystem
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7" / "master"
 LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
@@ -43,6 +44,14 @@ def golden_items() -> list[Item]:
 def columns(items: list[Item]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     hashes, physical, timestamps = zip(*items, strict=True) if items else ((), (), ())
     return np.array(hashes, np.int32), np.array(physical, np.int64), np.array(timestamps, np.int64)
+
+
+def service_few(service: IndexService, items: list[Item]) -> int:
+    return service.append_few(items)
+
+
+def service_columns(service: IndexService, items: list[Item]) -> int:
+    return service.append(*columns(items))
 
 
 class ManualWorker:
@@ -444,6 +453,30 @@ class LoadTests(IndexTestCase):
         Path(self.directory + ".next").touch()
         self.service()
         self.assertFalse(os.path.exists(self.directory + ".next"))
+
+    def test_a_sparse_file_gets_its_blocks_before_the_first_write(self) -> None:
+        """RocketMQ's index files have holes; writing into one on a full disk would be a SIGBUS."""
+        service = self.service(7, 5)
+        service.append_few([(1, 1, 1)])
+        path = Path(service.files[0].path)
+        service.close()
+        raw = path.read_bytes()
+        fs = FaultyFileSystem()
+        for offer in (service_few, service_columns):
+            path.write_bytes(raw)
+            full = fs.fail("reserve", error=errno.ENOSPC, path=path.name, times=None)
+            service = IndexService(fs, self.directory, self.clock, 7, 5, InlineWorker())
+            service.load()
+            self.assertRaises(StoreFull, offer, service, [(2, 2, 2)])
+            service.repair(0)
+            self.assertRaises(StoreFull, service.truncate, 0)
+            self.assertEqual(path.read_bytes(), raw)
+            full.lift()
+            self.assertEqual(offer(service, [(2, 2, 2)]), 1)
+            self.assertEqual(offer(service, [(3, 3, 3)]), 1)
+            self.assertEqual(fs.count("reserve", path.name), 3)
+            fs = FaultyFileSystem()
+            service.close()
 
     def test_flush_tells_the_checkpoint_about_full_files_only(self) -> None:
         service = self.service(7, 3)
