@@ -9,6 +9,7 @@ Rejected: msgspec's own constraints. They would do the checks, but speak of `$.p
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from enum import Enum
@@ -109,6 +110,14 @@ class Checked(NamedTuple):
         return stripped
 
 
+class Path(Checked):
+    """A path, made absolute: a daemon changes to its `--rundir` after the configuration is read."""
+
+    def parse(self, text: str) -> str:
+        """See Rule."""
+        return os.path.abspath(super().parse(text))
+
+
 class Optional(NamedTuple):
     """As `rule`, and an empty value means that the key isn't set."""
 
@@ -154,7 +163,7 @@ HOST_PORT = Checked("host:port", is_host_port)
 HOST_PORT_LIST = Checked("host:port, several separated by ';'", is_host_port_list)
 HOURS = Checked("hours from 00 to 23, several separated by ';'", is_hour_list)
 DELAY_LEVELS = Checked("durations such as 1s 5m 2h, separated by single blanks", is_delay_levels)
-PATH = Checked("one folder (several, separated by commas, are not supported)", is_one_path)
+PATH = Path("one folder (several, separated by commas, are not supported)", is_one_path)
 PORT = Whole(1, 65535)
 MILLISECONDS = Whole(1, unit="ms")
 BYTES = Whole(1, unit="bytes")

@@ -113,6 +113,10 @@ class Loading(ConfigCase):
         self.assertEqual((loaded.config.listen_port, loaded.config.order_message_enable), (9877, True))
         self.assertEqual(loaded.warnings, [])
 
+    def test_a_relative_path_counts_from_where_the_command_is_given(self) -> None:
+        loaded = load_broker_config(None, ["storePathRootDir=data/store"], environ={})
+        self.assertEqual(loaded.config.store_path_root_dir, os.path.abspath("data/store"))
+
     def test_B18_the_effective_configuration_reads_back(self) -> None:
         loaded = self.load(
             "brokerRole=SLAVE\nbrokerId=3\nstorePathRootDir=/data/with space\nslaveTimeout=3000\n"
