@@ -32,6 +32,10 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Not through --system-site-packages: .pth files behind a .pth file don't count, so the editable install of
     # this checkout stays invisible.
     (site / "borrowed.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
+    # Python 3.11 puts an old setuptools into every venv, which would stand in front of the borrowed one.
+    subprocess.run(
+        [python, "-m", "pip", "uninstall", "--quiet", "--yes", "setuptools"], check=True, cwd=folder
+    )
     install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([python, *install, str(folder / "checkout")], check=True, cwd=folder)
     return python
