@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.store.errors import OffsetGap, StoreFull
@@ -65,6 +66,8 @@ class CommitLog:
         self._dirty_end = 0
         self._failed_at = -1
         self._preparing = False
+        self._unprepared = -1
+        self._missing = -1
         self._warmer = PageWarmer(files, worker)
         self.file_size = files.file_size
         self.limits = PutLimits(max_message_size, files.file_size)
@@ -227,26 +230,31 @@ class CommitLog:
             try:
                 self._files.create(start)
             except (OSError, StoreFull) as error:
-                self._full_reason = f"no room for commit log file {layout.file_name(start)}: {error}"
-                self._log.warn("{reason}", reason=self._full_reason)
-                self.on_full(self._full_reason)
+                self._tell_no_file(start, error)
                 return False
         self._prepare(start + self.file_size)
         return True
 
+    def _tell_no_file(self, start: int, error: Exception) -> None:
+        self._full_reason = str(error)
+        if not isinstance(error, StoreFull):
+            self._full_reason = f"commit log file {layout.file_name(start)} couldn't be made: {error}"
+        if self._missing != start:
+            self._missing = start
+            self._log.warn("{reason}", reason=self._full_reason)
+        self.on_full(self._full_reason)
+
     def _prepare(self, start: int) -> None:
-        if self._preparing or self._files.has(start):
+        if self._preparing or self._unprepared == start or self._files.has(start):
             return
         self._preparing = True
         done = self._files.prepare(start, self._worker)
         done.addErrback(self._not_prepared, start).addBoth(self._prepared)
 
-    def _not_prepared(self, failure: object, start: int) -> None:
-        self._log.warn(
-            "commit log file {name} couldn't be reserved ahead: {failure}; it's tried again when needed",
-            name=layout.file_name(start),
-            failure=getattr(failure, "value", failure),
-        )
+    def _not_prepared(self, failure: Failure, start: int) -> None:
+        # Not again at the next append, which may be a moment away: when it's needed it's made on the spot.
+        self._unprepared = start
+        self._log.warn("the next commit log file couldn't be reserved ahead: {why}", why=failure.value)
 
     def _prepared(self, _result: object) -> None:
         self._preparing = False

@@ -238,6 +238,22 @@ class CommitLogTests(SynchronousTestCase):
         self.log = self.open()
         self.assertEqual(self.log.files.read(end, 200), bytes(200))
 
+    def test_a_full_disk_is_said_once_however_many_appends_it_meets(self) -> None:
+        fs = self.open_faulty()
+        fault = fs.fail("reserve", error=errno.ENOSPC, times=None, nth=2)
+        events: list[dict[str, object]] = []
+        self.log._log = Logger(observer=events.append)  # type: ignore[arg-type,call-arg]
+        for _ in range(10):
+            self.log.append([put(b"x" * 300)])
+        self.assertEqual(fs.count("reserve"), 2)
+        for _ in range(10):
+            self.log.append([put(b"x" * 300)])
+        self.assertEqual(len(events), 2)
+        fault.lift()
+        good = put(b"x" * 3000)
+        self.log.append([good])
+        self.assertEqual(good.offset, FILE_SIZE)
+
     def test_ipv6_hosts(self) -> None:
         v6 = HostPort(bytes(15) + b"\1", 10911).pack()
         self.log = self.open(host=v6)
