@@ -27,6 +27,7 @@ from zope.interface import implementer
 from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.connection import HAConnection
 from hatwisted.ha.grouptransfer import GroupTransferService
+from hatwisted.ha.hosts import REPORT_SLACK, HostMemory
 from hatwisted.ha.interfaces import IHaDialect, IReplication
 from hatwisted.ha.progress import TRANSFERRING, LinkState
 from hatwisted.ha.refusals import Complaints
@@ -103,6 +104,7 @@ class HAService(Service):
         self.group_transfer = group_transfer
         self.replicas = ReplicaTable(self.settings.in_sync_replicas)
         self.complaints = Complaints(clock)
+        self.hosts = HostMemory()
         self.accepted_total = 0
         self.strangers_total = 0
         """Connections that ended without an accepted first report."""
@@ -178,7 +180,8 @@ class HAService(Service):
         """A socket was accepted."""
         self.accepted_total += 1
         self._links[link] = None
-        self.replicas.join(link.progress)
+        if not self.hosts.is_suspect(link.host):
+            self.replicas.join(link.progress)
         self._unreported[link] = None
         if len(self._unreported) > MAX_UNREPORTED:
             self._push_out_stranger()
@@ -193,6 +196,8 @@ class HAService(Service):
     def reported(self, link: HAConnection) -> None:
         """A link's first report was accepted."""
         del self._unreported[link]
+        self.hosts.reported(link.host)
+        self.replicas.join(link.progress)
         self.acknowledged(link)
 
     def refused(self, link: HAConnection) -> None:
@@ -231,6 +236,8 @@ class HAService(Service):
             self._logger.info("slave {peer} left: {why}", peer=link.peer, why=reason.getErrorMessage())
         else:
             self.strangers_total += 1
+            if link.progress.request_offset < 0:
+                self.hosts.stranger(link.host)
         self._check_drain()
 
     def complain(self, host: str, text: str) -> None:
@@ -289,12 +296,21 @@ class HAService(Service):
         now = self.clock.seconds()
         for link in tuple(self._links):
             link.look(now)
+        self._doubt_silent_links(now)
         if not self._live:
             self._stop_listening_to_log()
         if now >= self._lag_log_due:
             self._lag_log_due = now + LAG_LOG_INTERVAL
             if self.replicas.connection_count or self.replicas.push2_slave_max_offset:
                 self._logger.info("slaves are {lag} bytes behind at most", lag=self.fall_behind)
+
+    def _doubt_silent_links(self, now: float) -> None:
+        patience = self.settings.heartbeat_interval + REPORT_SLACK
+        for link in self._unreported:
+            silent = link.progress.request_offset < 0 and now - link.progress.since > patience
+            if silent and not self.hosts.is_known(link.host):
+                self.replicas.leave(link.progress)
+                self.hosts.stranger(link.host)
 
     # -- what the put path asks ----------------------------------------------------------------
 

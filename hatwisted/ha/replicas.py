@@ -29,12 +29,14 @@ class ReplicaTable:
 
     @property
     def connection_count(self) -> int:
-        """Live links, whether they have reported yet or not (B70); refused ones are taken out."""
+        """Links that have reported, or may be a slave's that hasn't yet (B70, `hosts`); refused ones are taken
+        out."""
         return len(self._links)
 
     def join(self, link: SendProgress) -> None:
-        """A slave has connected."""
-        self._links.append(link)
+        """A slave has connected; idempotent."""
+        if link not in self._links:
+            self._links.append(link)
 
     def leave(self, link: SendProgress) -> None:
         """Its link has ended or was refused; idempotent."""
