@@ -50,10 +50,13 @@ class PutGate:
         self._flush = flush
         self._flush_timeout = flush_timeout
         self._replication = replication
+        self.may_wait = flush.waits or replication is not None
+        """Does any put have to wait here?"""
         self.waiting = 0
 
     def refusal(self) -> str | None:
-        """Why nothing may be appended now, or None."""
+        """Why nothing that wants to wait may be appended now, or None. As in RocketMQ 5, a put with WAIT=false
+        asks nothing of the slaves, so too few of them are no reason to refuse it."""
         if self.waiting >= MAX_WAITING_PUTS:
             return f"{self.waiting} puts are waiting for disk or slave"
         return self._replication.refusal() if self._replication is not None else None
@@ -63,7 +66,7 @@ class PutGate:
 
         puts: of one log, in offset order as appended; those refused already (status set) are settled at once.
         """
-        waits = self._flush.waits or self._replication is not None
+        waits = self.may_wait
         waiting = [put for put in puts if put.status is None and put.wait] if waits else []
         if len(waiting) < len(puts):
             done = [put for put in puts if put.status is not None or not (waits and put.wait)]

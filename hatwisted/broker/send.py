@@ -72,11 +72,15 @@ class SendProcessor:
         """Append and settle all sends of one read."""
         puts: list[Put] = []
         refusal = self._refusal()
+        no_waiting = self._gate.refusal()
         for request in requests:
             try:
                 if refusal is not None:
                     raise refusal
-                puts.append(self._put(connection, request))
+                put = self._put(connection, request)
+                if no_waiting is not None and put.wait:
+                    raise _Refused(ResponseCode.SYSTEM_BUSY, f"[REJECTREQUEST]{no_waiting}")
+                puts.append(put)
             except _Refused as refused:
                 connection.reply(request, response(request, refused.code, str(refused)))
             except BadRequestField as bad:
@@ -85,6 +89,8 @@ class SendProcessor:
                 connection.reply(request, response(request, ResponseCode.MESSAGE_ILLEGAL, str(bad)))
         if puts:
             self._store.append(puts)
+            if self._gate.may_wait:
+                _lighten(puts)
             self._gate.settle(puts, partial(self._answer, connection))
 
     def _refusal(self) -> _Refused | None:
@@ -93,9 +99,6 @@ class SendProcessor:
         reason = self._store.refusal()
         if reason is not None:
             return _Refused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)
-        reason = self._gate.refusal()
-        if reason is not None:
-            return _Refused(ResponseCode.SYSTEM_BUSY, f"[REJECTREQUEST]{reason}")
         return None
 
     # -- request to put --------------------------------------------------------------------------------------
@@ -166,7 +169,7 @@ class SendProcessor:
         if at == 0 or (at > 0 and text[at - 1] == "\x02"):
             stop = text.find("\x02", at)
             stop = len(text) if stop < 0 else stop
-            wait = text[at + len(_WAIT) : stop].lower() != "false"
+            wait = text[at + len(_WAIT) : stop].lower() == "true"
             text = text[:at] + text[stop + 1 :]
         if text and text[-1] != "\x02":
             text += "\x02"
@@ -176,7 +179,7 @@ class SendProcessor:
         """Members of a batch, the properties put behind each one's own (the request's, but not a batch-level
         UNIQ_KEY, which would give every member the same id), bytes of content in all, and whether to wait."""
         shared = [pair for pair in header.properties.split("\x02") if pair and not pair.startswith(_UNIQ_KEY)]
-        wait = f"{_WAIT}false" not in shared
+        wait = all(pair[len(_WAIT) :].lower() == "true" for pair in shared if pair.startswith(_WAIT))
         suffix = "\x02".join([*shared, self._cluster]).encode()
         entries = decode_batch(body)
         if not entries:
@@ -227,6 +230,19 @@ class SendProcessor:
         host, offsets = self._host_hex, put.record_offsets
         digits = struct.pack(f">{len(offsets)}q", *offsets).hex().upper()
         return ",".join([host + digits[at : at + 16] for at in range(0, len(digits), 16)])
+
+
+_NO_FIELDS: dict[str, str] = {}
+
+
+def _lighten(puts: Sequence[Put]) -> None:
+    """Let go of what only the append needed: a put may wait for seconds, among a hundred thousand others."""
+    for put in puts:
+        put.entries = ()
+        request = put.token
+        assert isinstance(request, RemotingCommand)
+        request.body = b""
+        request.ext = _NO_FIELDS
 
 
 def refuse_on_slave(connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:

@@ -73,7 +73,7 @@ class IReplication(Interface):
         """May a put that ends at `end` expect an ack: a live slave, not too far behind (B70)?"""
 
     def refusal() -> str | None:
-        """Why puts have to be refused before the append (too few in-sync replicas), or None."""
+        """Why puts that wait have to be refused before the append (too few in-sync replicas), or None."""
 
     def wait(first: int, last: int, deadline: float) -> Deferred[int]:
         """Replicated offset, once >= `first` or at the deadline."""

@@ -327,7 +327,7 @@ class HAService(Service):
         return self.replicas.is_slave_ok(end, self.settings.fall_behind_max)
 
     def refusal(self) -> str | None:
-        """Why a put has to be refused before it's appended (too few copies in sync), or None."""
+        """Why a put that waits has to be refused before it's appended (too few copies in sync), or None."""
         needed = self.settings.copies_needed
         if needed <= 1:
             return None
