@@ -1,0 +1,233 @@
+"""Slaves that stop, lag or never come, and what a SYNC_MASTER's producers are told meanwhile."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.brokergroup import SMALL_STORE, BrokerGroup, log_end_of
+from tests.support.processes import (
+    BROKER_PORTS,
+    ServerProcess,
+    all_stopped,
+    free_port,
+    twistd,
+    wait_until,
+    write_conf,
+)
+from tests.support.remotingclient import RemotingClient, SendResult, send_fields
+from tests.support.storefiles import first_difference
+
+OK, BUSY, NO_SLAVE, SLAVE_TIMEOUT = 0, 2, 11, 12
+GET_BROKER_HA_STATUS = 907
+AT_ONCE = 0.5  # seconds; a put that waits for a slave waits three times as long here
+SLAVE_WAIT = 1.5  # SMALL_STORE's slaveTimeout in seconds
+COMPLAINT = "HA link, 127.0.0.1: "
+MEMORY_GROWTH = 24 << 20  # bytes of RssAnon that a stuck slave may cost its master
+BACKLOG = 60 << 20  # bytes of log that a stuck slave misses: far more than that, and than all socket buffers
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as leaving:
+        yield leaving
+
+
+def started(stack: ExitStack, folder: Path, **settings: str | int) -> BrokerGroup:
+    """Master and slave, linked."""
+    group = stack.enter_context(BrokerGroup(folder, settings={**SMALL_STORE, **settings}))
+    group.start()
+    return group
+
+
+def second_slave(stack: ExitStack, group: BrokerGroup) -> tuple[ServerProcess, Path]:
+    """One more slave of the same master, not started; and its store."""
+    port, store = free_port(BROKER_PORTS), group.folder / "second-store"
+    own = {
+        "listenPort": port,
+        "brokerId": 2,
+        "storePathRootDir": store,
+        "storePathCommitLog": store / "commitlog",
+    }
+    conf = write_conf(group.folder / "second.conf", {**group.full_slave_settings(), **own})
+    server = twistd("haslave", "second", group.folder, conf, port)
+    stack.enter_context(all_stopped(server))
+    return server, store
+
+
+def ha_status(port: int) -> dict[str, object]:
+    with RemotingClient("127.0.0.1", port) as client:
+        return client.call(GET_BROKER_HA_STATUS).expect(0).json()
+
+
+def client_side(port: int) -> dict[str, str]:
+    """A slave's own view of its link."""
+    info = ha_status(port)["haClientRuntimeInfo"]
+    assert isinstance(info, dict)
+    return info
+
+
+def links(port: int) -> list[dict[str, object]]:
+    """A master's view of its slaves."""
+    found = ha_status(port)["haConnectionInfo"]
+    assert isinstance(found, list)
+    return found
+
+
+def timed_send(client: RemotingClient, **properties: str) -> tuple[int, float]:
+    """Code of a put, and the seconds it took."""
+    begun = time.monotonic()
+    code = client.send("Silence", b"x", 0, properties).code
+    return code, time.monotonic() - begun
+
+
+def test_B128_B144_a_stopped_slave_costs_12_then_11_and_is_taken_back(
+    stack: ExitStack, tmp_path: Path
+) -> None:
+    group = started(stack, tmp_path, haHousekeepingInterval=4000)
+    with group.master_client() as client:
+        group.slave.suspend()
+        begun, codes = time.monotonic(), []
+        while (code := timed_send(client))[0] != NO_SLAVE:
+            codes.append(code)
+            assert time.monotonic() - begun < 12, codes
+        assert {each for each, _ in codes} == {SLAVE_TIMEOUT}
+        assert all(SLAVE_WAIT - 0.1 < seconds < SLAVE_WAIT + 1 for _, seconds in codes)
+        assert code[1] < AT_ONCE
+        assert links(group.master_port) == []
+        assert timed_send(client, WAIT="false")[0] == OK
+        group.slave.resume()
+        wait_until(lambda: timed_send(client)[0] == OK, 10, "the slave is back")
+    end = group.wait_caught_up()
+    group.stop()
+    assert first_difference(group.master_store, group.slave_store, end) is None
+
+
+def test_B58_B144_a_stopped_master_is_noticed_said_and_joined_again(stack: ExitStack, tmp_path: Path) -> None:
+    group = started(stack, tmp_path, haHousekeepingInterval=3000)
+    group.master.suspend()
+    wait_until(
+        lambda: "nothing heard from the master" in client_side(group.slave_port)["problem"],
+        12,
+        "the slave misses its master",
+    )
+    group.master.resume()
+    with group.master_client() as client:
+        wait_until(lambda: timed_send(client)[0] == OK, 10, "the slave is linked again")
+    assert client_side(group.slave_port)["problem"] == ""
+
+
+def test_B29_B34_B47_a_stuck_slave_costs_bounded_memory_and_slows_nobody(
+    stack: ExitStack, tmp_path: Path
+) -> None:
+    group = started(stack, tmp_path, haHousekeepingInterval=60_000, mappedFileSizeCommitLog=64 << 20)
+    stuck, store = second_slave(stack, group)
+    stuck.start()
+    wait_until(lambda: len(links(group.master_port)) == 2, 10, "both slaves are linked")
+    stuck.suspend()
+    before = group.master.memory()
+    with group.master_client() as client:
+        for _ in range(BACKLOG // 500_000):
+            assert client.send("Bulk", os.urandom(500_000)).code == OK
+    assert group.master.memory() - before < MEMORY_GROWTH
+    states = {link["state"] for link in links(group.master_port)}
+    assert states == {"live", "catching up"}
+    stuck.resume()
+    wait_until(lambda: log_end_of(stuck.port) == group.master_end(), 15, "the stuck slave has caught up")
+    end = group.wait_caught_up()
+    assert stuck.memory() < 150 << 20
+    stuck.stop()
+    group.stop()
+    assert first_difference(group.master_store, store, end) is None
+    assert first_difference(group.master_store, group.slave_store, end) is None
+
+
+def test_three_copies_take_two_slaves_and_too_few_refuse_before_the_append(
+    stack: ExitStack, tmp_path: Path
+) -> None:
+    group = stack.enter_context(BrokerGroup(tmp_path, settings={**SMALL_STORE, "inSyncReplicas": 3}))
+    group.master.start()
+    group.slave.start()
+    second, _ = second_slave(stack, group)
+    second.start()
+
+    def refused(client: RemotingClient) -> bool:
+        end = group.master_end()
+        result: SendResult = client.send("Quorum", b"x")
+        return result.code == BUSY and "3 needed" in result.remark and group.master_end() == end
+
+    with group.master_client() as client:
+        wait_until(lambda: client.send("Quorum", b"x").code == OK, 10, "both slaves have it")
+        second.suspend()
+        code, seconds = timed_send(client)
+        assert code == SLAVE_TIMEOUT and seconds > SLAVE_WAIT - 0.1
+        second.kill()
+        wait_until(lambda: refused(client), 5, "the lost slave is noticed")
+        assert timed_send(client, WAIT="false")[0] == OK
+
+
+def test_min_in_sync_replicas_alone_refuses_without_a_slave(stack: ExitStack, tmp_path: Path) -> None:
+    group = stack.enter_context(BrokerGroup(tmp_path, settings={**SMALL_STORE, "minInSyncReplicas": 2}))
+    group.master.start()
+    with group.master_client() as client:
+        assert client.send("Quorum", b"x").code == BUSY
+        assert group.master_end() == 0
+        group.slave.start()
+        wait_until(lambda: client.send("Quorum", b"x").code == OK, 10, "the slave is in sync")
+
+
+def test_in_sync_replicas_1_waits_for_nobody_and_is_warned_of(stack: ExitStack, tmp_path: Path) -> None:
+    group = stack.enter_context(BrokerGroup(tmp_path, settings={**SMALL_STORE, "inSyncReplicas": 1}))
+    group.master.start()
+    with group.master_client() as client:
+        code, seconds = timed_send(client)
+    assert code == OK and seconds < AT_ONCE
+    assert "inSyncReplicas=1: this SYNC_MASTER waits for no slave" in group.master.log_text()
+
+
+def test_B71_B134_without_a_slave_11_at_once_whoever_knocks_at_the_port(
+    stack: ExitStack, tmp_path: Path
+) -> None:
+    group = stack.enter_context(BrokerGroup(tmp_path))
+    group.master.start()
+    with group.master_client() as client:
+        code, seconds = timed_send(client)
+        assert code == NO_SLAVE and seconds < AT_ONCE
+        for greeting in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 7):
+            with socket.create_connection(("127.0.0.1", group.ha_port)) as scanner:
+                scanner.sendall(greeting)
+        wait_until(lambda: COMPLAINT in group.master.log_text(), 5, "the scanners are noticed")
+        with socket.create_connection(("127.0.0.1", group.ha_port)):
+            code, seconds = timed_send(client)
+        assert code == NO_SLAVE and seconds < AT_ONCE
+        assert group.master.log_text().count(COMPLAINT) == 1, "each scanner has a line of its own"
+        assert client.pull("Silence", 0, 1).code == OK, "what was answered 11 is stored all the same"
+
+
+def test_a_slave_that_is_mute_for_20000_waiting_puts_costs_them_12_on_time(
+    stack: ExitStack, tmp_path: Path
+) -> None:
+    group = started(
+        stack, tmp_path, haHousekeepingInterval=60_000, slaveTimeout=6000, mappedFileSizeCommitLog=16 << 20
+    )
+    count = 20_000
+    before = group.master.memory()
+    group.slave.suspend()
+    fields = send_fields("Silence", 0, {})
+    with group.master_client(30) as client:
+        begun = time.monotonic()
+        for _ in range(count):
+            client.post(310, fields, b"z" * 20)
+        posted = time.monotonic() - begun
+        assert posted < 5, "this machine is too slow to have them all waiting at once"
+        assert group.master.memory() - before < 40 << 20
+        codes = {client.answer().code for _ in range(count)}
+        taken = time.monotonic() - begun
+    assert codes == {SLAVE_TIMEOUT}
+    assert 6.0 <= taken < 6.0 + posted + 3
