@@ -229,7 +229,7 @@ class SendProcessor:
             return f"{self._host_hex}{put.offset:016X}"
         host, offsets = self._host_hex, put.record_offsets
         digits = struct.pack(f">{len(offsets)}q", *offsets).hex().upper()
-        return ",".join([host + digits[at : at + 16] for at in range(0, len(digits), 16)])
+        return host + f",{host}".join([digits[at : at + 16] for at in range(0, len(digits), 16)])
 
 
 _NO_FIELDS: dict[str, str] = {}
