@@ -12,7 +12,7 @@ from tests.support import javarocketmq
 from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from tests.support.processes import BROKER_PORTS, free_port, wait_until
 from tests.support.producer import Producer, broken_promises
-from tests.support.storefiles import check_queues, first_difference
+from tests.support.storefiles import check_queues, first_difference, read_log
 from tests.system.test_replication_silence import NO_SLAVE, OK, client_side, links
 
 MESSAGE = 100_000  # bytes; ten to a log file
@@ -212,3 +212,16 @@ def test_B138_a_slave_whose_master_died_serves_reads_and_takes_no_writes(tmp_pat
         )
         group.master.start()
         group.wait_linked()
+
+
+def test_B136_an_async_master_lost_with_its_disk_leaves_all_but_the_tail(tmp_path: Path) -> None:
+    with BrokerGroup(tmp_path, role="ASYNC_MASTER") as group:
+        group.start()
+        first = group.master_end()
+        with group.master_client() as client:
+            sent = [client.send("Tail", b"%d" % number).physical for number in range(300)]
+            group.master.kill()
+        shutil.rmtree(group.master_store)
+        group.slave.stop()
+        kept = [message.offset for message in read_log(group.slave_store) if message.offset >= first]
+        assert kept and kept == sent[: len(kept)], "what is left is no prefix of what was sent"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -231,3 +232,16 @@ def test_a_slave_that_is_mute_for_20000_waiting_puts_costs_them_12_on_time(
         taken = time.monotonic() - begun
     assert codes == {SLAVE_TIMEOUT}
     assert 6.0 <= taken < 6.0 + posted + 3
+
+
+def test_B149_B150_an_idle_pair_costs_next_to_no_cpu_on_the_platforms_own_reactor(
+    stack: ExitStack, tmp_path: Path
+) -> None:
+    group = started(stack, tmp_path)
+    pair = (group.master, group.slave)
+    before = [server.cpu_seconds() for server in pair]
+    time.sleep(4)
+    spent = [server.cpu_seconds() - was for server, was in zip(pair, before, strict=True)]
+    assert max(spent) < 0.2, f"{spent} s of CPU in 4 s without traffic"
+    if sys.platform == "linux":
+        assert "EPollReactor" in group.master.log_text()
