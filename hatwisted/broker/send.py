@@ -19,7 +19,7 @@ from hatwisted.store.put import STORED, Entry, Put, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.batch import CorruptBatch, decode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.remoting import RemotingCommand, encode_send_response
+from hatwisted.wire.remoting import RemotingCommand, SendCommand, encode_send_response
 from hatwisted.wire.requestheader import BadRequestField, SendHeader, parse_send_v1, parse_send_v2
 
 SEND_CODES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
@@ -104,8 +104,7 @@ class SendProcessor:
     # -- request to put --------------------------------------------------------------------------------------
 
     def _put(self, connection: RemotingConnection, request: RemotingCommand) -> Put:
-        v1 = request.code == RequestCode.SEND_MESSAGE
-        header = parse_send_v1(request.ext) if v1 else parse_send_v2(request.ext)
+        header = _header_of(request)
         queue_id = self._queue(header)
         batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
         if header.sys_flag & layout.SYS_TRANSACTION_MASK:
@@ -243,6 +242,14 @@ def _lighten(puts: Sequence[Put]) -> None:
         assert isinstance(request, RemotingCommand)
         request.body = b""
         request.ext = _NO_FIELDS
+
+
+def _header_of(request: RemotingCommand) -> SendHeader:
+    if isinstance(request, SendCommand) and request.header is not None:
+        return request.header
+    if request.code == RequestCode.SEND_MESSAGE:
+        return parse_send_v1(request.ext)
+    return parse_send_v2(request.ext)
 
 
 def refuse_on_slave(connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:

@@ -118,7 +118,7 @@ class RemotingConnection(Protocol):
     factory: RemotingServerFactory
 
     def __init__(self) -> None:
-        self._receiver = RemotingReceiver()
+        self._receiver = RemotingReceiver(typed_sends=True)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._corked = False

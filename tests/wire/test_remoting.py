@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import ClassVar
 
 import msgspec
 from hypothesis import given, settings
@@ -17,10 +18,12 @@ from hatwisted.wire.remoting import (
     RemotingCommand,
     RemotingProtocolError,
     RemotingReceiver,
+    SendCommand,
     encode_command,
     encode_command_parts,
     encode_send_response,
 )
+from hatwisted.wire.requestheader import parse_send_v2
 from tests.wire import golden
 
 BINARY_ROUTE_REQUEST = bytes.fromhex(
@@ -303,3 +306,45 @@ class Encoding(SynchronousTestCase):
         self.assertEqual(RemotingReceiver().receive(data), [command])
         if not command.binary:
             msgspec.json.decode(data[8 : 8 + int.from_bytes(data[5:8], "big")])
+
+
+class TypedSends(SynchronousTestCase):
+    """A broker's receiver decodes good sends in one go and must agree with the ordinary way in all else."""
+
+    FIELDS: ClassVar[dict[str, str]] = {
+        "a": "g", "b": "T", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1795221957475", "h": "0",
+        "i": "TAGS\x01t", "j": "0", "k": "false", "m": "false",
+    }  # fmt: skip
+
+    def both(self, frame: bytes) -> tuple[RemotingCommand, RemotingCommand]:
+        (typed,) = RemotingReceiver(typed_sends=True).receive(frame)
+        (plain,) = RemotingReceiver().receive(frame)
+        return typed, plain
+
+    def test_a_good_send_has_its_header_decoded(self) -> None:
+        for code in (310, 320):
+            command = RemotingCommand(code, 5, ext={**self.FIELDS, "n": "b", "unknown": "x"}, body=b"hi")
+            typed, plain = self.both(encode_command(command))
+            assert isinstance(typed, SendCommand)
+            self.assertEqual(typed.header, parse_send_v2(plain.ext))
+            self.assertEqual((typed.code, typed.opaque, typed.body, typed.binary), (code, 5, b"hi", False))
+
+    def test_anything_else_takes_the_ordinary_way(self) -> None:
+        odd = [{**self.FIELDS, name: value} for name, value in (("e", "x"), ("f", str(1 << 40)), ("j", ""))]
+        commands = [RemotingCommand(310, 1, ext=ext) for ext in odd]
+        commands += [RemotingCommand(310, 1, ext={"a": "g"}), RemotingCommand(310, 1)]
+        commands += [
+            RemotingCommand(310, 1, ext=self.FIELDS, binary=True),
+            RemotingCommand(11, 1, ext=self.FIELDS),
+        ]
+        for command in commands:
+            typed, plain = self.both(encode_command(command))
+            self.assertNotIsInstance(typed, SendCommand)
+            self.assertEqual(typed, plain)
+
+    def test_numbers_and_booleans_of_liberal_clients(self) -> None:
+        frame = encode_command(RemotingCommand(310, 1, ext=self.FIELDS))
+        loose = frame.replace(b'"e":"1"', b'"e":1  ').replace(b'"k":"false"', b'"k":false  ')
+        typed, plain = self.both(loose)
+        header = typed.header if isinstance(typed, SendCommand) else parse_send_v2(typed.ext)
+        self.assertEqual(header, parse_send_v2(plain.ext))
