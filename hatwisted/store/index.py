@@ -21,7 +21,7 @@ from os.path import basename, dirname, join
 from typing import cast
 
 import numpy as np
-from twisted.internet.defer import Deferred, execute, succeed
+from twisted.internet.defer import Deferred, execute, fail, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -72,6 +72,7 @@ class IndexService:
         self._worker = worker
         self._next: IFile | None = None
         self._preparing = False
+        self._failure: Failure | None = None
         self._waiting: list[Deferred[None]] = []
         self._names_changed = False
         self.files: list[IndexFile] = []
@@ -216,7 +217,9 @@ class IndexService:
         """Fires when `append` may take items again; fails with StoreFull or another OSError if the next file
         couldn't be made, and the next `append` tries again."""
         if not self._preparing:
-            return succeed(None)
+            # A worker that runs calls at once may have failed before anybody could wait.
+            failure, self._failure = self._failure, None
+            return succeed(None) if failure is None else fail(failure)
         ready: Deferred[None] = Deferred()
         self._waiting.append(ready)
         return ready
@@ -230,6 +233,7 @@ class IndexService:
     def _prepare(self) -> None:
         if self._preparing:
             return
+        self._failure = None
         if self.blocking or self._worker is None:
             self._next = self._make()
             return
@@ -265,6 +269,7 @@ class IndexService:
         self._preparing = False
         waiting, self._waiting = self._waiting, []
         if not waiting:
+            self._failure = failure
             self._log.warn(
                 "index file couldn't be made ahead ({error}); it's tried again when needed",
                 error=failure.value,

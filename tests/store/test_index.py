@@ -268,6 +268,14 @@ class RollTests(IndexTestCase):
         worker.work()
         self.assertEqual(service.append(*columns([(1, 1, 1)])), 1)
 
+    def test_a_worker_that_fails_at_once_is_no_reason_to_try_without_a_pause(self) -> None:
+        fs = FaultyFileSystem()
+        service = IndexService(fs, self.directory, self.clock, 7, 5, InlineWorker())
+        fs.fail("reserve", error=errno.ENOSPC)
+        self.assertEqual(service.append_few([(1, 1, 1)]), 0)
+        self.failureResultOf(service.when_ready(), StoreFull)
+        self.assertEqual(service.append_few([(1, 1, 1)]), 1)
+
     def test_full_disk_is_store_full_and_leaves_nothing_behind(self) -> None:
         def no_space(*_: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
