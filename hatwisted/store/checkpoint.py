@@ -12,6 +12,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from twisted.logger import Logger
+
 from hatwisted.store.interfaces import IFileSystem
 
 CHECKPOINT_SIZE: Final = 4096
@@ -20,6 +22,10 @@ CHECKPOINT_SIZE: Final = 4096
 SAFETY_MARGIN: Final = 3000
 """ms that recovery goes back further than the oldest time, as RocketMQ does: records of one time may lie on
 both sides of a flush."""
+
+FUTURE = 24 * 3600 * 1000
+"""ms by which a stored time may be ahead of the clock (another broker's, or a clock set back): beyond that it's
+garbage, and trusting it would keep a damaged log from being looked at."""
 
 _FIELDS = struct.Struct(">qqqqq")
 
@@ -32,6 +38,8 @@ class StoreCheckpoint:
     master_flushed_offset, confirm_offset: log offsets that 5.x keeps here, 0 from a 4.x store; kept as found.
     """
 
+    _log = Logger()
+
     def __init__(self, fs: IFileSystem, path: str) -> None:
         self._fs = fs
         self._path = path
@@ -42,8 +50,8 @@ class StoreCheckpoint:
         self.master_flushed_offset = 0
         self.confirm_offset = 0
 
-    def load(self) -> None:
-        """Read the file; zeros for what isn't there."""
+    def load(self, now: int | None = None) -> None:
+        """Read the file; zeros for what isn't there, and for times that can't be true at `now` (ms)."""
         self._stored = self._fs.read(self._path) if self._fs.exists(self._path) else b""
         (
             self.physic_timestamp,
@@ -52,6 +60,10 @@ class StoreCheckpoint:
             self.master_flushed_offset,
             self.confirm_offset,
         ) = _FIELDS.unpack_from(self._stored.ljust(_FIELDS.size, b"\0"))
+        times = (self.physic_timestamp, self.logics_timestamp, self.index_timestamp)
+        if min(times) < 0 or (now is not None and max(times) > now + FUTURE):
+            self._log.warn("{path} holds times that can't be true: it's passed over", path=self._path)
+            self.physic_timestamp = self.logics_timestamp = self.index_timestamp = 0
 
     def encode(self) -> bytes:
         """The whole file as it's to be."""

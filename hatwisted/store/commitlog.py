@@ -33,6 +33,10 @@ from hatwisted.store.recordencoder import AppendRun, RecordEncoder
 from hatwisted.store.warmup import PageWarmer
 from hatwisted.wire import layout
 
+CLOCK_STEP = 3600 * 1000
+"""ms that store times stand still at most, after a clock was set back between two runs: consumers that go by
+time would miss what comes in later than that."""
+
 QueueKey = tuple[str, int]
 
 _UNQUEUED = layout.SYS_TRANSACTION_PREPARED
@@ -65,6 +69,7 @@ class CommitLog:
         self._wakers: list[Callable[[], None]] = []
         self._dirty_end = 0
         self._failed_at = -1
+        self._least_timestamp = 0
         self._preparing = False
         self._unprepared = -1
         self._missing = -1
@@ -101,6 +106,18 @@ class CommitLog:
         self.max_offset = end
         self.flushed_offset = end
 
+    def continue_after(self, store_timestamp: int) -> None:
+        """No record gets an earlier store time (ms) than the one recovered last, though the clock was set back
+        in between: recovery tells by these times what was on disk. Not beyond `CLOCK_STEP`."""
+        ahead = store_timestamp - int(self._clock.seconds() * 1000)
+        if ahead > CLOCK_STEP:
+            self._log.warn(
+                "the log's last record is from {ahead} s ahead of the clock; store times go back to the clock",
+                ahead=ahead // 1000,
+            )
+        else:
+            self._least_timestamp = store_timestamp
+
     def add_listener(self, listener: AppendListener) -> None:
         """See IReplicatedLog."""
         self._listeners.append(listener)
@@ -128,7 +145,7 @@ class CommitLog:
         """Store all of `puts`, in order, and set their offsets; a put that can't be stored gets its status and
         reason instead, without harm to the others. A stored one keeps status None: it's appended, no more."""
         run = AppendRun(self.max_offset)
-        timestamp = max(int(self._clock.seconds() * 1000), self.last_store_timestamp)
+        timestamp = max(int(self._clock.seconds() * 1000), self.last_store_timestamp, self._least_timestamp)
         for put in puts:
             size = self._encoder.size(put)
             if not self._admit(put, size):

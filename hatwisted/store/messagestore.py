@@ -103,7 +103,7 @@ class MessageStore:
         self._lock = StoreLock(fs, root)
         self._abort = AbortFile(fs, root)
         self._listeners: list[ArrivalListener] = []
-        self._syncing: Deferred[None] | None = None
+        self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, "commitlog")
         self._files = FileQueue(fs, log_path, options.commit_log_file_size)
         self.checkpoint = StoreCheckpoint(fs, join(root, "checkpoint"))
@@ -141,7 +141,7 @@ class MessageStore:
         options = self._options
         self._files.load()
         self.queues.load_all()
-        self.checkpoint.load()
+        self.checkpoint.load(int(self._clock.seconds() * 1000))
         if self.index is not None:
             self.index.load()
         self.log = CommitLog(
@@ -161,10 +161,17 @@ class MessageStore:
             check_crc=options.check_crc_on_recover,
             index_safe=options.message_index_safe,
             progress=progress,
+            before_changes=self._abort.create,
         )
+        if self.report.unclean:
+            # What a killed process wrote can be read, but whether it's on the disk isn't known.
+            self.log.flushed_offset = self.report.start
         self.log.queue_offsets = self.queues.offsets()
+        if self.log.min_offset:
+            # Entries in front of it are in the queues' first files still.
+            self.queues.expire(self.log.min_offset)
+        self.log.continue_after(self.report.store_timestamp)
         self._make_services()
-        self._abort.create()
         return self.report
 
     def _make_services(self) -> None:
@@ -209,12 +216,12 @@ class MessageStore:
         self.flush.stop()
         flushed = yield self.log.flush_now()
         yield self._syncing
-        yield self._sync_dispatched()
+        synced = yield self._sync_dispatched()
         self.log.close()
         self.queues.close()
         if self.index is not None:
             self.index.close()
-        if dispatched and flushed >= self.log.max_offset:
+        if dispatched and synced and flushed >= self.log.max_offset:
             self._abort.remove()
         else:
             self._logger.warn("stopped with work left; the next start recovers it from the log")
@@ -233,8 +240,9 @@ class MessageStore:
     def _flushed(self, offset: int, store_timestamp: int) -> None:
         self.checkpoint.physic_timestamp = max(self.checkpoint.physic_timestamp, store_timestamp)
 
-    def _sync_dispatched(self) -> Deferred[None]:
-        """Make queues and index durable, then say so in the checkpoint: never the other way round."""
+    def _sync_dispatched(self) -> Deferred[bool]:
+        """Make queues and index durable, then say so in the checkpoint: never the other way round. Fires with
+        whether that was possible."""
         if self._syncing is not None:
             return self._syncing
         queued = self.dispatcher.logics_timestamp
@@ -251,22 +259,24 @@ class MessageStore:
                 checkpoint.index_timestamp = max(checkpoint.index_timestamp, self.index.checkpoint_timestamp)
             return self._worker.run(checkpoint.flush)
 
-        done = cast("Deferred[None]", self._worker.run(self.queues.datasync))
+        done = cast("Deferred[bool]", self._worker.run(self.queues.datasync))
         if self.index is not None:
             index = self.index
             done.addCallback(lambda _: index.flush())
-        done.addCallback(synced).addErrback(self._not_synced).addBoth(self._sync_ended)
+        done.addCallback(synced).addCallbacks(lambda _: True, self._not_synced).addBoth(self._sync_ended)
         self._syncing = None if done.called and not done.paused else done
         return done
 
-    def _sync_ended(self, _: object) -> None:
+    def _sync_ended(self, synced: bool) -> bool:
         self._syncing = None
+        return synced
 
-    def _not_synced(self, failure: Failure) -> None:
+    def _not_synced(self, failure: Failure) -> bool:
         self._logger.error(
             "queues or checkpoint couldn't be written: {why}; the next round tries again",
             why=failure.getErrorMessage(),
         )
+        return False
 
     # -- reading ---------------------------------------------------------------------------------------------
 

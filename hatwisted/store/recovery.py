@@ -90,22 +90,28 @@ def recover(
     check_crc: bool = True,
     index_safe: bool = False,
     progress: Progress = lambda done, total: None,
+    before_changes: Callable[[], None] = lambda: None,
 ) -> RecoveryReport:
     """Recover a store whose parts are loaded; blocks until everything is dispatched. The log's end is set.
 
     unclean: the abort file was there. check_crc: compare body checksums. index_safe: begin where the index
-    was on disk as well (`messageIndexSafe`). Raises DamagedLog, StoreFull or another OSError.
+    was on disk as well (`messageIndexSafe`). before_changes: called once the store is known to be taken, before
+    anything of it is cut or built (a recovery that's killed must be known as one). Raises DamagedLog,
+    StoreFull or another OSError.
     """
     recovery = _Recovery(log, queues, index, checkpoint, unclean, check_crc, progress)
     queues.recover()
     report = recovery.report
     if not log.files.starts:
+        before_changes()
         _without_log(queues, index)
         log.set_end(0)
         dispatcher.begin_at(0)
         return report
     report.start = recovery.scan_start(index_safe)
-    recovery.cut(recovery.find_end())
+    found = recovery.find_end()
+    before_changes()
+    recovery.cut(found)
     log.set_end(report.end)
     report.dispatched_from = recovery.dispatch_start()
     recovery.dispatch(dispatcher)

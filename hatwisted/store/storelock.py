@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from os.path import join
 
+from hatwisted.store.filequeue import NO_ROOM
 from hatwisted.store.interfaces import IFileSystem, ILock
 
 LOCK_FILE = "lock"
@@ -63,9 +64,16 @@ class AbortFile:
         return self._fs.exists(self._path)
 
     def create(self) -> None:
-        """Make it, durably. Blocks."""
+        """Make it, durably. Blocks. On a full disk it's the file of the exit before, or an empty one: reads
+        go on there."""
         self._fs.makedirs(self._root)
-        self._fs.write(self._path, str(self._pid).encode())
+        try:
+            self._fs.write(self._path, str(self._pid).encode())
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._fs.open(self._path, create=True).close()
+            self._fs.sync_folder(self._root)
 
     def remove(self) -> None:
         """Claim a clean exit, durably: everything else must be on disk by now. Blocks."""
