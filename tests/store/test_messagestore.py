@@ -331,7 +331,7 @@ class FailingDiskTests(StoreTestCase):
         store, _ = self.opened()
         puts = self.put(store, 10)
         fault = self.fs.fail("write", error=errno.ENOSPC, path="checkpoint", times=None)
-        store._logger = DEAF  # type: ignore[misc]
+        store._logger = DEAF
         self.clock.pump([1.0] * 15)
         self.stop(store)
         self.assertTrue(self.has_abort)
@@ -343,7 +343,7 @@ class FailingDiskTests(StoreTestCase):
         store, _ = self.opened()
         puts = self.put(store, 10)
         fault = self.fs.fail("datasync", error=errno.EIO, path="consumequeue", times=None)
-        store._logger = DEAF  # type: ignore[misc]
+        store._logger = DEAF
         self.stop(store)
         self.assertTrue(self.has_abort)
         fault.lift()
