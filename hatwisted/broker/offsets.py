@@ -7,7 +7,7 @@ master to slave and not back (B106): a slave merges its master's table into its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
@@ -47,6 +47,28 @@ class ConsumerOffsetTable:
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """The committed queue offset; None if there is none."""
         return self._offsets.get(f"{topic}{SEPARATOR}{group}", {}).get(queue_id)
+
+    def queues(self, group: str, topic: str) -> dict[int, int]:
+        """Queue id -> committed queue offset; empty if the group has committed nothing."""
+        return dict(self._offsets.get(f"{topic}{SEPARATOR}{group}", {}))
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics that the group has committed an offset of."""
+        return [topic for topic, _, name in self._keys() if name == group]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups that have committed an offset of the topic."""
+        return [group for name, _, group in self._keys() if name == topic]
+
+    def _keys(self) -> Iterator[tuple[str, str, str]]:
+        return (key.partition(SEPARATOR) for key in self._offsets)
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """`target` stands where `source` stands in the topic; nothing happens if that is nowhere."""
+        queues = self.queues(source, topic)
+        if queues:
+            self._offsets[f"{topic}{SEPARATOR}{target}"] = queues
+            self._change()
 
     def merge(self, data: bytes) -> None:
         """Take over the master's answer to GET_ALL_CONSUMER_OFFSET: each received group and topic replaces

@@ -126,6 +126,8 @@ class RemotingConnection(Protocol):
         self._backlog: list[RemotingCommand] = []
         self._closers: list[Callable[[], None]] = []
         self._held = 0
+        self.on_answer: Callable[[RemotingCommand], None] | None = None
+        """Takes the answers of the client: set by whoever asks it something."""
         self.active = True
         self.open = False
         self.peer = "?"
@@ -243,8 +245,12 @@ class RemotingConnection(Protocol):
 
     def _run_one(self, table: ProcessorTable, command: RemotingCommand) -> None:
         if command.flag & 1:
-            # An answer to a request of ours; nobody on this side has asked anything.
-            self._log.debug("{peer}: unexpected answer {opaque}", peer=self.peer, opaque=command.opaque)
+            # An answer to a request of ours. Both sides number their requests by themselves, so it never meets
+            # the table.
+            if self.on_answer is not None:
+                self.on_answer(command)
+            else:
+                self._log.debug("{peer}: unexpected answer {opaque}", peer=self.peer, opaque=command.opaque)
             return
         handler = table.handlers.get(command.code)
         if handler is None:

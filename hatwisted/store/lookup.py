@@ -72,14 +72,15 @@ def offset_by_time(log: IReplicatedLog, queue: ConsumeQueue, timestamp: int) -> 
     last = high - 1
     while low < high:
         middle = (low + high) // 2
-        if _entry_time(log, queue, middle) >= timestamp:
+        if entry_time(log, queue, middle) >= timestamp:
             high = middle
         else:
             low = middle + 1
     return min(low, last)
 
 
-def _entry_time(log: IReplicatedLog, queue: ConsumeQueue, index: int) -> int:
+def entry_time(log: IReplicatedLog, queue: ConsumeQueue, index: int) -> int:
+    """storeTimestamp (ms) of the message at a queue offset, NO_TIME if there is none."""
     entry = queue.read(index, 1)
     if len(entry) < ENTRY_SIZE:
         return NO_TIME
@@ -91,4 +92,4 @@ def queue_earliest_time(log: IReplicatedLog, queue: ConsumeQueue | None) -> int:
     """storeTimestamp (ms) of a queue's first message, NO_TIME without one."""
     if queue is None or queue.min_offset >= queue.max_offset:
         return NO_TIME
-    return _entry_time(log, queue, queue.min_offset)
+    return entry_time(log, queue, queue.min_offset)

@@ -28,6 +28,7 @@ from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
 from hatwisted.store.lookup import (
     NO_TIME,
     earliest_time,
+    entry_time,
     offset_by_time,
     queue_earliest_time,
     record_at,
@@ -322,6 +323,13 @@ class MessageStore:
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
         """storeTimestamp (ms) of a queue's first message, -1 without one."""
         return queue_earliest_time(self.log, self.queues.find(topic, queue_id))
+
+    def message_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """storeTimestamp (ms) of the message at a queue offset, -1 without one."""
+        queue = self.queues.find(topic, queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return NO_TIME
+        return entry_time(self.log, queue, offset)
 
     def earliest_message_time(self) -> int:
         """storeTimestamp (ms) of the oldest message of the log, -1 without one."""

@@ -31,6 +31,8 @@ class StoreStats:
         self.put_size_total = 0
         self.put_failed = 0
         self.put_statuses: dict[PutStatus, int] = dict.fromkeys(PutStatus, 0)
+        self.topic_puts: dict[str, list[int]] = {}
+        """Topic -> messages, bytes, puts. As many as there are topics that are sent to."""
         self.put_entire_time_max = 0
         self.get_found_total = 0
         self.get_miss_total = 0
@@ -53,15 +55,33 @@ class StoreStats:
     def count_puts(self, puts: Sequence[Put]) -> None:
         """Settled puts of one go."""
         statuses = self.put_statuses
+        topic, messages, size, times = "", 0, 0, 0
         for put in puts:
             status = put.status
             assert status is not None
             statuses[status] += 1
-            if put.end >= 0:
-                self.put_total += len(put.record_offsets)
-                self.put_size_total += put.end - put.offset
-            else:
+            if put.end < 0:
                 self.put_failed += 1
+                continue
+            if put.topic != topic:
+                self._count_topic(topic, messages, size, times)
+                topic, messages, size, times = put.topic, 0, 0, 0
+            messages += len(put.record_offsets)
+            size += put.end - put.offset
+            times += 1
+        self._count_topic(topic, messages, size, times)
+
+    def _count_topic(self, topic: str, messages: int, size: int, times: int) -> None:
+        """A run of puts to one topic: what a read brings mostly is one run."""
+        if times:
+            self.put_total += messages
+            self.put_size_total += size
+            counts = self.topic_puts.get(topic)
+            if counts is None:
+                counts = self.topic_puts[topic] = [0, 0, 0]
+            counts[0] += messages
+            counts[1] += size
+            counts[2] += times
 
     def count_get(self, messages: int) -> None:
         """A read that found so many messages (0: none)."""

@@ -1,0 +1,49 @@
+"""A queue's name as JSON bodies carry it: the key of RocketMQ's tables of offsets.
+
+fastjson writes maps keyed by a queue with an object where the key should be; `fastjson.dumps_compact` does the
+same for a Struct, and `fastjson.loads` gives such a key back as its canonical text, which `parse_queue_key`
+reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class MessageQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One queue of a topic on the brokers of one name."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
+
+
+_decode = msgspec.json.Decoder(MessageQueue, strict=False).decode
+
+
+def parse_queue(value: object) -> MessageQueue:
+    """A queue out of a decoded body. ValueError if it isn't one."""
+    try:
+        return msgspec.convert(value, MessageQueue, strict=False)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not a message queue: {error}") from None
+
+
+def parse_queue_key(key: str) -> MessageQueue:
+    """A queue that was the key of a map. ValueError if it isn't one."""
+    try:
+        return _decode(key)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a message queue: {error}") from None
+
+
+def parse_queue_table(value: object) -> dict[MessageQueue, int]:
+    """A map from queue to offset out of a decoded body. ValueError if it isn't one."""
+    if not isinstance(value, Mapping):
+        raise ValueError("not a table of message queues")
+    try:
+        return {parse_queue_key(key): int(offset) for key, offset in value.items()}
+    except TypeError as error:
+        raise ValueError(f"not an offset: {error}") from None
