@@ -1,7 +1,8 @@
-"""A TCP proxy for one link, that misbehaves on request: cut, stalled, refused, or split into tiny pieces.
+"""A TCP proxy for one link, that misbehaves on request: cut, stalled, lossy, refused, or split into tiny pieces.
 
 Two plain threads a connection, so that it needs no reactor and works between any two processes. A stall stops
-reading on both sides: the kernel's buffers fill and the peers see a full window, as with a dead cable.
+reading: the kernel's buffers fill and the peers see a full window, as with a dead cable. Each direction can be
+stalled, limited or lossy by itself; on an HA link TOWARDS carries the slave's reports and BACK the log.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Self
 READ_BYTES = 1 << 16
 CONNECT_SECONDS = 5.0
 POLL_SECONDS = 0.05
+TOWARDS, BACK = 0, 1  # from the dialling side to the target, and back from it
+BOTH = (TOWARDS, BACK)
 _ABORT = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 
 
@@ -30,11 +33,13 @@ class LinkProxy:
         self.passed = [0, 0]  # bytes: towards the target, back from it
         self._random = random.Random(seed)
         self._piece = 0  # most bytes of one write; 0: as they come
-        self._open = threading.Event()
-        self._open.set()
+        self._open = [threading.Event(), threading.Event()]
+        self._losing = [False, False]
+        self._budget: list[int | None] = [None, None]  # bytes that may still pass before a stall
         self._refusing = False
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
+        self.flow()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=16)
         self.port = int(self._listener.getsockname()[1])
         self._closed = False
@@ -57,14 +62,26 @@ class LinkProxy:
                 if reset:
                     victim.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
                 victim.shutdown(socket.SHUT_RDWR) if not reset else victim.close()
-        self._open.set()
+        self.flow()
 
-    def stall(self) -> None:
-        """Pass nothing on, close nothing."""
-        self._open.clear()
+    def stall(self, *directions: int) -> None:
+        """Pass nothing on in these directions (none named: in both), close nothing."""
+        for direction in directions or BOTH:
+            self._open[direction].clear()
+
+    def lose(self, direction: int) -> None:
+        """Swallow what arrives from now on; whole messages only if they arrive whole, as reports do."""
+        self._losing[direction] = True
+
+    def stall_after(self, direction: int, count: int) -> None:
+        """Pass on `count` bytes more, whatever they cut through."""
+        self._budget[direction] = count
 
     def flow(self) -> None:
-        self._open.set()
+        """End every stall, limit and loss."""
+        for direction in BOTH:
+            self._losing[direction], self._budget[direction] = False, None
+            self._open[direction].set()
 
     def split(self, most: int) -> None:
         """Pass bytes on in writes of 1 to `most` bytes, each its own segment; 0 ends it."""
@@ -108,8 +125,8 @@ class LinkProxy:
     def _pump(self, source: socket.socket, sink: socket.socket, direction: int) -> None:
         try:
             while data := source.recv(READ_BYTES):
-                self._pass_on(sink, data)
-                self.passed[direction] += len(data)
+                if not self._losing[direction]:
+                    self._pass_on(sink, data, direction)
         except OSError:
             pass
         with self._lock:
@@ -119,13 +136,27 @@ class LinkProxy:
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
 
-    def _pass_on(self, sink: socket.socket, data: bytes) -> None:
+    def _pass_on(self, sink: socket.socket, data: bytes, direction: int) -> None:
         at = 0
         while at < len(data):
-            while not self._open.wait(POLL_SECONDS):
+            while not self._open[direction].wait(POLL_SECONDS):
                 pass
             size = self._random.randint(1, self._piece) if self._piece else len(data)
-            sink.sendall(data[at : at + size])
-            at += size
+            piece = self._within_budget(data[at : at + size], direction)
+            sink.sendall(piece)
+            at += len(piece)
+            self.passed[direction] += len(piece)
             if self._piece:
                 time.sleep(0)  # let the reader run between two pieces
+
+    def _within_budget(self, piece: bytes, direction: int) -> bytes:
+        """What may pass of it; the last byte allowed begins the stall."""
+        budget = self._budget[direction]
+        if budget is None:
+            return piece
+        allowed = piece[:budget]
+        self._budget[direction] = budget - len(allowed)
+        if budget <= len(piece):
+            self._budget[direction] = None
+            self._open[direction].clear()
+        return allowed

@@ -69,6 +69,16 @@ def read_log(store: Path) -> Iterator[StoredMessage]:
             at += size
 
 
+def read_records(data: bytes) -> list[StoredMessage]:
+    """The records of a pull's body, each at the log offset that it names itself."""
+    found, at = [], 0
+    while at < len(data):
+        size, magic, own = *struct.unpack_from(">iI", data, at), *struct.unpack_from(">q", data, at + 28)
+        found.append(_decode(data, at, own, magic))
+        at += size
+    return found
+
+
 def log_end(store: Path) -> int:
     """End of the last whole record on disk."""
     end = log_files(store)[0][0] if log_files(store) else 0

@@ -1,0 +1,301 @@
+"""The failure table (behaviours.md, section 10), rows B136 to B145: a side is lost, and consumers move.
+
+B138, B139 and B145 share two broker groups, a master with a slave and a master alone; each row begins with all
+of them up. Rows that were system tests of replication already stay where they are: B136, B140, B142 and B143 in
+test_replication_offsets.py, B144 in test_replication_silence.py. The last test sees to it that no row is missing.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from tests.support.clusterclient import RoutedConsumer, RoutedProducer, route_of
+from tests.support.processes import ServerProcess, all_stopped, twistd, wait_until, write_conf
+from tests.support.producer import Producer, broken_promises
+from tests.support.remotingclient import RemotingClient
+from tests.support.storefiles import check_queues, expected_queues, first_difference, log_end
+from tests.system.test_replication_silence import OK, client_side
+
+SERVICE_NOT_AVAILABLE = 14
+SYNC_SECONDS = 25.0  # a slave copies its master's tables every 10 s
+BACK_SECONDS = 40.0  # until a returned master's slave has linked, synced and handed back what it knows
+ROWS = range(126, 146)
+
+
+# B137, B141: stores ---------------------------------------------------------------------------------
+
+
+def test_B137_a_sync_master_lost_with_its_disk_leaves_every_send_ok(tmp_path: Path) -> None:
+    with BrokerGroup(tmp_path, namesrv_kind=OURS) as group:
+        group.start()
+        with Producer(group.master_port, pace=500) as producer:
+            with group.slave_client() as client:
+                wait_until(
+                    lambda: client.pull("LoadA", 0, 0).code == OK, SYNC_SECONDS, "the slave has the topics"
+                )
+            group.master.kill()
+            shutil.rmtree(group.master_store)
+        assert producer.codes[OK] > 100
+        with group.slave_client() as client:
+            wait_until(
+                lambda: client.runtime_info()["dispatchBehindBytes"] == "0",
+                10,
+                "the slave's queues are whole",
+            )
+            for (topic, queue), entries in expected_queues(group.slave_store).items():
+                if topic.startswith("Load"):
+                    assert client.max_queue_offset(topic, queue) == len(entries)
+                    assert client.pull(topic, queue, len(entries) - 1).code == OK
+        group.slave.stop()
+        assert broken_promises(producer, group.slave_store) == [], producer.story()
+
+
+def test_B141_a_promoted_slaves_old_master_is_refused_and_joins_again_by_a_full_copy(tmp_path: Path) -> None:
+    """Both logs have grown apart. Nothing is merged and nothing cut; the operator keeps the old store aside and
+    gives that host an empty one (B160)."""
+    with BrokerGroup(tmp_path, role="ASYNC_MASTER", slave_settings={"haFirstSync": "minOffset"}) as group:
+        group.start()
+        common = group.wait_caught_up()
+        group.slave.kill()
+        tail = put(group.master_port, b"never copied", 60)
+        group.master.kill()
+
+        promoted = role_of(group, "promoted", "hamaster", group.slave_port, group.slave_store)
+        returned = role_of(group, "returned", "haslave", group.master_port, group.master_store)
+        with all_stopped(promoted, returned):
+            promoted.start()
+            fresh = put(group.slave_port, b"after the promotion", 20)
+            assert min(tail) == min(fresh) == common, "the logs have not grown apart"
+            before = log_end(group.master_store)
+            returned.start()
+            problem = f"the master's at {log_end(group.slave_store)}"
+            wait_until(lambda: problem in client_side(returned.port)["problem"], 10, "the old master is told")
+            with RemotingClient("127.0.0.1", returned.port) as client:
+                assert client.send("Parted", b"x").code == SERVICE_NOT_AVAILABLE
+            assert log_end(group.master_store) == before
+            assert log_end(group.slave_store) == max(fresh) + max(fresh) - sorted(fresh)[-2]
+
+            returned.stop()
+            kept = group.folder / "kept"
+            group.master_store.rename(kept)
+            returned.start()
+            put(group.slave_port, b"copied again", 1)
+            wait_until(
+                lambda: log_end(group.master_store) == log_end(group.slave_store), 15, "the copy is whole"
+            )
+            promoted.stop()
+            returned.stop()
+        end = log_end(group.slave_store)
+        assert first_difference(group.slave_store, group.master_store, end) is None
+        assert log_end(kept) == before, "what was never copied is still there to be looked at"
+        assert check_queues(group.master_store) == check_queues(group.slave_store)
+
+
+def put(port: int, body: bytes, count: int) -> list[int]:
+    """Log offsets of that many puts."""
+    with RemotingClient("127.0.0.1", port) as client:
+        results = [client.send("Parted", body, 0) for _ in range(count)]
+    assert {result.code for result in results} == {OK}
+    return [result.physical for result in results]
+
+
+def role_of(group: BrokerGroup, name: str, command: str, port: int, store: Path) -> ServerProcess:
+    """The broker of a port and store in another role, told of nobody but the other one."""
+    settings = {**group.full_slave_settings(), "listenPort": port, "storePathRootDir": store}
+    settings["storePathCommitLog"] = store / "commitlog"
+    settings["haMasterAddress"] = f"127.0.0.1:{group.slave_port + 1}"
+    if command == "hamaster":
+        settings |= {"brokerRole": "ASYNC_MASTER", "brokerId": 0}
+        del settings["haMasterAddress"]
+    conf = write_conf(group.folder / f"{name}.conf", settings)
+    return twistd(command, name, group.folder, conf, port)
+
+
+# B138, B139, B145: consumers -----------------------------------------------------------------------
+
+
+@dataclass
+class TwoGroups:
+    """broker-a with a slave, broker-b without, one name server."""
+
+    a: BrokerGroup
+    b: BrokerGroup
+
+    @property
+    def namesrv_port(self) -> int:
+        return self.a.namesrv_port
+
+    def ids(self, name: str) -> set[int]:
+        """Broker ids that clients are told of."""
+        route = route_of(self.namesrv_port, "TBW102")
+        return set(route.ports.get(name, {})) if route else set()
+
+    def ready(self) -> None:
+        for server in (self.a.namesrv, self.a.master, self.a.slave, self.b.master):
+            assert server is not None
+            if not server.running:
+                server.start()
+        self.a.wait_linked()
+        wait_until(lambda: self.ids("broker-a") == {0, 1}, 15, "broker-a is registered")
+        wait_until(lambda: self.ids("broker-b") == {0}, 15, "broker-b is registered")
+
+    def kill_master_a(self) -> None:
+        self.a.master.kill()
+        wait_until(lambda: 0 not in self.ids("broker-a"), 15, "the name server has dropped the dead master")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoGroups]:
+    folder = tmp_path_factory.mktemp("loss")
+    settings = {**SMALL_STORE, "registerNameServerPeriod": 10_000}
+    with BrokerGroup(folder / "a", namesrv_kind=OURS, settings=settings) as a:
+        told = {**settings, "namesrvAddr": f"127.0.0.1:{a.namesrv_port}"}
+        with BrokerGroup(folder / "b", role="ASYNC_MASTER", settings=told, name="broker-b") as b:
+            yield TwoGroups(a, b)
+            for server in (a.master, a.slave, b.master):
+                assert "Traceback" not in server.log_text()
+
+
+@pytest.fixture
+def groups(shared: TwoGroups) -> TwoGroups:
+    shared.ready()
+    return shared
+
+
+class Story:
+    """A topic with a producer over all masters and one consumer group; messages are numbered."""
+
+    def __init__(self, groups: TwoGroups, topic: str) -> None:
+        self.groups, self.topic = groups, topic
+        self.producer = RoutedProducer(groups.namesrv_port, topic)
+        self.consumer = self.new_consumer()
+        self.sent: list[bytes] = []
+        self.seen: list[bytes] = []
+
+    def new_consumer(self) -> RoutedConsumer:
+        return RoutedConsumer(self.groups.namesrv_port, self.topic, f"group-{self.topic}")
+
+    def send(self, count: int) -> set[str]:
+        """That many messages, all stored; the brokers that took them."""
+        takers = set()
+        for _ in range(count):
+            self.sent.append(b"%d" % len(self.sent))
+            name, _ = self.producer.send(self.sent[-1])
+            takers.add(name)
+        return takers
+
+    def read(self, seconds: float = 15.0) -> None:
+        """Until the consumer has had as many messages as were sent."""
+        self.seen += [
+            message.body for message in self.consumer.poll_until(len(self.sent) - len(self.seen), seconds)
+        ]
+
+    def slave_progress(self) -> list[int | None]:
+        return [self.consumer.committed(self.groups.a.slave_port, queue) for queue in range(4)]
+
+    def master_progress(self) -> list[int | None]:
+        return [self.consumer.committed(self.groups.a.master_port, queue) for queue in range(4)]
+
+    def create(self) -> None:
+        """The topic on both brokers: one that a first send creates is only where that send went."""
+        for port in (self.groups.a.master_port, self.groups.b.master_port):
+            self.sent.append(b"%d" % len(self.sent))
+            with RemotingClient("127.0.0.1", port) as client:
+                assert client.send(self.topic, self.sent[-1]).code == OK
+
+        def on_both() -> bool:
+            route = route_of(self.groups.namesrv_port, self.topic)
+            return route is not None and len(route.queues) == 2
+
+        wait_until(on_both, 5, "the name server has the topic's route to both")
+
+    def begin(self) -> None:
+        """Some messages on both brokers, read and committed, and the slave knows of it."""
+        self.create()
+        assert self.send(24) == {"broker-a", "broker-b"}
+        self.read()
+        self.consumer.commit()
+        wait_until(
+            lambda: self.slave_progress() == self.master_progress() != [None] * 4,
+            SYNC_SECONDS,
+            "the slave knows the group's progress",
+        )
+
+
+def test_B138_with_the_master_dead_others_take_sends_and_the_slave_serves_reads(groups: TwoGroups) -> None:
+    story = Story(groups, "B138")
+    story.begin()
+    story.send(24)
+    groups.a.wait_caught_up()
+    groups.kill_master_a()
+    story.read()
+    assert groups.a.slave_port in story.consumer.served_by
+    assert story.send(8) == {"broker-b"}
+    story.read()
+    assert sorted(story.seen) == sorted(story.sent), "lost, or read twice"
+    before = story.slave_progress()
+    story.consumer.commit()
+    after = story.slave_progress()
+    assert after != before, "the slave keeps no progress"
+    assert after == [story.consumer.positions["broker-a", queue] for queue in range(4)]
+    with groups.a.slave_client() as client:
+        assert client.send(story.topic, b"x").code == SERVICE_NOT_AVAILABLE
+    assert groups.ids("broker-a") == {1}, "nobody was promoted"
+
+
+def test_B139_a_returned_master_takes_sends_serves_reads_and_learns_the_slaves_progress(
+    groups: TwoGroups,
+) -> None:
+    """Two brokers of ours keep the slave's progress (B162); only beside a RocketMQ broker is it overwritten."""
+    story = Story(groups, "B139")
+    story.begin()
+    story.send(24)
+    groups.a.wait_caught_up()
+    groups.kill_master_a()
+    story.read()
+    story.consumer.commit()
+    on_slave = story.slave_progress()
+
+    groups.ready()
+    assert "broker-a" in story.send(8)
+    story.read()
+    assert groups.a.master_port in story.consumer.served_by
+    assert groups.a.slave_port not in story.consumer.served_by
+    assert sorted(story.seen) == sorted(story.sent), "a living consumer lost something, or read it twice"
+    wait_until(
+        lambda: story.master_progress() == on_slave, BACK_SECONDS, "the master has the slave's progress"
+    )
+    assert story.slave_progress() == on_slave, "the slave's progress went backwards"
+
+
+def test_B145_progress_newer_than_the_last_sync_is_repeated_and_nothing_skipped(groups: TwoGroups) -> None:
+    story = Story(groups, "B145")
+    story.begin()  # the slave has just synced: the next round is seconds away
+    known = story.slave_progress()
+    story.send(16)
+    story.read()
+    groups.a.wait_caught_up()
+    story.consumer.commit()
+    groups.kill_master_a()
+    unsynced = sum(story.consumer.positions["broker-a", queue] - (known[queue] or 0) for queue in range(4))
+    assert unsynced > 0
+
+    story.consumer = story.new_consumer()
+    again = [message.body for message in story.consumer.poll_until(unsynced, 15)]
+    assert len(again) == unsynced, "it repeats what came after the last sync, and no more"
+    assert set(again) <= set(story.sent[-16:])
+    assert story.consumer.poll() == []
+
+
+def test_every_row_has_a_test() -> None:
+    texts = [path.read_text() for path in sorted(Path(__file__).parent.glob("test_*.py"))]
+    tests = [name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)]
+    missing = [row for row in ROWS if not any(f"_B{row}_" in name for name in tests)]
+    assert not missing
