@@ -61,6 +61,10 @@ class SendFailed(Exception):
     """No broker took the message in TRIES tries."""
 
 
+class NoRoute(RemotingFailure):
+    """The name server doesn't know the topic (any more)."""
+
+
 @dataclass
 class RoutedProducer:
     """Round-robin over the queues of all masters, the next try at another broker (B116)."""
@@ -72,7 +76,8 @@ class RoutedProducer:
     def send(self, body: bytes, **properties: str) -> tuple[str, SendResult]:
         """Broker name and its answer."""
         route = route_of(self.namesrv_port, self.topic) or route_of(self.namesrv_port, TBW102)
-        assert route is not None, "the name server knows no broker"
+        if route is None:
+            raise SendFailed("the name server knows no broker")
         failed: set[str] = set()
         story: list[object] = []
         for _ in range(TRIES):
@@ -107,7 +112,8 @@ class RoutedConsumer:
     def poll(self) -> list[StoredMessage]:
         """All that can be read now, from every broker name."""
         route = route_of(self.namesrv_port, self.topic)
-        assert route is not None, f"no route of {self.topic}"
+        if route is None:
+            raise NoRoute(self.topic)
         self.served_by = set()
         found: list[StoredMessage] = []
         for name, count in route.queues.items():
