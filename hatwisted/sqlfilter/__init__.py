@@ -1,0 +1,5 @@
+"""RocketMQ's SQL92 filter expressions as a pure language: text in, a test of a message's properties out.
+
+What rocketmq-filter 4.9.7 accepts is accepted, with the same outcome for every message; what it refuses is
+refused, with the place of the mistake. Nothing here knows a broker, a record or Twisted.
+"""

@@ -1,0 +1,118 @@
+"""Numbers as Java reads and orders them: Integer.valueOf, Long.valueOf, Double.valueOf and their compareTo.
+
+A property is a text. Compared with a number it becomes one of that number's class, by Java's rules: no
+blanks around whole numbers, but around doubles; `3000000000` is no Integer and `5.5` no Long; NaN is above
+everything and -0.0 below 0.0. Python's int() and float() take other things (`1_000`, `inf`, `٣.٥`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final
+
+from hatwisted.sqlfilter.tree import Number, NumberKind
+
+_INT_END: Final = 1 << 31
+_LONG_END: Final = 1 << 63
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_WHOLE_ANY_SCRIPT: Final = re.compile(r"[+-]?\d+")
+_MAX_DIGITS: Final = 4000
+"""Digits Python turns into an int without complaint; that many are out of range unless they are zeros."""
+_BMP_END: Final = "\uffff"
+"""Java looks at UTF-16 halves: it sees no digits beyond this character."""
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?:(?P<special>NaN|Infinity)"
+    r"|(?P<hex>0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
+    r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+)
+_TRIMMED: Final = "".join(map(chr, range(0x21)))
+"""What Java's String.trim takes away."""
+
+
+class NotComparable(Exception):
+    """A message's property doesn't fit what it is compared with. 4.9.7 gives the whole expression up then,
+    whatever its other parts would say: the message doesn't match."""
+
+
+def java_integer(text: str) -> int:
+    """Integer.valueOf. Raises NotComparable."""
+    return _whole(text, _INT_END)
+
+
+def java_long(text: str) -> int:
+    """Long.valueOf. Raises NotComparable."""
+    return _whole(text, _LONG_END)
+
+
+def _whole(text: str, end: int) -> int:
+    if _WHOLE.fullmatch(text) is None and (_WHOLE_ANY_SCRIPT.fullmatch(text) is None or max(text) > _BMP_END):
+        raise NotComparable(text)
+    if len(text) > _MAX_DIGITS:
+        raise NotComparable(text)
+    value = int(text)
+    if not -end <= value < end:
+        raise NotComparable(text)
+    return value
+
+
+def java_double(text: str) -> float:
+    """Double.valueOf. Raises NotComparable."""
+    text = text.strip(_TRIMMED)
+    found = _DOUBLE.fullmatch(text)
+    if found is None:
+        raise NotComparable(text)
+    if found["special"]:
+        return float(text)
+    text = text.rstrip("fFdD") if not found["hex"] else text
+    return _from_hex(text) if found["hex"] else float(text)
+
+
+def _from_hex(text: str) -> float:
+    text = re.sub(r"(?<=[0-9])[fFdD]$", "", text)
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
+
+
+def compare_doubles(left: float, right: float) -> int:
+    """Double.compareTo: negative, 0 or positive."""
+    if left < right:
+        return -1
+    if left > right:
+        return 1
+    return _rank(left) - _rank(right)
+
+
+def _rank(value: float) -> int:
+    """Orders what isn't ordered by `<`: -0.0, other equals, NaN."""
+    if math.isnan(value):
+        return 2
+    return 0 if value == 0 and math.copysign(1, value) < 0 else 1
+
+
+def compare_whole(left: int, right: int) -> int:
+    """Integer.compareTo and Long.compareTo."""
+    return (left > right) - (left < right)
+
+
+def compare_numbers(left: Number, right: Number) -> int:
+    """Two numbers of an expression: as doubles if one is, and whole numbers then lose what a double can't
+    hold."""
+    if NumberKind.DOUBLE in (left.kind, right.kind):
+        return compare_doubles(float(left.value), float(right.value))
+    return compare_whole(int(left.value), int(right.value))
+
+
+TextComparison = Callable[[str], int]
+
+
+def compare_with(number: Number) -> TextComparison:
+    """A function that orders a property's text relative to `number`. It raises NotComparable."""
+    value = number.value
+    if number.kind is NumberKind.DOUBLE:
+        return lambda text: compare_doubles(java_double(text), value)
+    read, whole = java_integer if number.kind is NumberKind.INTEGER else java_long, int(value)
+    return lambda text: compare_whole(read(text), whole)

@@ -1,0 +1,82 @@
+"""Words of a filter expression, one at a time.
+
+The words are those of 4.9.7's SelectorParser: keywords in any case, names of letters, digits, `_` and `$`,
+decimal numbers with an optional L, floating-point numbers, texts in single quotes (`''` is one quote), and
+the marks. The longest word wins. Between them may be white space, `/* */`, and `--` to the end of a line that
+does end (a `--` in the last line is two minus signs there).
+
+Words are made on demand, because 4.9.7 never looks beyond the word that follows a complete expression:
+reading all of the text first would refuse what it takes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from hatwisted.sqlfilter.errors import Sql92Error
+
+KEYWORDS: Final = frozenset("NOT AND OR BETWEEN IN TRUE FALSE NULL IS".split())
+
+NAME: Final = "name"
+DECIMAL: Final = "decimal"
+FLOAT: Final = "float"
+TEXT: Final = "text"
+END: Final = "end"
+
+_SKIPPED: Final = re.compile(r"(?:[ \t\n\r\f]++|--[^\n\r]*+(?:\r\n|\n|\r)|/\*(?s:.*?)\*/)*+")
+_WORD: Final = re.compile(
+    r"""(?P<float> [0-9]+ \. [0-9]* (?:[eE][+-]?[0-9]+)?
+                 | \. [0-9]+ (?:[eE][+-]?[0-9]+)?
+                 | [0-9]+ [eE][+-]?[0-9]+ )
+      | (?P<decimal> 0 | [1-9][0-9]*[lL]? )
+      | (?P<text> '(?:''|[^'])*' )
+      | (?P<name> [A-Za-z_$][A-Za-z0-9_$]* )
+      | (?P<mark> <> | >= | <= | [=<>(),+-] )""",
+    re.VERBOSE,
+)
+_SHOWN: Final = 40
+"""Characters of a word that an error quotes."""
+
+
+class Word(NamedTuple):
+    """kind: one of the constants above, a keyword in capitals, or the mark itself; position: characters in
+    front of it."""
+
+    kind: str
+    text: str
+    position: int
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == END else repr(self.text[:_SHOWN])
+
+
+class Lexer:
+    """Gives the words of `text` in turn, then END for ever."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._position = 0
+
+    def next(self) -> Word:
+        """Raises Sql92Error where no word can begin."""
+        skipped = _SKIPPED.match(self.text, self._position)
+        assert skipped is not None, "it matches nothing as well"
+        position = skipped.end()
+        if position == len(self.text):
+            self._position = position
+            return Word(END, "", position)
+        found = _WORD.match(self.text, position)
+        if found is None:
+            raise Sql92Error(f"{self.text[position]!r} can't begin a word", self.text, position)
+        self._position = found.end()
+        return _word(found, position)
+
+
+def _word(found: re.Match[str], position: int) -> Word:
+    kind, text = found.lastgroup or "", found[0]
+    if kind == "mark":
+        return Word(text, text, position)
+    if kind == NAME and text.upper() in KEYWORDS:
+        return Word(text.upper(), text, position)
+    return Word(kind, text, position)

@@ -1,0 +1,115 @@
+"""What an expression says: frozen nodes that the parser makes and the compiler reads.
+
+BETWEEN, <> and NOT IN have no nodes of their own, they are made of the others; a chain of AND or of OR is one
+node, so that a hundred alternatives are no nesting.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+
+class NumberKind(Enum):
+    """Java's class of a number; it decides which texts can be compared with it."""
+
+    INTEGER = "Integer"
+    LONG = "Long"
+    DOUBLE = "Double"
+
+
+class Number(msgspec.Struct, frozen=True):
+    """A number that stands in the expression."""
+
+    value: int | float
+    kind: NumberKind
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A text that stands in the expression."""
+
+    value: str
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """TRUE, FALSE, or NULL."""
+
+    value: bool | None
+
+
+class Property(msgspec.Struct, frozen=True):
+    """A property's value: a text, or null if the message hasn't got it."""
+
+    name: str
+
+
+class Negation(msgspec.Struct, frozen=True):
+    """`-operand`: null for all but numbers, texts that look like one included."""
+
+    operand: Node
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """symbol: one of `= > >= < <=`."""
+
+    symbol: str
+    left: Node
+    right: Node
+
+
+class IsNull(msgspec.Struct, frozen=True):
+    operand: Node
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """`property IN (texts)`, or NOT IN."""
+
+    name: str
+    texts: frozenset[str]
+    negated: bool
+
+
+class Not(msgspec.Struct, frozen=True):
+    operand: Node
+
+
+class Cast(msgspec.Struct, frozen=True):
+    """A bare property where a truth value is wanted: false for every text, "true" included."""
+
+    name: str
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """All of `terms`, or any of them."""
+
+    any: bool
+    terms: tuple[Node, ...]
+
+
+Node: TypeAlias = (
+    Number | Text | Truth | Property | Negation | Comparison | IsNull | Membership | Not | Cast | Chain
+)
+
+BOOLEANS = (Truth, Comparison, IsNull, Membership, Not, Cast, Chain)
+"""Nodes that give true, false or null, and nothing else."""
+
+
+def height(tree: Node) -> int:
+    """Levels of nodes, counted without recursion."""
+    levels, level = 0, [tree]
+    while level:
+        levels += 1
+        level = [child for node in level for child in _children(node)]
+    return levels
+
+
+def _children(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, Chain):
+        return node.terms
+    if isinstance(node, Comparison):
+        return node.left, node.right
+    if isinstance(node, (Negation, IsNull, Not)):
+        return (node.operand,)
+    return ()
