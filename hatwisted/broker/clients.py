@@ -106,6 +106,8 @@ class ClientTable:
         self._notify = notify
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Hashable, Member]] = {}
+        self._producer_keys: dict[str, Hashable] = {}
+        """Client id -> connection of a producer, for replies."""
 
     def heartbeat(self, key: Hashable, beat: Heartbeat, language: str, version: int) -> None:
         """`key`: the connection the heartbeat came on."""
@@ -118,6 +120,8 @@ class ClientTable:
                 self._changed(data.group, group)
         for name in beat.producers:
             self.producers.setdefault(name, {})[key] = member
+        if beat.producers:
+            self._producer_keys[beat.client_id] = key
 
     def unregister(self, key: Hashable, producer_group: str | None, consumer_group: str | None) -> None:
         """A client leaves; groups that aren't there are no error."""
@@ -133,6 +137,21 @@ class ClientTable:
         for name in list(self.consumers):
             self._drop_consumer(name, key)
 
+    def consumer(self, group: str, client_id: str) -> tuple[Hashable, Member] | None:
+        """Connection and description of one member of a consumer group; None if it isn't there."""
+        members = self.consumers[group].members if group in self.consumers else {}
+        return next((pair for pair in members.items() if pair[1].client_id == client_id), None)
+
+    def producer(self, client_id: str) -> Hashable | None:
+        """The connection of a producer's client; None if it isn't there."""
+        return self._producer_keys.get(client_id)
+
+    def subscribes(self, group: str, topic: str) -> bool:
+        """Is the group, as far as its members say anything, consuming the topic? True if nobody says anything
+        (RocketMQ's statistics leave out what an online group has unsubscribed from)."""
+        members = self.consumers.get(group)
+        return members is None or not members.subscriptions or topic in members.subscriptions
+
     def expire(self) -> None:
         """Drop members that haven't been heard of for CLIENT_TTL."""
         limit = self._clock.seconds() - CLIENT_TTL
@@ -147,8 +166,16 @@ class ClientTable:
 
     def _drop_producer(self, name: str, key: Hashable) -> None:
         members = self.producers.get(name)
-        if members is not None and members.pop(key, None) is not None and not members:
+        member = members.pop(key, None) if members is not None else None
+        if member is None:
+            return
+        if not members:
             del self.producers[name]
+        if self._producer_keys.get(member.client_id) == key and not self._is_producer(key):
+            del self._producer_keys[member.client_id]
+
+    def _is_producer(self, key: Hashable) -> bool:
+        return any(key in members for members in self.producers.values())
 
     def _drop_consumer(self, name: str, key: Hashable) -> None:
         group = self.consumers.get(name)

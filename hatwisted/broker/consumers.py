@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from hatwisted.broker.clients import ClientTable, ConsumerData, parse_heartbeat
 from hatwisted.broker.groups import SubscriptionGroupTable
 from hatwisted.broker.offsets import ConsumerOffsetTable
+from hatwisted.broker.progress import ConsumerProgress
 from hatwisted.broker.subscription import TAG, BadClientData
 from hatwisted.broker.topics import RETRY_PREFIX, TopicConfigTable, name_problem
 from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection, response
@@ -27,6 +30,9 @@ from hatwisted.wire.requestheader import BadRequestField, int_field, long_field,
 CLIENT_SCAN_INTERVAL = 10.0
 """Seconds between looks for clients that have gone silent."""
 
+MAX_QUEUE_IDS = 1 << 16
+"""Queue ids that progress is kept for; no topic has as many queues, and a wrong number would stay for ever."""
+
 _UNIT_SUBSCRIPTION = 2
 """Bit in the sysFlag of a retry topic whose group consumes in units."""
 
@@ -37,7 +43,8 @@ StartsHot = Callable[[str, int], bool]
 class ConsumerProcessors:
     """Answers for the tables of clients, groups, topics and offsets.
 
-    starts_hot: see StartsHot; slave: whether this broker is one.
+    starts_hot: see StartsHot; queue_end(topic, queue id): a queue's max offset; slave: whether this broker is
+    one.
     """
 
     _log = Logger()
@@ -49,10 +56,12 @@ class ConsumerProcessors:
         groups: SubscriptionGroupTable,
         offsets: ConsumerOffsetTable,
         starts_hot: StartsHot,
+        queue_end: Callable[[str, int], int],
         *,
         slave: bool = False,
     ) -> None:
         self.clients = ClientTable(clock, self._notify)
+        self.progress = ConsumerProgress(clock, offsets, self.clients, queue_end)
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -110,6 +119,7 @@ class ConsumerProcessors:
     def _closed(self, connection: RemotingConnection) -> None:
         self._watched.discard(connection)
         self.clients.closed(connection)
+        self.progress.closed(connection)
 
     def _notify(self, group: str, members: list[Hashable]) -> None:
         """Tell every member that the members changed, unless the group's settings forbid it."""
@@ -148,11 +158,12 @@ class ConsumerProcessors:
 
     # ---- how far they have come
 
-    def query_offset(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def query_offset(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """Without a committed offset a small, fresh queue is read from its beginning (4.9.7)."""
         ext = request.ext
         group, topic = text_field(ext, "consumerGroup"), text_field(ext, "topic")
         queue_id = int_field(ext, "queueId")
+        self.progress.asked(connection, group, topic, queue_id)
         offset = self._offsets.query(group, topic, queue_id)
         if offset is None or offset < 0:
             if not self._starts_hot(topic, queue_id):
@@ -161,23 +172,35 @@ class ConsumerProcessors:
             offset = 0
         return response(request, ext={"offset": str(offset)})
 
-    def update_offset(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def update_offset(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Answered with success even if it came too late to count; see ConsumerProgress."""
         ext = request.ext
         group, topic = text_field(ext, "consumerGroup"), text_field(ext, "topic")
-        self._offsets.commit(group, topic, int_field(ext, "queueId"), long_field(ext, "commitOffset"))
+        queue_id, offset = int_field(ext, "queueId"), long_field(ext, "commitOffset")
+        if not 0 <= queue_id < MAX_QUEUE_IDS:
+            raise BadRequestField("queueId", ext["queueId"])
+        if offset < 0:
+            raise BadRequestField("commitOffset", ext["commitOffset"])
+        self.progress.commit(connection, group, topic, queue_id, offset)
         return response(request)
 
 
-_Answer = Callable[[RemotingConnection, RemotingCommand], RemotingCommand]
+_Answer = RemotingCommand | Deferred[RemotingCommand]
+_PEERS_MISTAKES = (BadRequestField, BadClientData, fastjson.FastjsonError)
 
 
-def answer_bad_requests(handler: _Answer) -> Handler:
-    """`handler`, with the peer's mistakes answered by code 1 and what they are."""
+def answer_bad_requests(handler: Callable[[RemotingConnection, RemotingCommand], _Answer]) -> Handler:
+    """`handler`, with the peer's mistakes answered by code 1 and what they are, now or later."""
 
-    def answer(connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def answer(connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        def refuse(failure: Failure) -> RemotingCommand:
+            failure.trap(*_PEERS_MISTAKES)
+            return response(request, ResponseCode.SYSTEM_ERROR, failure.getErrorMessage())
+
         try:
-            return handler(connection, request)
-        except (BadRequestField, BadClientData, fastjson.FastjsonError) as error:
+            answered = handler(connection, request)
+        except _PEERS_MISTAKES as error:
             return response(request, ResponseCode.SYSTEM_ERROR, str(error))
+        return answered.addErrback(refuse) if isinstance(answered, Deferred) else answered
 
     return answer

@@ -142,7 +142,13 @@ class BrokerNode(Service):
         parts, tables, store = self.parts, self.parts.tables, self.store
         table = ProcessorTable()
         self._consumers = ConsumerProcessors(
-            parts.clock, tables.topics, tables.groups, tables.offsets, store.starts_hot, slave=self.slave
+            parts.clock,
+            tables.topics,
+            tables.groups,
+            tables.offsets,
+            store.starts_hot,
+            store.queue_end,
+            slave=self.slave,
         )
         self._consumers.register_on(table)
         pull = PullProcessor(
@@ -150,12 +156,10 @@ class BrokerNode(Service):
             tables.topics,
             tables.groups,
             self._consumers.clients,
-            tables.offsets,
+            self._consumers.progress,
             parts.pull_options,
         )
-        self._hold = pull.hold = PullHold(
-            parts.clock, pull.retry, lambda topic, queue_id: store.queue_offsets(topic, queue_id)[1]
-        )
+        self._hold = pull.hold = PullHold(parts.clock, pull.retry, store.queue_end)
         store.add_arrival_listener(self._hold.arrived)
         pull.register_on(table)
         self._runtime = RuntimeInfo(parts.clock, store)

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from hatwisted.broker.clients import ClientTable
 from hatwisted.broker.groups import GroupConfig, SubscriptionGroupTable
 from hatwisted.broker.longpolling import HeldPull, PullHold
-from hatwisted.broker.offsets import ConsumerOffsetTable
+from hatwisted.broker.progress import ConsumerProgress
 from hatwisted.broker.subscription import Subscription, subscribe
 from hatwisted.broker.topics import PERM_READ, Refusal, TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
@@ -74,14 +74,14 @@ class PullProcessor:
         topics: TopicConfigTable,
         groups: SubscriptionGroupTable,
         clients: ClientTable,
-        offsets: ConsumerOffsetTable,
+        progress: ConsumerProgress,
         options: PullOptions,
     ) -> None:
         self._read = read
         self._topics = topics
         self._groups = groups
         self._clients = clients
-        self._offsets = offsets
+        self._progress = progress
         self._options = options
         self.hold: PullHold | None = None
         """Where pulls wait; without it none does."""
@@ -105,7 +105,9 @@ class PullProcessor:
             and not self._options.slave
             and header.commit_offset >= 0
         ):
-            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+            self._progress.commit(
+                connection, header.consumer_group, header.topic, header.queue_id, header.commit_offset
+            )
         count = max(1, min(header.max_msg_nums, MAX_COUNT))
         size = min(header.max_msg_bytes, MAX_BYTES) if header.max_msg_bytes > 0 else MAX_BYTES
         queue = (header.topic, header.queue_id)

@@ -311,6 +311,10 @@ class MessageStore:
         queue = self.queues.find(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        """Max queue offset; 0 for a queue that isn't there."""
+        return self.queue_offsets(topic, queue_id)[1]
+
     def look_message(self, offset: int) -> bytes | None:
         """The whole record at a physical offset, None if none begins there."""
         return record_at(self.log, offset)

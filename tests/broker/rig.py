@@ -7,6 +7,8 @@ from pathlib import Path
 
 from twisted.internet import reactor, task
 from twisted.internet.defer import inlineCallbacks
+from twisted.internet.endpoints import TCP4ClientEndpoint, connectProtocol
+from twisted.internet.protocol import Protocol
 
 from hatwisted.broker.admin import AdminProcessors
 from hatwisted.broker.consumers import ConsumerProcessors
@@ -23,7 +25,7 @@ from hatwisted.store.put import Put
 from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.record import decode_record
-from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
 NOW = 1_795_221_957.0
@@ -65,7 +67,13 @@ class BrokerRig:
     def _make_processors(self, slave, options):
         tables, store = self.tables, self.store
         self.consumers = ConsumerProcessors(
-            self.clock, tables.topics, tables.groups, tables.offsets, store.starts_hot, slave=slave
+            self.clock,
+            tables.topics,
+            tables.groups,
+            tables.offsets,
+            store.starts_hot,
+            store.queue_end,
+            slave=slave,
         )
         self.consumers.register_on(self.table)
         self.pulls = PullProcessor(
@@ -73,12 +81,10 @@ class BrokerRig:
             tables.topics,
             tables.groups,
             self.consumers.clients,
-            tables.offsets,
+            self.consumers.progress,
             PullOptions(slave=slave, **options),
         )
-        self.hold = self.pulls.hold = PullHold(
-            self.clock, self.pulls.retry, lambda topic, queue_id: store.queue_offsets(topic, queue_id)[1]
-        )
+        self.hold = self.pulls.hold = PullHold(self.clock, self.pulls.retry, store.queue_end)
         store.add_arrival_listener(self.hold.arrived)
         self.pulls.register_on(self.table)
         self.runtime = RuntimeInfo(self.clock, store)
@@ -161,6 +167,54 @@ class BrokerRig:
         yield self.until(lambda: self.hold.count > before or answer.called)
         self.case.assertFalse(answer.called, "answered at once")
         return [answer]
+
+
+class TalkingClient(Protocol):
+    """A client that is asked things too: what the broker asks is kept in `requests`; verbs `send`, `ask`,
+    `answer`."""
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.requests = []
+        self.answers = {}
+        self._receiver = RemotingReceiver()
+        self._opaque = 0
+
+    @classmethod
+    @inlineCallbacks
+    def connected(cls, rig):
+        endpoint = TCP4ClientEndpoint(reactor, "127.0.0.1", rig.port.getHost().port)
+        before = len(rig.factory.connections)
+        client = yield connectProtocol(endpoint, cls(rig))
+        rig.case.addCleanup(client.transport.abortConnection)
+        yield rig.until(lambda: len(rig.factory.connections) > before)
+        return client
+
+    def dataReceived(self, data):
+        for command in self._receiver.receive(data):
+            if command.is_response:
+                self.answers[command.opaque] = command
+            else:
+                self.requests.append(command)
+
+    def send(self, command):
+        self.transport.write(encode_command(command))
+
+    @inlineCallbacks
+    def ask(self, code, body=b"", language="JAVA", version=407, **ext):
+        self._opaque += 1
+        texts = {name: str(value) for name, value in ext.items()}
+        self.send(RemotingCommand(code, self._opaque, 0, language, version, ext=texts, body=body))
+        answer = yield self.answer_to(self._opaque)
+        return answer
+
+    @inlineCallbacks
+    def answer_to(self, opaque):
+        yield self.rig.until(lambda: opaque in self.answers)
+        return self.answers.pop(opaque)
+
+    def answer(self, request, code=0, remark=None, body=b""):
+        self.send(RemotingCommand(code, request.opaque, 1, remark=remark, body=body))
 
 
 def records(answer):
