@@ -80,7 +80,7 @@ class ServerProcess:
         begun = time.monotonic()
         with open(self.log_path, "ab") as output:
             self.process = subprocess.Popen(
-                [*_dies_with_us(), *self.argv],
+                [*dies_with_us(), *self.argv],
                 cwd=self.folder,
                 env={**os.environ, **self.environment},
                 stdin=subprocess.DEVNULL,
@@ -163,7 +163,7 @@ def memory_of(pid: int) -> int:
     raise LookupError(f"no RssAnon for process {pid}")
 
 
-def _dies_with_us() -> list[str]:
+def dies_with_us() -> list[str]:
     """A prefix that has the kernel kill the server when this process dies, where util-linux offers it."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

@@ -1,0 +1,41 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * What a test and a client program say to each other: lines of tab-separated words. Commands come on standard
+ * input and are carried out one by one; each ends with "done", or with "failed" and the reason. Lines of ours
+ * begin with "> ", so that whatever a library prints can't be taken for one.
+ */
+final class Console {
+    interface Command {
+        void run(String[] words) throws Exception;
+    }
+
+    private Console() {
+    }
+
+    static synchronized void say(Object... words) {
+        StringBuilder line = new StringBuilder(">");
+        for (Object word : words) {
+            line.append(line.length() == 1 ? ' ' : '\t').append(word);
+        }
+        System.out.println(line);
+        System.out.flush();
+    }
+
+    static void serve(Command command) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        say("ready");
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String[] words = line.split("\t", -1);
+            try {
+                command.run(words);
+                say("done", words[0]);
+            } catch (Throwable error) {
+                say("failed", words[0], error.toString().replaceAll("\\s+", " "));
+            }
+        }
+        System.exit(0);
+    }
+}
