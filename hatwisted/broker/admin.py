@@ -1,7 +1,7 @@
 """What slaves, tools and consumers ask about a broker's tables, queues and messages.
 
-GET_ALL_TOPIC_CONFIG 21, GET_ALL_CONSUMER_OFFSET 43, GET_ALL_DELAY_OFFSET 45 and
-GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201 are how a slave copies its master's tables; GET_MAX_ and GET_MIN_OFFSET
+GET_ALL_TOPIC_CONFIG 21, GET_ALL_DELAY_OFFSET 45 and GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201 are how a slave
+copies its master's tables (43 is in `handback`); GET_MAX_ and GET_MIN_OFFSET
 30 and 31, SEARCH_OFFSET_BY_TIMESTAMP 29 and GET_EARLIEST_MSG_STORETIME 32 tell the bounds of a queue,
 VIEW_MESSAGE_BY_ID 33 shows one message, GET_TOPIC_CONFIG 351 one topic, GET_BROKER_RUNTIME_INFO 28 the
 figures.
@@ -17,7 +17,7 @@ from hatwisted.broker.slavesync import DelayOffsets
 from hatwisted.broker.topics import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
+from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import encode_body
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import int_field, long_field, text_field
@@ -47,7 +47,6 @@ class AdminProcessors:
         for code, handler in (
             (RequestCode.GET_ALL_TOPIC_CONFIG, self.all_topics),
             (RequestCode.GET_TOPIC_CONFIG, self.topic),
-            (RequestCode.GET_ALL_CONSUMER_OFFSET, self.all_consumer_offsets),
             (RequestCode.GET_ALL_DELAY_OFFSET, self.all_delay_offsets),
             (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self.all_groups),
             (RequestCode.GET_BROKER_RUNTIME_INFO, self.runtime_info),
@@ -71,11 +70,6 @@ class AdminProcessors:
             remark = f"No topic in this broker. topic: {name}"
             return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
         return response(request, body=encode_body(config))
-
-    def all_consumer_offsets(
-        self, _connection: RemotingConnection, request: RemotingCommand
-    ) -> RemotingCommand:
-        return response(request, body=self._offsets.encode_compact(with_version=request.version >= V5_0_0))
 
     def all_delay_offsets(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         return response(request, body=self._delays.encode_compact())

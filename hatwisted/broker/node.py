@@ -22,6 +22,7 @@ from twisted.logger import Logger
 
 from hatwisted.broker.admin import AdminProcessors
 from hatwisted.broker.consumers import ConsumerProcessors
+from hatwisted.broker.handback import ProgressProcessors
 from hatwisted.broker.hastatus import HAStatusProcessor
 from hatwisted.broker.longpolling import PullHold
 from hatwisted.broker.pull import PULL_CODES, PullOptions, PullProcessor
@@ -33,6 +34,7 @@ from hatwisted.broker.slavesync import SlaveSynchronizer
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService
+from hatwisted.ha.slavestate import SlaveState
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
@@ -54,6 +56,9 @@ moment before its master did, and the next regular registration is half a minute
 
 PROGRESS_INTERVAL = 2.0
 """Seconds between two log lines of a recovery under way."""
+
+LOGS_DIFFER = frozenset((SlaveState.OFFSET_MISMATCH, SlaveState.MASTER_LACKS_OFFSET))
+"""Where offsets of this slave mean other messages than the master's."""
 
 Listen = Callable[[IProtocolFactory], IListeningPort]
 
@@ -166,6 +171,7 @@ class BrokerNode(Service):
         AdminProcessors(
             store, tables.topics, tables.groups, tables.offsets, tables.delays, self._runtime
         ).register_on(table)
+        ProgressProcessors(tables.offsets, store.queue_end, slave=self.slave).register_on(table)
         self._register_role(table)
         return table
 
@@ -274,6 +280,10 @@ class SlaveNode(BrokerNode):
             tables.offsets,
             tables.delays,
         )
+        self.synchronizer.may_hand_back = self._logs_agree
+
+    def _logs_agree(self) -> bool:
+        return self.ha_client.state not in LOGS_DIFFER
 
     def _register_role(self, table: ProcessorTable) -> None:
         self.ha_client = self._make_ha_client(self.store, self._master_range)
@@ -299,11 +309,14 @@ class SlaveNode(BrokerNode):
             self._follow()
 
     def _follow(self) -> None:
-        self.synchronizer.master = self._master.address
+        alone = self._fixed is not None and not self.registration.has_name_servers
+        self.synchronizer.master = _remoting_of(self._fixed) if alone else self._master.address
         self.ha_client.master_address = self._fixed or self._master.ha_address
 
     def _master_range(self) -> Deferred[tuple[int, int]]:
-        """What the master's log holds, from its runtime info."""
+        """What the master's log holds, from its runtime info. Asked when a link to it is made, which is the
+        moment to ask for its tables as well."""
+        self.synchronizer.round_now()
         address = self._master.address or _remoting_of(self.ha_client.master_address)
         call = self.parts.client.ask(
             address, RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO), RANGE_TIMEOUT

@@ -1,13 +1,23 @@
 """How far each consumer group has come: `config/consumerOffset.json`.
 
 topic@group -> queue id -> next queue offset. Commits change memory only; the file follows within seconds,
-and a crash takes back that much progress (messages are consumed again, never lost). Progress flows from
-master to slave and not back (B106): a slave merges its master's table into its own every few seconds.
+and a crash takes back that much progress (messages are consumed again, never lost).
+
+Between two brokers of ours progress flows both ways (B162), and whichever side knows more is right. Two
+tables *join*: of each queue the one of the later reset counts, and of the same reset the greater offset. A
+*reset* is whatever takes a queue's offset back, or a row away; it is dated (ms, and later than the one before,
+so that clocks set back do no harm) and kept beside the offsets as `resetTable`. Joining in any order, twice,
+or again after a crash gives the same table, so neither side has to remember what the other has got. Rejected:
+a greatest-offset rule alone (no operator could ever reset a group), and telling each commit to the other side
+(it would have to be remembered while that side is down).
+
+With RocketMQ's brokers progress flows from master to slave only (B106, `take_over`); they pass over
+`resetTable` when they read the file, and lose it when they write it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
@@ -18,14 +28,28 @@ from hatwisted.wire.registration import DataVersion
 SEPARATOR = "@"
 """Between topic and group; no topic's name contains it."""
 
+WHOLE_ROW = -1
+"""Stands for all queues of a row in the table of resets: a group or topic was deleted."""
+
+DELETION_KEPT = 7 * 24 * 3600 * 1000
+"""ms that a deletion is remembered: a slave down for longer than this brings the row back."""
+
 Offsets = dict[str, dict[int, int]]
+"""topic@group -> queue id -> queue offset, or, of resets, -> ms of the last one."""
 
 
-class _Content(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """`data_version`: 5.x slaves can't do without, 4.x has none."""
+class Progress(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """A table as it is kept in the file and sent. `data_version`: 5.x slaves can't do without, 4.x has none;
+    `reset_table`: ours."""
 
     data_version: DataVersion | None = None
     offset_table: Offsets
+    reset_table: Offsets = msgspec.field(default_factory=dict)
+
+    def reset_of(self, key: str, queue_id: int) -> int:
+        """When the queue was last reset, by itself or with its row; 0 if never."""
+        row = self.reset_table.get(key)
+        return max(row.get(queue_id, 0), row.get(WHOLE_ROW, 0)) if row else 0
 
 
 class ConsumerOffsetTable:
@@ -34,15 +58,53 @@ class ConsumerOffsetTable:
     def __init__(self, clock: IReactorTime, changed: Callable[[], None] = lambda: None) -> None:
         self._clock = clock
         self._offsets: Offsets = {}
+        self._resets: Offsets = {}
+        self._joined: list[Callable[[str, str, int], None]] = []
         self._version = DataVersion(timestamp=int(clock.seconds() * 1000))
         self._dirty = False
         self.changed = changed
 
+    def on_joined(self, listener: Callable[[str, str, int], None]) -> None:
+        """`listener(group, topic, queue id)` whenever another broker knew better how far a group has come."""
+        self._joined.append(listener)
+
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """The group's next message of the queue is the one at queue offset `offset`. Going back is
-        allowed."""
-        self._offsets.setdefault(f"{topic}{SEPARATOR}{group}", {})[queue_id] = offset
+        """The group's next message of the queue is the one at queue offset `offset`. A step back is a
+        reset."""
+        key = f"{topic}{SEPARATOR}{group}"
+        row = self._offsets.setdefault(key, {})
+        if offset < row.get(queue_id, offset):
+            self._date_reset(key, queue_id)
+        row[queue_id] = offset
         self._change()
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """As `commit`, by an operator: it counts even if another broker knows of a greater offset."""
+        key = f"{topic}{SEPARATOR}{group}"
+        self._date_reset(key, queue_id)
+        self._offsets.setdefault(key, {})[queue_id] = offset
+        self._change()
+
+    def remove_group(self, group: str) -> None:
+        """Forget the group's progress in all topics, here and, with the next joining, elsewhere."""
+        self._remove(f"{topic}{SEPARATOR}{group}" for topic in self.topics_of(group))
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget all groups' progress in the topic, likewise."""
+        self._remove(f"{topic}{SEPARATOR}{group}" for group in self.groups_of(topic))
+
+    def _remove(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._date_reset(key, WHOLE_ROW)
+            del self._offsets[key]
+            self._change()
+
+    def _date_reset(self, key: str, queue_id: int) -> None:
+        row = self._resets.setdefault(key, {})
+        latest = max(self._now(), max(row.values(), default=0) + 1)
+        if queue_id == WHOLE_ROW:
+            row.clear()
+        row[queue_id] = latest
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """The committed queue offset; None if there is none."""
@@ -65,44 +127,168 @@ class ConsumerOffsetTable:
 
     def clone(self, source: str, target: str, topic: str) -> None:
         """`target` stands where `source` stands in the topic; nothing happens if that is nowhere."""
-        queues = self.queues(source, topic)
-        if queues:
-            self._offsets[f"{topic}{SEPARATOR}{target}"] = queues
-            self._change()
+        for queue_id, offset in self.queues(source, topic).items():
+            self.reset(target, topic, queue_id, offset)
 
-    def merge(self, data: bytes) -> None:
-        """Take over the master's answer to GET_ALL_CONSUMER_OFFSET: each received group and topic replaces
-        the
+    # ---- other brokers' tables
+
+    def take_over(self, data: bytes) -> None:
+        """A RocketMQ master's answer to GET_ALL_CONSUMER_OFFSET: each received group and topic replaces the
         one held, none is removed (B103). Raises ValueError."""
-        self._offsets.update(_parse(data))
+        received = parse_progress(data).offset_table
+        self._offsets.update(received)
+        for key in received:
+            self._resets.pop(key, None)
         self._change()
+
+    def join(self, theirs: Progress, queue_end: Callable[[str, int], int] | None = None) -> None:
+        """Learn what the other table knows better.
+
+        queue_end(topic, queue id): an offset beyond it is left out, because it isn't about this broker's
+        messages; it's taken when it comes again and the messages have arrived.
+        """
+        for key, row in theirs.offset_table.items():
+            if self._resets.get(key) == theirs.reset_table.get(key) and self._offsets.get(key) == row:
+                continue
+            self._learn_deletion(key, theirs)
+            for queue_id, offset in row.items():
+                self._learn(key, queue_id, offset, theirs, queue_end)
+        for key in theirs.reset_table.keys() - theirs.offset_table.keys():
+            self._learn_deletion(key, theirs)
+
+    def _learn_deletion(self, key: str, theirs: Progress) -> None:
+        """Whatever was committed before the row was last deleted over there is void."""
+        deleted = theirs.reset_table.get(key, {}).get(WHOLE_ROW, 0)
+        resets = self._resets.get(key, {})
+        if deleted <= resets.get(WHOLE_ROW, 0):
+            return
+        later = {queue_id: at for queue_id, at in resets.items() if at > deleted}
+        row = self._offsets.pop(key, {})
+        kept = {queue_id: offset for queue_id, offset in row.items() if queue_id in later}
+        if kept:
+            self._offsets[key] = kept
+        self._resets[key] = {WHOLE_ROW: deleted, **later}
+        self._change()
+
+    def _learn(
+        self,
+        key: str,
+        queue_id: int,
+        offset: int,
+        theirs: Progress,
+        queue_end: Callable[[str, int], int] | None,
+    ) -> None:
+        at = theirs.reset_of(key, queue_id)
+        if not _better(at, offset, self.progress().reset_of(key, queue_id), self._offset(key, queue_id)):
+            return
+        topic, _, group = key.partition(SEPARATOR)
+        if queue_end is not None and offset > queue_end(topic, queue_id):
+            return
+        self._offsets.setdefault(key, {})[queue_id] = offset
+        if at > self._resets.get(key, {}).get(WHOLE_ROW, 0):
+            self._resets.setdefault(key, {})[queue_id] = at
+        self._change()
+        for listener in self._joined:
+            listener(group, topic, queue_id)
+
+    def ahead_of(self, theirs: Progress) -> Progress:
+        """What the other table would learn from this one."""
+        ours, ahead = self.progress(), Progress(offset_table={})
+        for key in ours.offset_table.keys() | ours.reset_table.keys():
+            row, resets = ours.offset_table.get(key, {}), ours.reset_table.get(key, {})
+            known, their_resets = theirs.offset_table.get(key, {}), theirs.reset_table.get(key, {})
+            if row == known and resets == their_resets:
+                continue
+            better = {
+                queue_id: offset
+                for queue_id, offset in row.items()
+                if _better(
+                    ours.reset_of(key, queue_id),
+                    offset,
+                    theirs.reset_of(key, queue_id),
+                    known.get(queue_id),
+                )
+            }
+            if better:
+                ahead.offset_table[key] = better
+            if resets and (better or resets.get(WHOLE_ROW, 0) > their_resets.get(WHOLE_ROW, 0)):
+                ahead.reset_table[key] = resets
+        return ahead
+
+    def _offset(self, key: str, queue_id: int) -> int | None:
+        return self._offsets.get(key, {}).get(queue_id)
+
+    def _now(self) -> int:
+        return int(self._clock.seconds() * 1000)
 
     def _change(self) -> None:
         self._dirty = True
         self.changed()
 
-    def encode(self) -> bytes:
-        """The content of consumerOffset.json."""
-        return fastjson.dumps_pretty({"offsetTable": self._offsets})
+    # ---- outside forms
 
-    def encode_compact(self, with_version: bool = False) -> bytes:
-        """The answer to GET_ALL_CONSUMER_OFFSET; with a DataVersion for slaves of 5.x."""
+    def progress(self) -> Progress:
+        """The table itself: not to be changed, nor kept."""
+        return Progress(offset_table=self._offsets, reset_table=self._resets)
+
+    def encode(self) -> bytes:
+        """The content of consumerOffset.json: RocketMQ's, as long as nothing was reset."""
+        self._forget_old_deletions()
+        content: dict[str, Offsets] = {"offsetTable": self._offsets}
+        if self._resets:
+            content["resetTable"] = self._resets
+        return fastjson.dumps_pretty(content)
+
+    def _forget_old_deletions(self) -> None:
+        limit = self._now() - DELETION_KEPT
+        gone = [key for key in self._resets if key not in self._offsets]
+        for key in gone:
+            if max(self._resets[key].values()) < limit:
+                del self._resets[key]
+
+    def encode_compact(self, with_version: bool = False, with_resets: bool = False) -> bytes:
+        """The answer to GET_ALL_CONSUMER_OFFSET; with a DataVersion for slaves of 5.x, with the resets for
+        ours."""
         if self._dirty:
             self._dirty = False
-            self._version = self._version.following(int(self._clock.seconds() * 1000))
-        version = self._version if with_version else None
-        return fastjson.dumps_compact(_Content(data_version=version, offset_table=self._offsets))
+            self._version = self._version.following(self._now())
+        content = self.progress()
+        if with_version:
+            content.data_version = self._version
+        if not with_resets:
+            content.reset_table = {}
+        return encode_progress(content)
 
     def decode(self, data: bytes) -> None:
         """Take over consumerOffset.json. Raises ValueError."""
-        self._offsets = _parse(data)
+        content = parse_progress(data)
+        self._offsets, self._resets = content.offset_table, content.reset_table
 
 
-def _parse(data: bytes) -> Offsets:
+def _better(at: int, offset: int, their_at: int, their_offset: int | None) -> bool:
+    """Does (reset `at`, `offset`) know more of a queue than the other side?"""
+    if at != their_at:
+        return at > their_at
+    return their_offset is None or offset > their_offset
+
+
+def encode_progress(progress: Progress) -> bytes:
+    """As compact JSON."""
+    return fastjson.dumps_compact(progress)
+
+
+def parse_progress(data: bytes) -> Progress:
+    """A broker's table, or part of one. Raises ValueError."""
     content = fastjson.loads(data)
-    table = content.get("offsetTable") if isinstance(content, Mapping) else None
-    if not isinstance(table, Mapping):
+    if not isinstance(content, Mapping) or not isinstance(content.get("offsetTable"), Mapping):
         raise ValueError("no offsetTable in the consumer offsets")
+    return Progress(
+        offset_table=_parse_rows(content["offsetTable"]),
+        reset_table=_parse_rows(content.get("resetTable", {})),
+    )
+
+
+def _parse_rows(table: Mapping[str, Mapping[str, int]]) -> Offsets:
     try:
         return {key: {int(queue): int(offset) for queue, offset in row.items()} for key, row in table.items()}
     except (AttributeError, TypeError) as error:

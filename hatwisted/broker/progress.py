@@ -54,6 +54,7 @@ class ConsumerProgress:
         self._holders: dict[_Key, RemotingConnection] = {}
         self._held: dict[RemotingConnection, set[_Key]] = {}
         self._resets: dict[_Key, float] = {}
+        offsets.on_joined(self._overtaken)
 
     def asked(self, connection: RemotingConnection, group: str, topic: str, queue_id: int) -> None:
         """A member asks where to begin: it holds the queue from here on."""
@@ -94,6 +95,13 @@ class ConsumerProgress:
         """The connection is gone and holds nothing any more."""
         for key in self._held.pop(connection, ()):
             del self._holders[key]
+
+    def _overtaken(self, group: str, topic: str, queue_id: int) -> None:
+        """Another broker knew more of the queue: its holder began too early, and isn't seeking back when it
+        commits what it has done since."""
+        holder = self._holders.pop((group, topic, queue_id), None)
+        if holder is not None:
+            self._held[holder].discard((group, topic, queue_id))
 
     def _may_go_back(self, key: _Key, connection: RemotingConnection, known: int) -> bool:
         if self._holders.get(key) is connection or self._resets.get(key, -1.0) >= self._clock.seconds():

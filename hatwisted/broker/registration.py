@@ -110,6 +110,11 @@ class Registration:
         client.on_lost(self._lost)
         topics.on_change(self.register_now)
 
+    @property
+    def has_name_servers(self) -> bool:
+        """Is there anybody to register with, and to learn the master's address from?"""
+        return bool(self._name_servers)
+
     def start(self) -> None:
         """Register, and again every period."""
         self.running = True

@@ -3,7 +3,7 @@
 They don't travel over the HA link but are asked for, in this order, every ten seconds. One that fails is
 logged, keeps what the slave has, and stops neither the others nor the timer (B98 to B105). Topics are asked
 for at the master's listenPort - 2, the rest at listenPort: RocketMQ's slaves do it so, and a RocketMQ
-master answers both.
+master answers both. Consumers' progress is the one table that goes both ways, see `handback`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.broker.groups import GroupTable, SubscriptionGroupTable
-from hatwisted.broker.offsets import ConsumerOffsetTable
+from hatwisted.broker.handback import JOINS, joins_offsets, parts
+from hatwisted.broker.offsets import ConsumerOffsetTable, Progress, encode_progress, parse_progress
 from hatwisted.broker.topics import TopicConfigTable
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused, parse_address
 from hatwisted.wire import fastjson
@@ -77,7 +77,9 @@ class DelayOffsets:
 class SlaveSynchronizer:
     """Runs the rounds between `start` and `stop`.
 
-    master: the master's address, set by whoever learns it; None or our own: nothing is asked (B100).
+    master: the master's address, set by whoever learns it; None or our own: nothing is asked (B100). Another
+    one than before is asked at once. may_hand_back: are our messages the master's? If the logs have parted,
+    so have the offsets.
     """
 
     _log = Logger()
@@ -92,7 +94,8 @@ class SlaveSynchronizer:
         offsets: ConsumerOffsetTable,
         delays: DelayOffsets,
     ) -> None:
-        self.master: str | None = None
+        self.may_hand_back: Callable[[], bool] = lambda: True
+        self._master: str | None = None
         self._client = client
         self._clock = clock
         self._own_address = own_address
@@ -101,20 +104,54 @@ class SlaveSynchronizer:
         self._offsets = offsets
         self._delays = delays
         self._failing: set[RequestCode] = set()
-        self._first: IDelayedCall | None = None
-        self._loop = LoopingCall(self.round)
-        self._loop.clock = clock
+        self._running = False
+        self._timer: IDelayedCall | None = None
+        """Set unless a round is under way."""
+        self._at_once = False
+
+    @property
+    def master(self) -> str | None:
+        """The master's address, "host:port"."""
+        return self._master
+
+    @master.setter
+    def master(self, address: str | None) -> None:
+        changed = address != self._master
+        self._master = address
+        if changed and address is not None:
+            self.round_now()
 
     def start(self) -> None:
         """First round after FIRST_DELAY, then one every INTERVAL."""
-        self._first = self._clock.callLater(FIRST_DELAY, self._loop.start, INTERVAL)
+        self._running = True
+        self._timer = self._clock.callLater(FIRST_DELAY, self._turn)
 
     def stop(self) -> None:
         """No more rounds; one under way ends by its calls' timeouts."""
-        if self._first is not None and self._first.active():
-            self._first.cancel()
-        if self._loop.running:
-            self._loop.stop()
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def round_now(self) -> None:
+        """Don't wait for the next round: the master has just come, or come back. Nothing happens unless
+        started; a round under way is followed by another."""
+        if self._timer is not None:
+            self._timer.reset(0)
+        else:
+            self._at_once = self._running
+
+    def _turn(self) -> None:
+        self._timer = None
+        self._at_once = False
+        self.round().addErrback(self._broken).addCallback(self._next)
+
+    def _next(self, _: object) -> None:
+        if self._running:
+            self._timer = self._clock.callLater(0 if self._at_once else INTERVAL, self._turn)
+
+    def _broken(self, failure: Failure) -> None:
+        self._log.failure("synchronising with the master failed", failure)
 
     @inlineCallbacks
     def round(self) -> Any:
@@ -122,17 +159,21 @@ class SlaveSynchronizer:
         master = self.master
         if master is None or master == self._own_address:
             return
-        for code, address, take in (
-            (RequestCode.GET_ALL_TOPIC_CONFIG, vip_address(master), self._take_topics),
-            (RequestCode.GET_ALL_CONSUMER_OFFSET, master, self._offsets.merge),
-            (RequestCode.GET_ALL_DELAY_OFFSET, master, self._delays.take),
-            (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, master, self._take_groups),
-        ):
-            yield self._copy(code, address, take)
+        vip = vip_address(master)
+        yield self._copy(RequestCode.GET_ALL_TOPIC_CONFIG, vip, self._take_topics)
+        yield self._copy(RequestCode.GET_ALL_CONSUMER_OFFSET, master, self._take_progress, {JOINS: "true"})
+        yield self._copy(RequestCode.GET_ALL_DELAY_OFFSET, master, self._take_delays)
+        yield self._copy(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, master, self._take_groups)
 
-    def _copy(self, code: RequestCode, address: str, take: Callable[[bytes], None]) -> Deferred[None]:
-        call = self._client.ask(address, RemotingCommand(code), CALL_TIMEOUT)
-        copied = call.addCallback(lambda response: take(response.body))
+    def _copy(
+        self,
+        code: RequestCode,
+        address: str,
+        take: Callable[[RemotingCommand], object],
+        ext: dict[str, str] | None = None,
+    ) -> Deferred[None]:
+        call = self._client.ask(address, RemotingCommand(code, ext=ext or {}), CALL_TIMEOUT)
+        copied = call.addCallback(take)
         return copied.addCallbacks(
             lambda _: self._failing.discard(code), self._not_copied, errbackArgs=(code,)
         )
@@ -149,14 +190,38 @@ class SlaveSynchronizer:
                 error=failure.getErrorMessage(),
             )
 
-    def _take_topics(self, body: bytes) -> None:
-        if self._topics.replace(decode_body(body, TopicTable)):
+    def _take_topics(self, answer: RemotingCommand) -> None:
+        if self._topics.replace(decode_body(answer.body, TopicTable)):
             self._log.info(
                 "topics copied from the master, version {number}", number=self._topics.version.counter
             )
 
-    def _take_groups(self, body: bytes) -> None:
-        if self._groups.replace(decode_body(body, GroupTable)):
+    def _take_progress(self, answer: RemotingCommand) -> Deferred[None] | None:
+        """A master of ours gets back what it doesn't know; RocketMQ's is right in everything it says."""
+        if not joins_offsets(answer):
+            self._offsets.take_over(answer.body)
+            return None
+        theirs = parse_progress(answer.body)
+        self._offsets.join(theirs)
+        return self._hand_back(self._offsets.ahead_of(theirs)) if self.may_hand_back() else None
+
+    @inlineCallbacks
+    def _hand_back(self, progress: Progress) -> Any:
+        master = self.master
+        for part in parts(progress):
+            if master is None:
+                return
+            command = RemotingCommand(RequestCode.JOIN_CONSUMER_OFFSET, body=encode_progress(part))
+            yield self._client.ask(master, command, CALL_TIMEOUT)
+            self._log.info(
+                "progress of {n} topics of groups handed back to the master", n=len(part.offset_table)
+            )
+
+    def _take_delays(self, answer: RemotingCommand) -> None:
+        self._delays.take(answer.body)
+
+    def _take_groups(self, answer: RemotingCommand) -> None:
+        if self._groups.replace(decode_body(answer.body, GroupTable)):
             self._log.info(
                 "groups copied from the master, version {number}", number=self._groups.version.counter
             )

@@ -98,6 +98,8 @@ class RequestCode(IntEnum):
     LITE_PULL_MESSAGE = 361
     GET_ALL_MESSAGE_REQUEST_MODE = 402
     GET_BROKER_HA_STATUS = 907
+    JOIN_CONSUMER_OFFSET = 20043
+    """Ours, between our brokers only: see broker.handback. Binary headers have 16 bits for it."""
 
 
 class ResponseCode(IntEnum):
@@ -155,8 +157,12 @@ FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
 
 # Version ordinals that change how a peer is spoken to.
+V3_0_7_SNAPSHOT: Final = 28
+"""Older consumers can't be reset, nor asked where they stand."""
 V3_0_11: Final = 37
 """Older brokers register without the outer object around the topic table."""
+V3_1_8_SNAPSHOT: Final = 62
+"""Older consumers can't be asked what they are doing."""
 V3_4_9: Final = 121
 """From here on `maxReconsumeTimes` of a sent-back message is meant."""
 V4_1_0_SNAPSHOT: Final = 232

@@ -12,6 +12,7 @@ from twisted.internet.protocol import Protocol
 
 from hatwisted.broker.admin import AdminProcessors
 from hatwisted.broker.consumers import ConsumerProcessors
+from hatwisted.broker.handback import ProgressProcessors
 from hatwisted.broker.longpolling import PullHold
 from hatwisted.broker.pull import PullOptions, PullProcessor
 from hatwisted.broker.runtimeinfo import RuntimeInfo
@@ -91,6 +92,7 @@ class BrokerRig:
         AdminProcessors(
             store, tables.topics, tables.groups, tables.offsets, tables.delays, self.runtime
         ).register_on(self.table)
+        ProgressProcessors(tables.offsets, store.queue_end, slave=slave).register_on(self.table)
         self.hold.start()
         self.consumers.start()
 

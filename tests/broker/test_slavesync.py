@@ -8,11 +8,12 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.error import CannotListenError
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker import handback
 from hatwisted.broker.pull import PULL_CODES
 from hatwisted.broker.slavesync import CALL_TIMEOUT, FIRST_DELAY, INTERVAL, SlaveSynchronizer, vip_address
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.registration import TopicConfig
-from tests.broker.rig import BrokerRig
+from tests.broker.rig import BrokerRig, heartbeat
 
 ANSWERS = json.loads(
     (Path(__file__).parent.parent / "golden" / "rocketmq-4.9.7" / "remoting-answers.json").read_text()
@@ -136,17 +137,118 @@ class TestRounds(SyncCase):
         self.assertIsNotNone(self.tables.topics.get("Later"))
         self.assertIsNone(self.tables.topics.get("Made"))
 
-    @inlineCallbacks
-    def test_B106_commit_on_the_slave_is_overwritten_and_never_flows_back(self):
+
+class TestProgress(SyncCase):
+    """Which way consumers' offsets flow, and who wins."""
+
+    def ours(self):
+        """A running master of ours."""
         master = BrokerRig(self, clock=self.slave.clock)
-        master.tables.offsets.commit("g", "T", 0, 10)
+        master.put("T", count=200)
         self.sync.master = self.listen(master.table)
+        return master
+
+    @inlineCallbacks
+    def test_B106_commit_on_the_slave_of_a_rocketmq_master_is_overwritten_and_never_flows_back(self):
+        body = b'{"offsetTable":{"T@g":{0:10}}}'
+        self.captured_master(c43=lambda request: response(request, body=body))
         self.tables.offsets.commit("g", "T", 0, 99)
         self.tables.offsets.commit("h", "T", 0, 99)
         yield self.sync.round()
         self.assertEqual(self.tables.offsets.query("g", "T", 0), 10)
         self.assertEqual(self.tables.offsets.query("h", "T", 0), 99)
-        self.assertIsNone(master.tables.offsets.query("h", "T", 0))
+        self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+
+    @inlineCallbacks
+    def test_B106_a_rocketmq_slave_is_told_the_plain_table(self):
+        master = self.ours()
+        master.tables.offsets.reset("g", "T", 0, 10)
+        answer = yield master.ask(43)
+        self.assertEqual((answer.ext, answer.body), ({}, b'{"offsetTable":{"T@g":{"0":10}}}'))
+
+    @inlineCallbacks
+    def test_B162_B139_B123_commits_taken_while_the_master_was_down_come_back(self):
+        master = self.ours()
+        master.tables.offsets.commit("g", "T", 0, 10)
+        self.tables.offsets.commit("g", "T", 0, 99)
+        self.tables.offsets.commit("h", "T", 0, 50)
+        yield self.sync.round()
+        for tables in (master.tables, self.tables):
+            self.assertEqual(tables.offsets.query("g", "T", 0), 99)
+            self.assertEqual(tables.offsets.query("h", "T", 0), 50)
+        yield master.tables.stop()
+        written = json.loads(
+            (Path(master.root) / "config/consumerOffset.json").read_bytes().replace(b"0:", b'"0":')
+        )
+        self.assertEqual(written, {"offsetTable": {"T@g": {"0": 99}, "T@h": {"0": 50}}})
+
+    @inlineCallbacks
+    def test_B162_a_reset_on_the_master_wins_over_what_the_slave_has(self):
+        master = self.ours()
+        self.tables.offsets.commit("g", "T", 0, 99)
+        yield self.sync.round()
+        master.tables.offsets.reset("g", "T", 0, 5)
+        yield self.sync.round()
+        for tables in (master.tables, self.tables):
+            self.assertEqual(tables.offsets.query("g", "T", 0), 5)
+
+    @inlineCallbacks
+    def test_B140_offsets_of_messages_the_master_has_lost_are_not_taken(self):
+        master = self.ours()
+        self.tables.offsets.commit("g", "T", 0, 201)
+        self.tables.offsets.commit("g", "T", 1, 1)
+        yield self.sync.round()
+        self.assertIsNone(master.tables.offsets.query("g", "T", 0))
+        self.assertIsNone(master.tables.offsets.query("g", "T", 1))
+        master.put("T", count=1)
+        yield self.sync.round()
+        self.assertEqual(master.tables.offsets.query("g", "T", 0), 201)
+
+    @inlineCallbacks
+    def test_nothing_is_handed_back_while_the_logs_differ(self):
+        master = self.ours()
+        self.tables.offsets.commit("g", "T", 0, 99)
+        self.sync.may_hand_back = lambda: False
+        yield self.sync.round()
+        self.assertIsNone(master.tables.offsets.query("g", "T", 0))
+        self.assertEqual(self.tables.offsets.query("g", "T", 0), 99)
+
+    @inlineCallbacks
+    def test_B162_many_rows_go_in_several_requests(self):
+        self.patch(handback, "MAX_ROWS", 3)
+        master = self.ours()
+        for number in range(10):
+            self.tables.offsets.commit(f"g{number}", "T", 0, 9)
+        yield self.sync.round()
+        found = [master.tables.offsets.query(f"g{number}", "T", 0) for number in range(10)]
+        self.assertEqual(found, [9] * 10)
+
+    @inlineCallbacks
+    def test_B123_a_consumer_that_began_too_early_does_not_take_the_group_back(self):
+        master = self.ours()
+        master.tables.offsets.commit("g", "T", 0, 10)
+        yield master.ask(34, body=json.dumps(heartbeat("c", "g", {"T": ("*", 1)})).encode())
+        began = yield master.ask(14, consumerGroup="g", topic="T", queueId=0)
+        self.assertEqual(began.ext["offset"], "10")
+        self.tables.offsets.commit("g", "T", 0, 99)
+        yield self.sync.round()
+        yield master.ask(15, consumerGroup="g", topic="T", queueId=0, commitOffset=11)
+        self.assertEqual(master.tables.offsets.query("g", "T", 0), 99)
+        yield master.ask(15, consumerGroup="g", topic="T", queueId=0, commitOffset=100)
+        self.assertEqual(master.tables.offsets.query("g", "T", 0), 100)
+
+    @inlineCallbacks
+    def test_unreadable_handed_back_table_is_refused(self):
+        master = self.ours()
+        for body in (b"", b"[]", b'{"offsetTable":{"T@g":5}}'):
+            answer = yield master.ask(20043, body=body)
+            self.assertEqual(answer.code, 1)
+            self.assertTrue(answer.remark)
+
+    @inlineCallbacks
+    def test_a_slave_takes_no_other_brokers_table(self):
+        answer = yield self.slave.ask(20043, body=b'{"offsetTable":{}}')
+        self.assertEqual(answer.code, 3)
 
 
 class TestFailures(SyncCase):
@@ -190,7 +292,7 @@ class TestFailures(SyncCase):
     @inlineCallbacks
     def test_our_own_mistake_is_logged_and_the_timer_goes_on(self):
         self.captured_master()
-        self.patch(self.tables.offsets, "merge", lambda _: 1 // 0)
+        self.patch(self.tables.offsets, "take_over", lambda _: 1 // 0)
         yield self.sync.round()
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
         self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
@@ -216,11 +318,40 @@ class TestTimer(SyncCase):
         self.assertEqual(len(self.asked), 8)
 
     def test_stopped_before_the_first_round(self):
+        self.captured_master()
         self.sync.start()
         self.sync.stop()
-        self.assertFalse(
-            any(call.func == self.sync._loop.start for call in self.slave.clock.getDelayedCalls())
-        )
+        self.sync.round_now()
+        self.slave.clock.advance(100)
+        self.assertEqual(self.asked, [])
+
+    @inlineCallbacks
+    def test_B98_at_once_when_the_master_comes_or_comes_back(self):
+        self.sync.start()
+        self.slave.clock.advance(FIRST_DELAY + 1)
+        self.captured_master()
+        self.slave.clock.advance(0)
+        yield self.slave.until(lambda: len(self.asked) == 4)
+        yield self.slave.until(lambda: self.tables.groups.version.counter)
+        self.sync.round_now()
+        self.slave.clock.advance(0)
+        yield self.slave.until(lambda: len(self.asked) == 8)
+        self.slave.clock.advance(INTERVAL - 0.1)
+        self.assertEqual(len(self.asked), 8)
+
+    @inlineCallbacks
+    def test_a_round_wished_during_a_round_follows_it(self):
+        held = []
+        self.captured_master(c201=lambda request: held.append(Deferred()) or held[-1])
+        self.sync.start()
+        self.slave.clock.advance(FIRST_DELAY)
+        yield self.slave.until(lambda: held)
+        self.sync.round_now()
+        self.slave.clock.advance(0)
+        self.assertEqual(len(self.asked), 4)
+        self.slave.clock.advance(CALL_TIMEOUT)
+        self.slave.clock.advance(0)
+        yield self.slave.until(lambda: len(self.asked) == 8)
 
     def test_vip_address(self):
         self.assertEqual(vip_address("10.0.0.1:10911"), "10.0.0.1:10909")
