@@ -97,13 +97,20 @@ class ConsumerGroup:
 
 
 class ClientTable:
-    """All groups. notify(group name, member connections): called when a group's members or topics changed."""
+    """All groups. notify(group name, member connections): called when a group's members or topics changed;
+    gone(group name): when its last member has left."""
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, notify: Callable[[str, list[Hashable]], None]) -> None:
+    def __init__(
+        self,
+        clock: IReactorTime,
+        notify: Callable[[str, list[Hashable]], None],
+        gone: Callable[[str], None] = lambda group: None,
+    ) -> None:
         self._clock = clock
         self._notify = notify
+        self._gone = gone
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Hashable, Member]] = {}
         self._producer_keys: dict[str, Hashable] = {}
@@ -183,6 +190,7 @@ class ClientTable:
             return
         if not group.members:
             del self.consumers[name]
+            self._gone(name)
         self._changed(name, group)
 
     def _changed(self, name: str, group: ConsumerGroup) -> None:

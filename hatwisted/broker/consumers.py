@@ -16,12 +16,14 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.broker.clients import ClientTable, ConsumerData, parse_heartbeat
+from hatwisted.broker.consumerfilters import ConsumerFilterTable, compile_filter
 from hatwisted.broker.groups import SubscriptionGroupTable
 from hatwisted.broker.offsets import ConsumerOffsetTable
 from hatwisted.broker.progress import ConsumerProgress
 from hatwisted.broker.subscription import TAG, BadClientData
 from hatwisted.broker.topics import RETRY_PREFIX, TopicConfigTable, name_problem
 from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection, response
+from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
@@ -41,7 +43,7 @@ StartsHot = Callable[[str, int], bool]
 
 
 class ConsumerProcessors:
-    """Answers for the tables of clients, groups, topics and offsets.
+    """Answers for the tables of clients, groups, topics, offsets and filters.
 
     starts_hot: see StartsHot; queue_end(topic, queue id): a queue's max offset; slave: whether this broker is
     one.
@@ -55,16 +57,18 @@ class ConsumerProcessors:
         topics: TopicConfigTable,
         groups: SubscriptionGroupTable,
         offsets: ConsumerOffsetTable,
+        filters: ConsumerFilterTable,
         starts_hot: StartsHot,
         queue_end: Callable[[str, int], int],
         *,
         slave: bool = False,
     ) -> None:
-        self.clients = ClientTable(clock, self._notify)
+        self.clients = ClientTable(clock, self._notify, filters.unregister)
         self.progress = ConsumerProgress(clock, offsets, self.clients, queue_end)
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
+        self._filters = filters
         self._starts_hot = starts_hot
         self._slave = slave
         self._watched: set[RemotingConnection] = set()
@@ -100,6 +104,8 @@ class ConsumerProcessors:
             self._prepare(data)
         self._watch(connection)
         self.clients.heartbeat(connection, beat, request.language, request.version)
+        for data in beat.consumers:
+            self._filters.register(data.group, data.subscriptions)
         return response(request)
 
     def _prepare(self, data: ConsumerData) -> None:
@@ -147,14 +153,21 @@ class ConsumerProcessors:
         return response(request, body=fastjson.dumps_compact({"consumerIdList": group.client_ids()}))
 
     def check_client(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        """Asked before a consumer with a filter expression starts: only tags are understood."""
+        """Asked before a consumer with a filter expression starts: is the expression understood?"""
         content = fastjson.loads(request.body)
-        subscription = content.get("subscriptionData") if isinstance(content, dict) else None
-        kind = subscription.get("expressionType") if isinstance(subscription, dict) else None
-        if kind in (None, "", TAG):
+        data = content.get("subscriptionData") if isinstance(content, dict) else None
+        kind = data.get("expressionType") if isinstance(data, dict) else None
+        if not isinstance(data, dict) or kind in (None, "", TAG):
             return response(request)
-        remark = f"The broker does not support consumer to filter message by {kind}"
-        return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        if not self._filters.enabled:
+            remark = f"The broker does not support consumer to filter message by {kind}"
+            return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        expression = data.get("subString")
+        try:
+            compile_filter(str(kind), expression if isinstance(expression, str) else "")
+        except Sql92Error as error:
+            return response(request, ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
+        return response(request)
 
     # ---- how far they have come
 

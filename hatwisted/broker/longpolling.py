@@ -2,7 +2,8 @@
 
 Strategy: a held pull sleeps with its queue. The dispatcher's arrival notices only mark queues; the marked
 ones are looked at in the reactor's next turn, so that a batch of arrivals wakes its consumers once and with
-all of the batch. A pull that finds nothing for it then (another tag) goes on sleeping. Deadlines lie in
+all of the batch. A pull that finds nothing for it then (another tag, another property) goes on
+sleeping. Deadlines lie in
 buckets of a second, so that leaving early costs nothing; RocketMQ looks every 5 s and lets its clients wait
 that much longer.
 
@@ -20,6 +21,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import LoopingCall
 
 from hatwisted.remoting.server import RemotingConnection
+from hatwisted.store.reading import Wanted
 from hatwisted.wire.remoting import RemotingCommand
 
 DEADLINE_INTERVAL = 1.0
@@ -43,11 +45,11 @@ _Key = TypeVar("_Key")
 class HeldPull:
     """A pull that waits.
 
-    offset: queue offset from which nothing has been found yet; moves on as foreign tags are passed over.
-    max_count, max_bytes: what one answer may hold; codes: hashes of the wanted tags, None for all.
+    offset: queue offset from which nothing has been found yet; moves on as foreign messages are passed over.
+    max_count, max_bytes: what one answer may hold; wanted: the filter, see reading.Wanted.
     """
 
-    __slots__ = ("bucket", "codes", "connection", "max_bytes", "max_count", "offset", "queue", "request")
+    __slots__ = ("bucket", "connection", "max_bytes", "max_count", "offset", "queue", "request", "wanted")
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class HeldPull:
         offset: int,
         max_count: int,
         max_bytes: int,
-        codes: frozenset[int] | None,
+        wanted: Wanted,
     ) -> None:
         self.connection = connection
         self.request = request
@@ -65,7 +67,7 @@ class HeldPull:
         self.offset = offset
         self.max_count = max_count
         self.max_bytes = max_bytes
-        self.codes = codes
+        self.wanted = wanted
         self.bucket = 0
 
 

@@ -151,6 +151,7 @@ class BrokerNode(Service):
             tables.topics,
             tables.groups,
             tables.offsets,
+            tables.filters,
             store.starts_hot,
             store.queue_end,
             slave=self.slave,
@@ -162,6 +163,7 @@ class BrokerNode(Service):
             tables.groups,
             self._consumers.clients,
             self._consumers.progress,
+            tables.filters,
             parts.pull_options,
         )
         self._hold = pull.hold = PullHold(parts.clock, pull.retry, store.queue_end)

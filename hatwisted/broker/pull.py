@@ -15,13 +15,14 @@ import msgspec
 from twisted.logger import Logger
 
 from hatwisted.broker.clients import ClientTable
+from hatwisted.broker.consumerfilters import SQL92, ConsumerFilterTable, record_test
 from hatwisted.broker.groups import GroupConfig, SubscriptionGroupTable
 from hatwisted.broker.longpolling import HeldPull, PullHold
 from hatwisted.broker.progress import ConsumerProgress
 from hatwisted.broker.subscription import Subscription, subscribe
-from hatwisted.broker.topics import PERM_READ, Refusal, TopicConfigTable
+from hatwisted.broker.topics import PERM_READ, RETRY_PREFIX, Refusal, TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
-from hatwisted.store.reading import GetResult, GetStatus
+from hatwisted.store.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, PullHeader, parse_pull
@@ -46,8 +47,8 @@ _CODES = {
     GetStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
 
-ReadQueue = Callable[[str, int, int, int, int, "frozenset[int] | None"], GetResult]
-"""MessageStore.get_messages: topic, queue id, offset, messages, bytes, tags codes."""
+ReadQueue = Callable[[str, int, int, int, int, Wanted], GetResult]
+"""MessageStore.get_messages: topic, queue id, offset, messages, bytes, filter."""
 
 
 class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +76,7 @@ class PullProcessor:
         groups: SubscriptionGroupTable,
         clients: ClientTable,
         progress: ConsumerProgress,
+        filters: ConsumerFilterTable,
         options: PullOptions,
     ) -> None:
         self._read = read
@@ -82,9 +84,12 @@ class PullProcessor:
         self._groups = groups
         self._clients = clients
         self._progress = progress
+        self._filters = filters
         self._options = options
         self.hold: PullHold | None = None
         """Where pulls wait; without it none does."""
+        self.count_get: Callable[[str, str, int, int], None] = lambda group, topic, messages, size: None
+        """Told what a group got of a topic, once for each answer."""
 
     def register_on(self, table: ProcessorTable) -> None:
         for code in PULL_CODES:
@@ -111,7 +116,7 @@ class PullProcessor:
         count = max(1, min(header.max_msg_nums, MAX_COUNT))
         size = min(header.max_msg_bytes, MAX_BYTES) if header.max_msg_bytes > 0 else MAX_BYTES
         queue = (header.topic, header.queue_id)
-        pull = HeldPull(connection, request, queue, header.queue_offset, count, size, wanted.tags_codes)
+        pull = HeldPull(connection, request, queue, header.queue_offset, count, size, wanted)
         result = self._look(pull)
         if self._worth_waiting(pull, result) and self._held(pull, header):
             return None
@@ -132,8 +137,8 @@ class PullProcessor:
 
     # ---- may it, and what does it want
 
-    def _admit(self, header: PullHeader, group: GroupConfig | None) -> Subscription | Refusal:
-        """The subscription to filter by, or the first reason to refuse."""
+    def _admit(self, header: PullHeader, group: GroupConfig | None) -> Wanted | Refusal:
+        """The filter, or the first reason to refuse."""
         if not self._options.broker_permission & PERM_READ:
             return Refusal(ResponseCode.NO_PERMISSION, "the broker pulling message is forbidden")
         name = header.consumer_group
@@ -163,11 +168,10 @@ class PullProcessor:
             )
         return None
 
-    def _subscription(self, header: PullHeader, group: GroupConfig) -> Subscription | Refusal:
-        """The one the request carries, or the one of its group's heartbeats."""
+    def _subscription(self, header: PullHeader, group: GroupConfig) -> Wanted | Refusal:
+        """The filter of the subscription in the request, or of the one in its group's heartbeats."""
         if header.sys_flag & PullHeader.SUBSCRIPTION:
-            wanted = subscribe(header.topic, header.subscription, header.expression_type, header.sub_version)
-            return _by_tag(wanted)
+            return self._carried_filter(header)
         members = self._clients.consumers.get(header.consumer_group)
         if members is None:
             return Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
@@ -179,13 +183,40 @@ class PullProcessor:
             return Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
         if known.version < header.sub_version:
             return Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
-        return _by_tag(known)
+        return self._tag_filter(header, known) if known.by_tag else self._known_filter(header)
+
+    def _carried_filter(self, header: PullHeader) -> Wanted | Refusal:
+        carried = subscribe(header.topic, header.subscription, header.expression_type, header.sub_version)
+        if carried.by_tag:
+            return self._tag_filter(header, carried)
+        if not header.subscription:
+            return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
+        if not self._filters.enabled:
+            return _unsupported(carried.expression_type)
+        return self._filters.carried_test(header.consumer_group, carried)
+
+    def _known_filter(self, header: PullHeader) -> Wanted | Refusal:
+        """In 4.9.7's order: a filter that isn't there comes before filtering that isn't allowed."""
+        known = self._filters.find(header.topic, header.consumer_group)
+        if known is None:
+            remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+            return Refusal(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
+        if known.version < header.sub_version:
+            remark = "the consumer's consumer filter data not latest"
+            return Refusal(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
+        return record_test(known.compiled) if self._filters.enabled else _unsupported(SQL92)
+
+    def _tag_filter(self, header: PullHeader, wanted: Subscription) -> Wanted:
+        retry = self._filters.support_retry and header.topic.startswith(RETRY_PREFIX)
+        if retry and wanted.tags_codes is None:
+            return self._filters.retry_test(header.consumer_group)
+        return wanted.tags_codes
 
     # ---- read, wait, answer
 
     def _look(self, pull: HeldPull) -> GetResult:
         topic, queue_id = pull.queue
-        return self._read(topic, queue_id, pull.offset, pull.max_count, pull.max_bytes, pull.codes)
+        return self._read(topic, queue_id, pull.offset, pull.max_count, pull.max_bytes, pull.wanted)
 
     def _worth_waiting(self, pull: HeldPull, result: GetResult) -> bool:
         """Is there nothing yet where the pull looks? On a slave also where it has nothing at all."""
@@ -232,6 +263,8 @@ class PullProcessor:
         }
         buffers = result.buffers
         body = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
+        if body:
+            self.count_get(pull.request.ext["consumerGroup"], pull.queue[0], result.count, len(body))
         return response(pull.request, code, result.status.name, ext, body)
 
     def _suggestion(self, pull: HeldPull, result: GetResult) -> str:
@@ -245,10 +278,8 @@ class PullProcessor:
         return str(group.which_broker_when_consume_slowly if slow else group.broker_id)
 
 
-def _by_tag(wanted: Subscription) -> Subscription | Refusal:
-    if wanted.by_tag:
-        return wanted
-    remark = f"The broker does not support consumer to filter message by {wanted.expression_type}"
+def _unsupported(kind: str) -> Refusal:
+    remark = f"The broker does not support consumer to filter message by {kind}"
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 

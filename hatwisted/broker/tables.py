@@ -1,4 +1,5 @@
-"""The broker's tables with their files: topics, groups, consumer offsets, delay offsets under `config/`."""
+"""The broker's tables with their files: topics, groups, consumer offsets, delay offsets, consumers' filters
+under `config/`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from os.path import join
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.broker.consumerfilters import ConsumerFilterTable
 from hatwisted.broker.groups import SubscriptionGroupTable
 from hatwisted.broker.offsets import ConsumerOffsetTable
 from hatwisted.broker.slavesync import DelayOffsets
@@ -20,7 +22,7 @@ class BrokerTables:
     """What a broker knows besides its messages, in RocketMQ's files.
 
     root: the store folder; first: what decides the topics of a first start; slave: the tables are the
-    master's, nothing is made here.
+    master's, nothing is made here; filters: the consumers' expressions, without which none are allowed.
     """
 
     def __init__(
@@ -33,11 +35,13 @@ class BrokerTables:
         *,
         auto_create_group: bool = True,
         slave: bool = False,
+        filters: ConsumerFilterTable | None = None,
     ) -> None:
         self.topics = TopicConfigTable(clock, first)
         self.groups = SubscriptionGroupTable(clock, auto_create=auto_create_group, slave=slave)
         self.offsets = ConsumerOffsetTable(clock)
         self.delays = DelayOffsets()
+        self.filters = filters if filters is not None else ConsumerFilterTable(clock)
 
         def file(name: str, encode: Callable[[], bytes]) -> ConfigFile:
             return ConfigFile(fs, join(root, "config", name), worker, encode)
@@ -46,16 +50,19 @@ class BrokerTables:
         groups = file("subscriptionGroup.json", self.groups.encode)
         offsets = file("consumerOffset.json", self.offsets.encode)
         delays = file("delayOffset.json", self.delays.encode)
+        filters_file = file("consumerFilter.json", self.filters.encode)
         self._files = {
             topics: self.topics.decode,
             groups: self.groups.decode,
             offsets: self.offsets.decode,
             delays: self.delays.decode,
+            filters_file: self.filters.decode,
         }
         self.topics.on_change(topics.save)
         self.groups.on_change(groups.save)
         self.offsets.changed = offsets.changed
         self.delays.changed = delays.changed
+        self.filters.changed = filters_file.changed
         self._new = topics, groups
         self._flusher = ConfigFlusher(clock, list(self._files))
 

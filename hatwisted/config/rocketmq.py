@@ -25,13 +25,13 @@ UNUSED_BROKER_KEYS = frozenset(
     debugLockEnable defaultQueryMaxNum deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
     disableConsumeIfConsumerReadSlowly diskFallRecorded dLegerGroup dLegerPeers dLegerSelfId
     duplicationEnable enableBatchPush enableCalcFilterBitMap enableConsumeQueueExt enableDetailStat
-    enableDLegerCommitLog enableLmq enableMultiDispatch enablePropertyFilter enableScheduleAsyncDeliver
+    enableDLegerCommitLog enableLmq enableMultiDispatch enableScheduleAsyncDeliver
     enableScheduleMessageStats endTransactionPoolQueueCapacity endTransactionThreadPoolNums
     expectConsumerNumUseFilter fastFailIfNoBufferInStorePool fetchNamesrvAddrByAddressServer
-    filterDataCleanTimeSpan filterServerNums filterSupportRetry flushCommitLogTimed
+    filterServerNums flushCommitLogTimed
     flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval flushConsumerOffsetHistoryInterval
     flushConsumerOffsetInterval flushDelayOffsetInterval flushIntervalConsumeQueue
-    flushLeastPagesWhenWarmMapedFile forceRegister haListenPort heartbeatThreadPoolNums
+    flushLeastPagesWhenWarmMapedFile haListenPort heartbeatThreadPoolNums
     heartbeatThreadPoolQueueCapacity highSpeedMode isolateLogEnable mappedFileSizeConsumeQueueExt
     maxDelayTime maxErrorRateOfBloomFilter maxLmqConsumeQueueNum maxMsgsNumBatch
     maxTransferBytesOnMessageInDisk maxTransferBytesOnMessageInMemory maxTransferCountOnMessageInDisk

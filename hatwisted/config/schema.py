@@ -133,6 +133,15 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     register_name_server_period: Milliseconds = 30000
     register_broker_timeout_mills: Milliseconds = 6000
     compressed_register: Bool = False
+    force_register: Bool = True
+    """Register in full every time; `false` asks first whether anything has changed."""
+    embedded_namesrv: Bool = True
+    """Ours: a master without `namesrv_addr` brings its own name server."""
+    embedded_namesrv_port: Annotated[int | None, Optional(PORT)] = None
+    """Ours: 9876 if that is free, else any, if the file doesn't say."""
+    vip_listen_enable: Bool = True
+    """Ours: listen on `vip_listen_port` too. RocketMQ's slaves get their topics there, and clients up to 4.4
+    send to it."""
     auto_create_topic_enable: Bool = True
     default_topic_queue_nums: Annotated[int, Whole(1)] = 8
     cluster_topic_enable: Bool = True
@@ -140,6 +149,13 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     trace_topic_enable: Bool = False
     msg_trace_topic_name: Name = "RMQ_SYS_TRACE_TOPIC"
     auto_create_subscription_group: Bool = True
+
+    # -- SQL92 filters
+    enable_property_filter: Bool = False
+    filter_support_retry: Bool = False
+    """Filter what was sent back to its group again, by the filter of the topic it came from."""
+    filter_data_clean_time_span: Milliseconds = 24 * 3600 * 1000
+    """How long the filters of a departed group are kept."""
 
     # -- requests
     long_polling_enable: Bool = True

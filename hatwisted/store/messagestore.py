@@ -34,7 +34,7 @@ from hatwisted.store.lookup import (
     record_at,
 )
 from hatwisted.store.put import Put
-from hatwisted.store.reading import ColdLimits, GetResult, GetStatus, get_messages
+from hatwisted.store.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
 from hatwisted.store.recovery import RecoveryReport, recover
 from hatwisted.store.reput import Dispatcher, ReputService
 from hatwisted.store.retention import DiskWatermark, Retention, RetentionPolicy
@@ -288,7 +288,7 @@ class MessageStore:
         offset: int,
         max_count: int,
         max_bytes: int,
-        tags_codes: frozenset[int] | None = None,
+        wanted: Wanted = None,
     ) -> GetResult:
         """See reading.get_messages."""
         before = self._clock.seconds()
@@ -298,7 +298,7 @@ class MessageStore:
             offset,
             max_count,
             max_bytes,
-            tags_codes,
+            wanted,
             ColdLimits(int(self._options.memory_bytes * HOT_DISTANCE)),
         )
         self.stats.count_get(result.count if result.status is GetStatus.FOUND else 0)

@@ -15,8 +15,8 @@ and DefaultMessageStore.getMessage.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,20 @@ queue; the consumer pulls again at the next offset. (4.9.7: 16000 bytes of entri
 
 MAX_GAP = 16 * 1024
 """Bytes of foreign data read along between two chosen records before a second read is cheaper."""
+
+SIFT_COUNT = 64
+SIFT_BYTES = 256 * 1024
+"""Records, and bytes of records, that are read together to look into them: more would be read in vain when the
+answer is full."""
+
+MAX_SIFTED = 4 * 1024 * 1024
+"""Bytes read in one call to look into them, some ms of work; the consumer pulls again where this ended."""
+
+RecordTest: TypeAlias = Callable[[Buffer], bool]
+"""Does a whole record pass?"""
+
+Wanted: TypeAlias = "frozenset[int] | RecordTest | None"
+"""Which records a read gives: those with one of these tags codes as int32, those that pass, or all."""
 
 _LOW_32 = 0xFFFFFFFF
 """Tags are compared as Java's `(int) long`: delay queues keep a deliver time where others keep a tag's
@@ -110,11 +124,11 @@ def get_messages(
     offset: int,
     max_count: int,
     max_bytes: int,
-    tags_codes: frozenset[int] | None = None,
+    wanted: Wanted = None,
     cold: ColdLimits | None = None,
 ) -> GetResult:
     """Records of `queue` from queue offset `offset` on: at most `max_count`, at most `max_bytes` but at least
-    one. `tags_codes`: only records whose tags code, as an int32, is among them (None: all)."""
+    one; only those `wanted`."""
     if queue is None:
         return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
     low, high = queue.min_offset, queue.max_offset
@@ -122,13 +136,16 @@ def get_messages(
     if outside is not None:
         status, next_offset = outside
         return GetResult(status, next_offset, low, high)
-    wanted = max_count if tags_codes is None else max(MAX_SCAN, max_count)
-    entries = queue.read(offset, min(wanted, high - offset))
+    scan = max_count if wanted is None else max(MAX_SCAN, max_count)
+    entries = queue.read(offset, min(scan, high - offset))
     if not entries:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, low, high)
     choice = _Choice(log, max_count, max_bytes, cold)
-    scanned = choice.take(entries, tags_codes)
-    buffers = list(_read_runs(log, choice.chosen))
+    if callable(wanted):
+        scanned, buffers = choice.sift(entries, wanted)
+    else:
+        scanned = choice.take(entries, wanted)
+        buffers = list(_read_runs(log, choice.chosen))
     status = GetStatus.FOUND if buffers else choice.nothing
     behind = log.max_offset - choice.last_position
     return GetResult(status, offset + scanned, low, high, buffers, len(choice.chosen), behind)
@@ -154,6 +171,7 @@ class _Choice:
         self.chosen: list[tuple[int, int]] = []
         self.nothing = GetStatus.NO_MATCHED_MESSAGE
         self.last_position = log.max_offset
+        self._log = log
         self._first_byte = log.min_offset
         self._hot = (max_count, max_bytes)
         self._cold = (
@@ -179,13 +197,70 @@ class _Choice:
                 total += size
         return scanned
 
+    def sift(self, entries: bytes, passes: RecordTest) -> tuple[int, list[Buffer]]:
+        """Choose by looking into the records; returns how many were dealt with and those that passed. Piece
+        by piece, so that little more is read than the answer holds."""
+        buffers: list[Buffer] = []
+        total = scanned = read = 0
+        for piece in _pieces(entries):
+            records = dict(self._read_piece(piece))
+            for position, size in piece:
+                if buffers and self._is_full(position, total + size):
+                    return scanned, buffers
+                scanned += 1
+                self.last_position = position
+                record = records.get(position)
+                if record is None:
+                    self.nothing = GetStatus.MESSAGE_WAS_REMOVING
+                elif passes(record):
+                    self.chosen.append((position, size))
+                    buffers.append(record)
+                    total += size
+            read += sum(map(len, records.values()))
+            if read >= MAX_SIFTED:
+                break
+        return scanned, buffers
+
+    def _is_full(self, position: int, total: int) -> bool:
+        max_count, max_bytes = self._cold if position < self._cold_below else self._hot
+        return len(self.chosen) >= max_count or total > max_bytes
+
+    def _read_piece(self, piece: list[tuple[int, int]]) -> Iterator[tuple[int, Buffer]]:
+        """(physical offset, record) of those that are still there."""
+        first_byte = self._first_byte
+        there = [entry for entry in piece if entry[0] >= first_byte and entry[1] != PRE_BLANK_SIZE]
+        for run in _runs(self._log, there):
+            view = memoryview(_run_bytes(self._log, run))
+            base = run[0][0]
+            for position, size in run:
+                yield position, view[position - base : position - base + size]
+
+
+def _pieces(entries: bytes) -> Iterator[list[tuple[int, int]]]:
+    """(physical offset, size) of neighbouring entries, as many as are read together."""
+    piece: list[tuple[int, int]] = []
+    total = 0
+    for position, size, _ in QUEUE_ENTRY.iter_unpack(entries):
+        if piece and (len(piece) >= SIFT_COUNT or total + size > SIFT_BYTES):
+            yield piece
+            piece, total = [], 0
+        piece.append((position, size))
+        total += size
+    if piece:
+        yield piece
+
 
 def _read_runs(log: ReadableLog, chosen: list[tuple[int, int]]) -> Iterator[Buffer]:
     """The chosen records' bytes, one log read for each run of neighbours."""
+    for run in _runs(log, chosen):
+        yield from _read_run(log, run)
+
+
+def _runs(log: ReadableLog, chosen: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
     start = 0
     while start < len(chosen):
         stop = _run_end(chosen, start, log.file_size)
-        yield from _read_run(log, chosen[start:stop])
+        yield chosen[start:stop]
         start = stop
 
 
@@ -203,13 +278,18 @@ def _run_end(chosen: list[tuple[int, int]], start: int, file_size: int) -> int:
 
 
 def _read_run(log: ReadableLog, run: list[tuple[int, int]]) -> Iterator[Buffer]:
-    base, end = run[0][0], run[-1][0] + run[-1][1]
-    data = log.read(base, end - base)
-    if len(data) != end - base:
-        raise LookupError(f"queue entry points at {base}..{end}, the log gave {len(data)} bytes there")
+    data, base = _run_bytes(log, run), run[0][0]
     if sum(size for _, size in run) == len(data):
         yield data
         return
     view = memoryview(data)
     for position, size in run:
         yield view[position - base : position - base + size]
+
+
+def _run_bytes(log: ReadableLog, run: list[tuple[int, int]]) -> bytes:
+    base, end = run[0][0], run[-1][0] + run[-1][1]
+    data = log.read(base, end - base)
+    if len(data) != end - base:
+        raise LookupError(f"queue entry points at {base}..{end}, the log gave {len(data)} bytes there")
+    return data

@@ -15,11 +15,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
 from twisted.application.service import IService
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 
+from hatwisted.broker.consumerfilters import ConsumerFilterTable
 from hatwisted.broker.node import MasterNode, NodeParts, SlaveNode
 from hatwisted.broker.pull import PullOptions
 from hatwisted.broker.registration import BrokerIdentity, KnownMaster, Registration
@@ -40,12 +42,27 @@ from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.retention import RetentionPolicy
 from hatwisted.store.worker import ThreadWorker
+from hatwisted.tap.embedded import announce, claim_name_server_port, stacked
 from hatwisted.tap.ports import ClaimedPorts, PortUnavailable
 from hatwisted.wire.hostport import HostPort
 
 
 def master(config: BrokerConfig, reactor: Any) -> IService:
-    """A broker of role ASYNC_MASTER or SYNC_MASTER."""
+    """A broker of role ASYNC_MASTER or SYNC_MASTER, with a name server of its own if it is told of none."""
+    if config.name_servers or not config.embedded_namesrv:
+        return _master(config, reactor)
+    ports = ClaimedPorts(reactor)
+    interface = _interface(config.bind_address)
+    port = claim_name_server_port(ports, interface, config.embedded_namesrv_port)
+    # Others reach it by this host's address; this broker doesn't need to.
+    own = config.bind_address if interface not in ("", "::") else "127.0.0.1"
+    broker = _master(msgspec.structs.replace(config, namesrv_addr=f"{own}:{port}"), reactor)
+    announce(f"{config.broker_ip1 if own == '127.0.0.1' else own}:{port}")
+    settings = os.path.join(config.store_path_root_dir, "config", "kvConfig.json")
+    return stacked(_name_server(ports, reactor, NamesrvConfig(listen_port=port, kv_config_path=settings), interface), broker)
+
+
+def _master(config: BrokerConfig, reactor: Any) -> IService:
     sync = config.broker_role is BrokerRole.SYNC_MASTER
     return MasterNode(_node_parts(config, reactor), config.sync_flush_timeout / 1000, sync)
 
@@ -63,6 +80,12 @@ def namesrv(config: NamesrvConfig, reactor: Any) -> IService:
     ports = ClaimedPorts(reactor)
     interface = _interface(config.bind_address)
     _claim(ports, config.listen_port, interface)
+    return _name_server(ports, reactor, config, interface)
+
+
+def _name_server(
+    ports: ClaimedPorts, reactor: Any, config: NamesrvConfig, interface: str
+) -> NameServerService:
     return NameServerService(
         ports,
         reactor,
@@ -98,7 +121,8 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
     ports = ClaimedPorts(reactor)
     interface = _interface(config.bind_address)
     _claim(ports, config.listen_port, interface)
-    _claim(ports, config.vip_listen_port, interface, " (listenPort - 2)")
+    if config.vip_listen_enable:
+        _claim(ports, config.vip_listen_port, interface, " (listenPort - 2)")
     _claim(ports, config.ha_listen_port, interface, " (listenPort + 1, for slaves)")
     fs = PosixFileSystem()
     worker = ThreadWorker(reactor, name="store")
@@ -112,6 +136,12 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
         _first_topics(config),
         auto_create_group=config.auto_create_subscription_group,
         slave=config.broker_role is BrokerRole.SLAVE,
+        filters=ConsumerFilterTable(
+            reactor,
+            enabled=config.enable_property_filter,
+            support_retry=config.filter_support_retry,
+            keep=config.filter_data_clean_time_span,
+        ),
     )
     store_host = HostPort(_packed_address(config.broker_ip1), config.listen_port).pack()
 
@@ -125,7 +155,7 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
         client=client,
         workers=(worker, flush_worker),
         listen_remoting=partial(listen, config.listen_port),
-        listen_vip=partial(listen, config.vip_listen_port),
+        listen_vip=partial(listen, config.vip_listen_port) if config.vip_listen_enable else None,
         make_ha=partial(_ha_service, config, reactor, partial(listen, config.ha_listen_port)),
         make_registration=partial(_registration, config, reactor, client, tables),
         pull_options=_pull_options(config),
@@ -281,6 +311,7 @@ def _registration(
         period=config.register_name_server_period / 1000,
         timeout=config.register_broker_timeout_mills / 1000,
         compressed=config.compressed_register,
+        always=config.force_register,
         permission=config.broker_permission,
         on_master=on_master,
     )

@@ -12,6 +12,7 @@ for single look-ups and tools, not for walking gigabytes.
 
 from __future__ import annotations
 
+import struct
 from enum import Enum
 from typing import Final, Literal
 
@@ -21,6 +22,8 @@ from isal.isal_zlib import crc32
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.properties import decode_properties
+
+_INT: Final = struct.Struct(">i")
 
 
 class Scan(Enum):
@@ -195,6 +198,18 @@ def _parts(
     if properties_size < 0 or properties_at + properties_size != end:
         raise CorruptRecord(f"lengths don't add up to the record's {total} bytes", position)
     return topic_at, properties_at
+
+
+def raw_properties(record: bytes | bytearray | memoryview) -> bytes:
+    """The properties of a whole record that is known to be valid, without decoding the rest."""
+    hosts = record[layout.SYS_FLAG_AT + 3] >> 4 & 3
+    body_at = layout.FIXED_FIELDS[hosts].size
+    (body_length,) = _INT.unpack_from(record, body_at - _INT.size)
+    (_, magic) = layout.RECORD_HEAD.unpack_from(record)
+    topic_length = layout.TOPIC_LENGTH[2 if magic == layout.MAGIC_V2 else 1]
+    topic_at = body_at + body_length + topic_length.size
+    (topic_size,) = topic_length.unpack_from(record, topic_at - topic_length.size)
+    return bytes(record[topic_at + topic_size + layout.PROPERTIES_LENGTH.size :])
 
 
 def record_size(body: int, topic: int, properties: int, sys_flag: int = 0, version: int = 1) -> int:

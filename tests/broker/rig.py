@@ -72,6 +72,7 @@ class BrokerRig:
             tables.topics,
             tables.groups,
             tables.offsets,
+            tables.filters,
             store.starts_hot,
             store.queue_end,
             slave=slave,
@@ -83,6 +84,7 @@ class BrokerRig:
             tables.groups,
             self.consumers.clients,
             self.consumers.progress,
+            tables.filters,
             PullOptions(slave=slave, **options),
         )
         self.hold = self.pulls.hold = PullHold(self.clock, self.pulls.retry, store.queue_end)
