@@ -1,0 +1,261 @@
+"""RocketMQ's Java consumers, 4.9.7 and 5.3.3, against our name server, SYNC_MASTER and slave.
+
+Messages are put by a plain socket, so that only the reading side is RocketMQ's. Clients renew their routes and
+write their progress every second here (30 and 5 s by default), so that a failover fits into a test.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import javaclient
+from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from tests.support.clusterclient import RoutedConsumer, route_of
+from tests.support.javaclient import Event, JavaClient
+from tests.support.processes import wait_until
+from tests.support.storefiles import read_log
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+
+# A failed message comes again after level 3 and then 4 of these: seconds instead of 10 s and 30 s.
+SETTINGS = {**SMALL_STORE, "enablePropertyFilter": True, "messageDelayLevel": "1s 1s 1s 1s 1s"}
+QUEUES = 4
+SECONDS = 30.0  # for what a client does within one or two
+SYNC_SECONDS = 25.0  # a slave copies its master's tables every 10 s
+NAME, BODY, QUEUE, OFFSET, AGAIN, TOPIC = range(6)  # words of a push consumer's "got"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
+    with BrokerGroup(tmp_path_factory.mktemp("java"), namesrv_kind=OURS, settings=SETTINGS) as pair:
+        pair.start()
+        yield pair
+        for server in (pair.master, pair.slave, pair.namesrv):
+            assert server is not None and "Traceback" not in server.log_text()
+
+
+@pytest.fixture
+def group(shared: BrokerGroup) -> BrokerGroup:
+    """Both brokers up, whatever the test before has killed."""
+    if not shared.master.running:
+        shared.master.start()
+        shared.wait_linked()
+    return shared
+
+
+@pytest.fixture(scope="module", params=javaclient.VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    """Of the client."""
+    if reason := javaclient.unavailable(request.param):
+        pytest.skip(f"RocketMQ's client {request.param} can't run here: {reason}")
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, group: BrokerGroup) -> str:
+    """One of its own for each test and client, with a route."""
+    name: str = request.node.name.translate(str.maketrans("[].", "---"))[-60:]
+    put(group, name, "first", 1)
+    wait_until(lambda: route_of(group.namesrv_port, name), 5, "the topic has a route")
+    return name
+
+
+def put(group: BrokerGroup, topic: str, prefix: str, count: int) -> list[str]:
+    """Numbered messages, one queue after the other, tagged even and odd; their bodies."""
+    found = [f"{prefix}{number}" for number in range(count)]
+    with group.master_client() as client:
+        for number, body in enumerate(found):
+            properties = {"TAGS": ("even", "odd")[number % 2], "number": str(number), "KEYS": body}
+            assert client.send(topic, body.encode(), number % QUEUES, properties).code == 0
+    return found
+
+
+def program(group: BrokerGroup, version: str, main: str, folder: Path) -> JavaClient:
+    return JavaClient(version, main, folder, f"127.0.0.1:{group.namesrv_port}")
+
+
+def bodies(events: list[Event]) -> list[str]:
+    return [event[BODY] for event in events]
+
+
+def has(*expected: list[str]) -> Callable[[list[Event]], bool]:
+    """A condition for JavaClient.wait_for: all of these have come, once or more."""
+    wanted = {body for each in expected for body in each}
+    return lambda events: wanted <= set(bodies(events))
+
+
+def test_clustering_shares_the_queues_and_commits(
+    group: BrokerGroup, version: str, topic: str, tmp_path: Path
+) -> None:
+    first = put(group, topic, "early", 12)
+    with program(group, version, "PushConsumer", tmp_path) as client:
+        client.tell("start", "one", f"g-{topic}", topic, "*", "CLUSTERING")
+        client.tell("start", "two", f"g-{topic}", topic, "*", "CLUSTERING")
+        client.wait_for("got", has(first, ["first0"]), SECONDS)
+        wait_until(lambda: shares(group, client, topic), SECONDS, "both have some of the queues")
+        client.forget()
+        second = put(group, topic, "late", 12)
+        got = client.wait_for("got", has(second), SECONDS)
+        assert Counter(bodies(got)) == Counter(second), "lost or repeated"
+        queues = {name: {event[QUEUE] for event in got if event[NAME] == name} for name in ("one", "two")}
+        assert {len(each) for each in queues.values()} == {2} and not queues["one"] & queues["two"]
+        follower = RoutedConsumer(group.namesrv_port, topic, f"g-{topic}")
+        with group.master_client() as reader:
+            expected = [reader.max_queue_offset(topic, queue) for queue in range(QUEUES)]
+        wait_until(
+            lambda: [follower.committed(group.master_port, queue) for queue in range(QUEUES)] == expected,
+            SECONDS,
+            "the group's progress is on the broker",
+        )
+
+
+def shares(group: BrokerGroup, client: JavaClient, topic: str) -> bool:
+    """Does either member get the messages of two queues? They must be told of each other first (40)."""
+    client.forget()
+    got = client.wait_for("got", has(put(group, topic, "probe", QUEUES)), SECONDS)
+    return Counter(event[NAME] for event in got) == {"one": 2, "two": 2}
+
+
+def test_broadcasting_gives_everything_to_everyone(
+    group: BrokerGroup, version: str, topic: str, tmp_path: Path
+) -> None:
+    with program(group, version, "PushConsumer", tmp_path) as client:
+        for name in ("one", "two"):
+            client.tell("start", name, f"g-{topic}", topic, "*", "BROADCASTING")
+        sent = put(group, topic, "all", 8)
+        got = client.wait_for(
+            "got",
+            lambda events: all(
+                set(sent) <= {event[BODY] for event in events if event[NAME] == name}
+                for name in ("one", "two")
+            ),
+            SECONDS,
+        )
+        assert set(Counter(event[BODY] for event in got if event[BODY] != "first0").values()) == {2}
+
+
+@pytest.mark.parametrize("expression", ["odd", "SQL number > 3 AND TAGS = 'odd'"], ids=["tag", "sql92"])
+def test_filters_give_what_they_say(
+    group: BrokerGroup, version: str, topic: str, tmp_path: Path, expression: str
+) -> None:
+    sent = put(group, topic, "m", 12)
+    wanted = [body for number, body in enumerate(sent) if number % 2 and (number > 3 or expression == "odd")]
+    with program(group, version, "PushConsumer", tmp_path) as client:
+        client.tell("start", "one", f"g-{topic}", topic, expression, "CLUSTERING")
+        client.wait_for("got", has(wanted), SECONDS)
+        more = put(group, topic, "more", 8)  # to a held pull
+        wanted += [more[5], more[7]] if expression != "odd" else more[1::2]
+        got = client.wait_for("got", has(wanted), SECONDS)
+        assert Counter(bodies(got)) == Counter(wanted)
+
+
+def test_a_failing_message_comes_again_and_ends_in_the_dead_letter_queue(
+    group: BrokerGroup, version: str, topic: str, tmp_path: Path
+) -> None:
+    """setMaxReconsumeTimes(2): the first try, two more, then %DLQ%."""
+    with program(group, version, "PushConsumer", tmp_path) as client:
+        client.tell("start", "one", f"g-{topic}", topic, "*", "CLUSTERING")
+        put(group, topic, "bad", 1)
+        good = put(group, topic, "good", 3)
+        got = client.wait_for(
+            "got",
+            lambda events: has(good)(events) and sum(event[BODY] == "bad0" for event in events) >= 3,
+            SECONDS,
+        )
+        tries = [event[AGAIN] for event in got if event[BODY] == "bad0"]
+        assert tries == ["0", "1", "2"]
+
+        def dead() -> bool:
+            found = [each for each in read_log(group.master_store) if each.topic == f"%DLQ%g-{topic}"]
+            return [each.body for each in found] == [b"bad0"]
+
+        wait_until(dead, SECONDS, "the message is in the dead letter queue")
+        assert Counter(bodies(client.events("got")))["bad0"] == 3
+
+
+def test_an_orderly_consumer_keeps_order_and_locks_its_queues(
+    group: BrokerGroup, version: str, topic: str, tmp_path: Path
+) -> None:
+    with program(group, version, "PushConsumer", tmp_path) as client:
+        for name in ("one", "two"):
+            client.tell("start", name, f"g-{topic}", topic, "*", "ORDERLY")
+        early = put(group, topic, "early", 8)
+        put(group, topic, "bad", 1)
+        late = put(group, topic, "late", 8)
+        got = client.wait_for(
+            "got",
+            lambda events: has(early, late)(events) and Counter(bodies(events))["bad0"] >= 2,
+            60.0,
+        )
+        for queue in range(QUEUES):
+            offsets = [int(event[OFFSET]) for event in got if event[QUEUE] == str(queue)]
+            assert offsets == sorted(offsets), "out of order"
+        assert [event[AGAIN] for event in got if event[BODY] == "bad0"] == ["0", "1"]
+
+
+def test_lite_pull_by_subscription_and_by_assignment(
+    group: BrokerGroup, version: str, topic: str, tmp_path: Path
+) -> None:
+    sent = put(group, topic, "m", 12)
+    with program(group, version, "LitePull", tmp_path) as client:
+        client.tell("subscribe", f"g-{topic}", topic, "*", len(sent) + 1)
+        assert Counter(event[0] for event in client.events("got")) == Counter([*sent, "first0"])
+        client.forget()
+        client.tell("assign", f"a-{topic}", topic, 1, len(sent) + 1 - QUEUES)
+        got = client.events("got")
+        assert {int(event[2]) for event in got} == {1, 2, 3} and len(got) == len(sent) + 1 - QUEUES
+        assert dict(client.events("committed")) == {"0": "4", "1": "3", "2": "3", "3": "3"}
+
+
+def test_request_and_reply_find_each_other(
+    group: BrokerGroup, version: str, topic: str, tmp_path: Path
+) -> None:
+    with program(group, version, "RequestReply", tmp_path) as client:
+        client.tell("serve", topic)
+        for number in range(3):
+            client.tell("ask", topic, f"question {number}")
+        assert client.events("refused") == []
+        replies = client.wait_for("reply", lambda events: len(events) == 3, SECONDS)
+        assert replies == [(f"reply to question {number}",) for number in range(3)]
+
+
+def test_B08_B118_B138_B139_a_push_consumer_reads_on_from_the_slave_and_loses_nothing(
+    group: BrokerGroup, version: str, topic: str, tmp_path: Path
+) -> None:
+    follower = RoutedConsumer(group.namesrv_port, topic, f"g-{topic}")
+
+    def progress(port: int) -> list[int | None]:
+        return [follower.committed(port, queue) for queue in range(QUEUES)]
+
+    with program(group, version, "PushConsumer", tmp_path) as client:
+        client.tell("start", "one", f"g-{topic}", topic, "*", "CLUSTERING")
+        before = put(group, topic, "before", 40)
+        client.wait_for("got", has(before), SECONDS)
+        wait_until(
+            lambda: progress(group.slave_port) == progress(group.master_port) == [11, 10, 10, 10],
+            SYNC_SECONDS,
+            "the slave knows the topic and the group's progress",
+        )
+        client.tell("pause", "one")
+        backlog = put(group, topic, "backlog", 200)
+        group.wait_caught_up()
+        group.master.kill()
+        client.tell("resume", "one")
+        client.wait_for("got", has(before, backlog), 60.0)
+        wait_until(
+            lambda: progress(group.slave_port) == [61, 60, 60, 60], SECONDS, "the slave takes the progress"
+        )
+        group.master.start()
+        group.wait_linked()
+        after = put(group, topic, "after", 40)
+        got = client.wait_for("got", has(before, backlog, after), 60.0)
+        wait_until(
+            lambda: progress(group.master_port) == [71, 70, 70, 70], SECONDS, "commits go to the master again"
+        )
+    repeated = [body for body, times in Counter(bodies(got)).items() if times > 1]
+    assert repeated == [], "a living consumer goes on where it is"
