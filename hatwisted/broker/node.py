@@ -21,6 +21,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from hatwisted.broker.admin import AdminProcessors
+from hatwisted.broker.consumeradmin import ConsumerAdmin
 from hatwisted.broker.consumers import ConsumerProcessors
 from hatwisted.broker.handback import ProgressProcessors
 from hatwisted.broker.hastatus import HAStatusProcessor
@@ -65,7 +66,7 @@ Listen = Callable[[IProtocolFactory], IListeningPort]
 
 @dataclass(frozen=True, kw_only=True)
 class NodeParts:
-    """What a node is made of. listen_remoting, listen_vip: bind these ports for a factory; make_ha,
+    """What a node is made of. listen_remoting, listen_vip: bind these ports for a factory (None: none); make_ha,
     make_registration: build what needs the loaded log, or the node's own callbacks."""
 
     clock: IReactorTime
@@ -74,10 +75,11 @@ class NodeParts:
     client: RemotingClient
     workers: Sequence[IWorker]
     listen_remoting: Listen
-    listen_vip: Listen
+    listen_vip: Listen | None
     make_ha: Callable[[MessageStore], HAService]
     make_registration: Callable[[Callable[[KnownMaster], None]], Registration]
     pull_options: PullOptions
+    broker_name: str
     cluster: str
     store_host: bytes
 
@@ -111,9 +113,11 @@ class BrokerNode(Service):
         self.store.start()
         self.ha.startService()
         self._open(table, self.parts.listen_remoting)
-        self._open(table.without(*PULL_CODES), self.parts.listen_vip)
+        if self.parts.listen_vip is not None:
+            self._open(table.without(*PULL_CODES), self.parts.listen_vip)
         self.parts.tables.start()
         self._consumers.start()
+        self._consumer_admin.start()
         self._hold.start()
         self._runtime.start()
         self._start_role()
@@ -169,6 +173,11 @@ class BrokerNode(Service):
         self._hold = pull.hold = PullHold(parts.clock, pull.retry, store.queue_end)
         store.add_arrival_listener(self._hold.arrived)
         pull.register_on(table)
+        self._consumer_admin = ConsumerAdmin(
+            parts.clock, store, tables, self._consumers, parts.broker_name, parts.cluster, parts.store_host
+        )
+        self._consumer_admin.register_on(table)
+        pull.count_get = self._consumer_admin.stats.count_get
         self._runtime = RuntimeInfo(parts.clock, store)
         AdminProcessors(
             store, tables.topics, tables.groups, tables.offsets, tables.delays, self._runtime
@@ -192,6 +201,7 @@ class BrokerNode(Service):
         yield self._stop_role()
         yield self.ha.stopService()
         self._consumers.stop()
+        self._consumer_admin.stop()
         self._hold.stop()
         self._runtime.stop()
         for port in self._ports:

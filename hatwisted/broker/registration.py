@@ -6,6 +6,10 @@ the others nothing. All get the whole topic table at start, every period, and at
 again after a pause that doubles up to the period, and one whose connection drops is told again soon: it has
 just forgotten us.
 
+With `always` off (forceRegister=false) a master asks each name server at the period whether the data version it
+holds is still ours (322), which renews the lease, and registers only if not. A slave registers in full all the
+same: the answer is how it learns where its master is.
+
 Rejected: sending only the new topic (a name server that missed one such message would take the next version
 for complete), and registering oneway (a refusal would go unseen).
 """
@@ -25,7 +29,14 @@ from hatwisted.broker.topics import PERM_READ, PERM_WRITE, TopicConfigTable
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.registration import RegisterBody, body_checksum, encode_register_body
+from hatwisted.wire.registration import (
+    DataVersion,
+    RegisterBody,
+    body_checksum,
+    decode_body,
+    encode_body,
+    encode_register_body,
+)
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import RegisterBrokerHeader
 
@@ -74,8 +85,9 @@ class Registration:
     """Keeps this broker registered between `start` and `stop`.
 
     name_servers: their addresses; period, timeout: seconds (registerNameServerPeriod,
-    registerBrokerTimeoutMills); compressed: send bodies deflated (compressedRegister); permission: what the
-    broker as a whole allows (brokerPermission); on_master: told what is known of the master, on change.
+    registerBrokerTimeoutMills); always: see above (forceRegister); compressed: send bodies deflated
+    (compressedRegister); permission: what the broker as a whole allows (brokerPermission); on_master: told
+    what is known of the master, on change.
     """
 
     _log = Logger()
@@ -90,6 +102,7 @@ class Registration:
         *,
         period: float = 30.0,
         timeout: float = 6.0,
+        always: bool = True,
         compressed: bool = False,
         permission: int = PERM_READ | PERM_WRITE,
         on_master: Callable[[KnownMaster], None] = lambda _: None,
@@ -100,12 +113,13 @@ class Registration:
         self.running = False
         self._client = client
         self._topics = topics
+        self._always = always or identity.broker_id != 0
         self._compressed = compressed
         self._permission = permission
         self._on_master = on_master
         self._master = KnownMaster()
         self._name_servers = {address: _NameServer(address, client, clock, self) for address in name_servers}
-        self._loop = LoopingCall(self.register_now)
+        self._loop = LoopingCall(self._periodic)
         self._loop.clock = clock
         client.on_lost(self._lost)
         topics.on_change(self.register_now)
@@ -119,6 +133,13 @@ class Registration:
         """Register, and again every period."""
         self.running = True
         self._loop.start(self.period)
+
+    def _periodic(self) -> None:
+        if self._always:
+            self.register_now()
+            return
+        for name_server in self._name_servers.values():
+            name_server.confirm()
 
     def register_now(self) -> None:
         """Send the present topic table to every name server; nothing happens unless started."""
@@ -148,6 +169,12 @@ class Registration:
             self.identity.header(), compressed=self._compressed, body_crc32=body_checksum(body)
         )
         return RemotingCommand(RequestCode.REGISTER_BROKER, ext=header.to_ext(), body=body)
+
+    def question(self) -> tuple[RemotingCommand, DataVersion]:
+        """Whether a name server has our topics as of now, and the version it should hold."""
+        version = self._topics.version
+        ext = self.identity.header().to_ext()
+        return RemotingCommand(RequestCode.QUERY_DATA_VERSION, ext=ext, body=encode_body(version)), version
 
     def answered(self, response: RemotingCommand) -> None:
         """A name server took a registration: see what it says of ordered topics and of the master."""
@@ -200,6 +227,8 @@ class _NameServer:
         self._under_way = 0
         self._once_more = False
         self._failures = 0
+        self._known = False
+        """Has it taken a registration on the present connection?"""
         self._retry: IDelayedCall | None = None
         self._waiting: list[Deferred[None]] = []
         self.master = KnownMaster()
@@ -214,6 +243,22 @@ class _NameServer:
         call = self._client.ask(self._address, self._owner.request(), self._owner.timeout)
         call.addCallbacks(self._registered, self._failed).addErrback(self._broken).addCallback(self._done)
 
+    def confirm(self) -> None:
+        """Register unless the name server says that it has what it would be told."""
+        if not self._known or self._under_way:
+            self.register()
+            return
+        self._under_way += 1
+        command, version = self._owner.question()
+        call = self._client.ask(self._address, command, self._owner.timeout)
+        call.addCallbacks(lambda answer: _holds(answer, version), _unanswered)
+        call.addErrback(self._broken).addCallback(self._confirmed)
+
+    def _confirmed(self, holds: object) -> None:
+        if not holds and self._owner.running:
+            self._once_more = True
+        self._done(None)
+
     def unregister(self) -> Deferred[None]:
         self._cancel_retry()
         self._once_more = False
@@ -224,6 +269,7 @@ class _NameServer:
 
     def retry_later(self) -> None:
         """Register after a pause, unless that is planned already."""
+        self._known = False
         if self._retry is None:
             pause = min(FIRST_RETRY * 2 ** max(0, self._failures - 1), self._owner.period)
             self._retry = self._clock.callLater(pause, self._retry_now)
@@ -247,6 +293,7 @@ class _NameServer:
         if self._failures:
             self._log.info("registered at {address} again", address=self._address)
         self._failures = 0
+        self._known = True
         ext = response.ext
         self.master = KnownMaster(ext.get("masterAddr") or None, ext.get("haServerAddr") or None)
         self._owner.answered(response)
@@ -278,3 +325,16 @@ class _NameServer:
     def _not_unregistered(self, failure: Failure) -> None:
         failure.trap(CallFailed, RequestRefused)
         self._log.info("not unregistered: {error}", error=failure.getErrorMessage())
+
+
+def _holds(answer: RemotingCommand, version: DataVersion) -> bool:
+    """Does the answer to a QUERY_DATA_VERSION say that this is the version held?"""
+    if answer.ext.get("changed") != "false":
+        return False
+    return not answer.body or decode_body(answer.body, DataVersion) == version
+
+
+def _unanswered(failure: Failure) -> bool:
+    """A name server that can't be asked, or doesn't know the question, is registered with."""
+    failure.trap(CallFailed, RequestRefused)
+    return False

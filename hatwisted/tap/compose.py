@@ -59,7 +59,10 @@ def master(config: BrokerConfig, reactor: Any) -> IService:
     broker = _master(msgspec.structs.replace(config, namesrv_addr=f"{own}:{port}"), reactor)
     announce(f"{config.broker_ip1 if own == '127.0.0.1' else own}:{port}")
     settings = os.path.join(config.store_path_root_dir, "config", "kvConfig.json")
-    return stacked(_name_server(ports, reactor, NamesrvConfig(listen_port=port, kv_config_path=settings), interface), broker)
+    return stacked(
+        _name_server(ports, reactor, NamesrvConfig(listen_port=port, kv_config_path=settings), interface),
+        broker,
+    )
 
 
 def _master(config: BrokerConfig, reactor: Any) -> IService:
@@ -159,6 +162,7 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
         make_ha=partial(_ha_service, config, reactor, partial(listen, config.ha_listen_port)),
         make_registration=partial(_registration, config, reactor, client, tables),
         pull_options=_pull_options(config),
+        broker_name=config.broker_name,
         cluster=config.broker_cluster_name,
         store_host=store_host,
     )

@@ -55,6 +55,13 @@ class ClaimedPorts:
         """Bind it; raises PortUnavailable."""
         self._claimed[interface, port] = _bound(interface, port)
 
+    def claim_any(self, interface: str = "") -> int:
+        """Bind a free port; which one it is. Raises PortUnavailable."""
+        bound = _bound(interface, 0)
+        port = int(bound.getsockname()[1])
+        self._claimed[interface, port] = bound
+        return port
+
     def listenTCP(
         self, port: int, factory: Any, backlog: int = BACKLOG, interface: str = ""
     ) -> IListeningPort:

@@ -167,6 +167,71 @@ class TestRegistering(RegistrationCase):
         self.assertTrue(registration.topics.get("T").order)
 
 
+class TestAskingFirst(RegistrationCase):
+    """forceRegister=false."""
+
+    def counted(self, server):
+        """Codes that the name server is asked from now on."""
+        asked = []
+        for code in (103, 322):
+            former = server.table.handlers[code]
+            server.table.register(
+                code, lambda *both, code=code, former=former: asked.append(code) or former(*both)
+            )
+        return asked
+
+    @defer.inlineCallbacks
+    def started(self, server, **kwargs):
+        asked = self.counted(server)
+        registration = self.broker(server.address, always=False, **kwargs)
+        registration.start()
+        yield registration.settled()
+        return registration, asked
+
+    @defer.inlineCallbacks
+    def test_B109_an_unchanged_table_is_only_asked_about_and_stays_alive(self):
+        server = self.name_server()
+        registration, asked = yield self.started(server)
+        self.assertEqual(asked, [103])
+        for _ in range(10):
+            self.clock.advance(30)
+            yield registration.settled()
+        self.assertEqual(asked, [103] + [322] * 10)
+        self.assertEqual(self.addresses(server), {0: "127.0.0.1:10911"})
+
+    @defer.inlineCallbacks
+    def test_what_the_name_server_has_not_got_is_registered(self):
+        server = self.name_server()
+        registration, asked = yield self.started(server)
+        registration.topics.put(TopicConfig(topic_name="T"))
+        yield registration.settled()
+        self.assertEqual(asked, [103, 103])
+        server.routes.unregister("broker-a", 0, "127.0.0.1:10911")
+        self.clock.advance(30)
+        yield registration.settled()
+        self.assertEqual(asked, [103, 103, 322, 103])
+        self.assertEqual(self.addresses(server), {0: "127.0.0.1:10911"})
+
+    @defer.inlineCallbacks
+    def test_a_name_server_that_can_not_be_asked_is_registered_with(self):
+        server = self.name_server()
+        del server.table.handlers[322]
+        server.table.register(322, lambda connection, request: None)
+        registration, asked = yield self.started(server)
+        self.clock.advance(30)
+        self.clock.advance(6)
+        yield registration.settled()
+        self.assertEqual(asked, [103, 322, 103])
+
+    @defer.inlineCallbacks
+    def test_a_slave_registers_always_to_hear_of_its_master(self):
+        server = self.name_server()
+        registration, asked = yield self.started(server, broker_id=1)
+        self.clock.advance(30)
+        yield registration.settled()
+        self.assertEqual(asked, [103, 103])
+
+
 class TestFailures(RegistrationCase):
     def silent(self):
         """A name server that accepts and says nothing."""

@@ -27,6 +27,9 @@ NOT_IN_4_9_7 = {
     "minInSyncReplicas",
     "haMaxGapNotInSync",
     "bindAddress",
+    "embeddedNamesrv",
+    "embeddedNamesrvPort",
+    "vipListenEnable",
 }
 
 # Deliberately other than what the class holds, and why.

@@ -197,6 +197,8 @@ class BrokerGroup:
         }
         if self.namesrv is not None:
             own["namesrvAddr"] = f"127.0.0.1:{self.namesrv_port}"
+        else:
+            own["embeddedNamesrv"] = "false"  # ours alone; RocketMQ ignores unknown keys
         return own | dict(self.settings)
 
     def _make_namesrv(self) -> ServerProcess:

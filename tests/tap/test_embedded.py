@@ -1,0 +1,187 @@
+"""The name server that a master brings along."""
+
+import io
+import os
+import socket
+import sys
+
+from twisted.application.service import Service
+from twisted.internet import reactor, task
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from hatwisted.config.errors import SettingError
+from hatwisted.config.load import load_broker_config
+from hatwisted.remoting.client import CallFailed, RemotingClient
+from hatwisted.tap import compose, embedded
+from hatwisted.tap.embedded import Stack, claim_name_server_port, stacked
+from hatwisted.tap.ports import ClaimedPorts
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.registration import ClusterInfo, decode_body
+from hatwisted.wire.remoting import RemotingCommand
+
+
+class Recorded(Service):
+    """Notes what happens to it; stops when told."""
+
+    def __init__(self, name, story):
+        self.name, self.story, self.stopped = name, story, Deferred()
+
+    def startService(self):
+        super().startService()
+        self.story.append(f"{self.name} starts")
+
+    def stopService(self):
+        super().stopService()
+        self.story.append(f"{self.name} stops")
+        return self.stopped
+
+
+class TestStack(SynchronousTestCase):
+    def test_started_upwards_and_stopped_downwards_one_after_the_other(self):
+        story = []
+        lower, upper = Recorded("lower", story), Recorded("upper", story)
+        stack = stacked(lower, upper)
+        stack.startService()
+        done = stack.stopService()
+        self.assertEqual(story, ["lower starts", "upper starts", "upper stops"])
+        upper.stopped.callback(None)
+        self.assertEqual(story[3:], ["lower stops"])
+        self.assertNoResult(done)
+        lower.stopped.callback(None)
+        self.successResultOf(done)
+
+
+class TestPort(SynchronousTestCase):
+    def setUp(self):
+        self.output = io.StringIO()
+        self.patch(sys, "stdout", self.output)
+        self.ports = ClaimedPorts(reactor)
+        self.addCleanup(self.ports.release)
+
+    def taken(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        return listener.getsockname()[1]
+
+    def test_the_well_known_port_if_it_is_free(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        listener.close()
+        self.patch(embedded, "DEFAULT_PORT", port)
+        self.assertEqual(claim_name_server_port(self.ports, "127.0.0.1", None), port)
+        self.assertEqual(self.output.getvalue(), "")
+
+    def test_any_port_and_a_loud_word_if_it_is_taken(self):
+        taken = self.taken()
+        self.patch(embedded, "DEFAULT_PORT", taken)
+        port = claim_name_server_port(self.ports, "127.0.0.1", None)
+        self.assertNotEqual(port, taken)
+        told = self.output.getvalue()
+        self.assertIn(f"can't listen on 127.0.0.1:{taken}", told)
+        self.assertIn(f"the name server takes port {port}", told)
+        self.assertEqual(told.count("\n"), 1)
+
+    def test_a_port_that_the_operator_chose_is_that_or_none(self):
+        taken = self.taken()
+        error = self.assertRaises(SettingError, claim_name_server_port, self.ports, "127.0.0.1", taken)
+        self.assertEqual(error.key, "embeddedNamesrvPort")
+
+
+class TestMasterWithNameServer(TestCase):
+    """The real thing: store, ports, registration and all."""
+
+    def setUp(self):
+        self.output = io.StringIO()
+        self.patch(sys, "stdout", self.output)
+        self.client = RemotingClient(reactor, reactor)
+        self.addCleanup(self.client.close)
+
+    def config(self, **settings):
+        folder = self.mktemp()
+        os.makedirs(folder)
+        settings = {
+            "listenPort": self.free_trio(),
+            "bindAddress": "127.0.0.1",
+            "brokerIP1": "127.0.0.1",
+            "brokerName": "broker-a",
+            "storePathRootDir": os.path.abspath(folder),
+            "mappedFileSizeCommitLog": 1 << 20,
+            "maxMessageSize": 1 << 16,
+            "maxHashSlotNum": 100,
+            "maxIndexNum": 1000,
+            **settings,
+        }
+        return load_broker_config(
+            None, [f"{key}={value}" for key, value in settings.items()], environ={}
+        ).config
+
+    def free_trio(self):
+        """A port whose neighbours -2 and +1 are free as well."""
+        while True:
+            with socket.create_server(("127.0.0.1", 0)) as first:
+                port = first.getsockname()[1]
+            try:
+                for each in (port, port - 2, port + 1):
+                    socket.create_server(("127.0.0.1", each)).close()
+            except OSError:
+                continue
+            return port
+
+    def ask_cluster(self, address):
+        command = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
+        return self.client.ask(address, command, 5).addCallback(
+            lambda answer: decode_body(answer.body, ClusterInfo).broker_addr_table
+        )
+
+    @inlineCallbacks
+    def test_a_master_without_namesrvAddr_is_found_at_the_address_it_tells_and_stops_in_order(self):
+        config = self.config(embeddedNamesrvPort=self.free_trio())
+        service = compose.master(config, reactor)
+        service.privilegedStartService()
+        service.startService()
+        address = f"127.0.0.1:{config.embedded_namesrv_port}"
+        try:
+            self.assertIn(f"its own name server, {address}\n", self.output.getvalue())
+            for _ in range(500):
+                groups = yield self.ask_cluster(address)
+                if groups:
+                    break
+                yield task.deferLater(reactor, 0.01)
+            self.assertEqual(groups["broker-a"].broker_addrs, {0: f"127.0.0.1:{config.listen_port}"})
+        finally:
+            yield service.stopService()
+        yield self.assertFailure(self.ask_cluster(address), CallFailed)
+
+    @inlineCallbacks
+    def test_no_name_server_and_no_vip_port_when_switched_off(self):
+        config = self.config(embeddedNamesrv="false", vipListenEnable="false")
+        service = compose.master(config, reactor)
+        self.assertNotIsInstance(service, Stack)
+        service.startService()
+        try:
+            self.assertEqual(self.output.getvalue(), "")
+            command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
+            yield self.client.ask(f"127.0.0.1:{config.listen_port}", command, 5)
+            yield self.assertFailure(
+                self.client.ask(f"127.0.0.1:{config.vip_listen_port}", command, 5), CallFailed
+            )
+        finally:
+            yield service.stopService()
+
+    @inlineCallbacks
+    def test_the_vip_port_serves_all_but_pulls(self):
+        config = self.config(embeddedNamesrv="false")
+        service = compose.master(config, reactor)
+        service.startService()
+        try:
+            vip = f"127.0.0.1:{config.vip_listen_port}"
+            topics = yield self.client.call(vip, RemotingCommand(RequestCode.GET_ALL_TOPIC_CONFIG), 5)
+            self.assertEqual(topics.code, 0)
+            for code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE):
+                refused = yield self.client.call(vip, RemotingCommand(code), 5)
+                self.assertEqual(
+                    (refused.code, refused.remark), (3, f" request type {int(code)} not supported")
+                )
+        finally:
+            yield service.stopService()
