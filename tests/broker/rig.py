@@ -3,6 +3,7 @@
 Time is a `task.Clock`: what was put is dispatched when the test turns it.
 """
 
+import json
 from pathlib import Path
 
 from twisted.internet import reactor, task
@@ -11,6 +12,7 @@ from twisted.internet.endpoints import TCP4ClientEndpoint, connectProtocol
 from twisted.internet.protocol import Protocol
 
 from hatwisted.broker.admin import AdminProcessors
+from hatwisted.broker.consumeradmin import ConsumerAdmin
 from hatwisted.broker.consumers import ConsumerProcessors
 from hatwisted.broker.handback import ProgressProcessors
 from hatwisted.broker.longpolling import PullHold
@@ -22,7 +24,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
-from hatwisted.store.put import Put
+from hatwisted.store.put import Put, PutStatus
 from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.record import decode_record
@@ -90,6 +92,11 @@ class BrokerRig:
         self.hold = self.pulls.hold = PullHold(self.clock, self.pulls.retry, store.queue_end)
         store.add_arrival_listener(self.hold.arrived)
         self.pulls.register_on(self.table)
+        self.admin = ConsumerAdmin(
+            self.clock, store, tables, self.consumers, "broker-a", "DefaultCluster", HOST
+        )
+        self.admin.register_on(self.table)
+        self.pulls.count_get = self.admin.stats.count_get
         self.runtime = RuntimeInfo(self.clock, store)
         AdminProcessors(
             store, tables.topics, tables.groups, tables.offsets, tables.delays, self.runtime
@@ -97,11 +104,13 @@ class BrokerRig:
         ProgressProcessors(tables.offsets, store.queue_end, slave=slave).register_on(self.table)
         self.hold.start()
         self.consumers.start()
+        self.admin.start()
 
     @inlineCallbacks
     def stop(self):
         self.hold.stop()
         self.consumers.stop()
+        self.admin.stop()
         yield self.port.stopListening()
         for connection in list(self.factory.connections):
             connection.abort()
@@ -123,6 +132,8 @@ class BrokerRig:
             put = Put(topic, queue_id, ((0, body, properties),), HOST, int(self.clock.seconds() * 1000))
             self.store.append([put])
             self.case.assertGreaterEqual(put.end, 0, put.reason)
+            put.status = PutStatus.PUT_OK
+            self.store.stats.count_puts([put])
         self.turn()
 
     def turn(self):
@@ -216,6 +227,20 @@ class TalkingClient(Protocol):
     def answer_to(self, opaque):
         yield self.rig.until(lambda: opaque in self.answers)
         return self.answers.pop(opaque)
+
+    @inlineCallbacks
+    def asked(self, count=1):
+        """The requests of the broker, once there are `count`."""
+        yield self.rig.until(lambda: len(self.requests) >= count)
+        return self.requests
+
+    @inlineCallbacks
+    def beat(self, group="g", topics=("T",), client_id="c1", language="JAVA", version=407):
+        """Join `group` as a consumer, forgetting the notices that come of it."""
+        body = heartbeat(client_id, group, dict.fromkeys(topics, ("*", 1)))
+        answer = yield self.ask(34, json.dumps(body).encode(), language=language, version=version)
+        self.rig.case.assertEqual(answer.code, 0)
+        self.requests.clear()
 
     def answer(self, request, code=0, remark=None, body=b""):
         self.send(RemotingCommand(code, request.opaque, 1, remark=remark, body=body))

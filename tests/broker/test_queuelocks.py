@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from hatwisted.broker import queuelocks
-from hatwisted.broker.queuelocks import LOCK_LIFE, QueueLockProcessors, QueueLocks
+from hatwisted.broker.queuelocks import LOCK_LIFE, QueueLocks
 from hatwisted.wire.messagequeue import MessageQueue
 from tests.broker.rig import BrokerRig
 
@@ -68,7 +68,6 @@ class TestLocks(SynchronousTestCase):
 class TestRequests(TestCase):
     def setUp(self):
         self.rig = BrokerRig(self)
-        QueueLockProcessors(QueueLocks(self.rig.clock)).register_on(self.rig.table)
 
     def ask(self, code, client_id, *queue_ids, **more):
         queues = [{"brokerName": "broker-a", "queueId": queue_id, "topic": "T"} for queue_id in queue_ids]

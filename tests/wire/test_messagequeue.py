@@ -3,7 +3,13 @@
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.wire import fastjson
-from hatwisted.wire.messagequeue import MessageQueue, parse_queue, parse_queue_key, parse_queue_table
+from hatwisted.wire.messagequeue import (
+    MessageQueue,
+    parse_queue,
+    parse_queue_key,
+    parse_queue_table,
+    queue_table,
+)
 
 QUEUE = MessageQueue(broker_name="b", queue_id=3, topic="T")
 KEY = '{"brokerName":"b","queueId":3,"topic":"T"}'
@@ -13,6 +19,8 @@ class TestMessageQueue(SynchronousTestCase):
     def test_table_keyed_by_queues_is_written_as_fastjson_does_and_read_back(self):
         body = fastjson.dumps_compact({"offsetTable": {QUEUE: 7}})
         self.assertEqual(body, b'{"offsetTable":{' + KEY.encode() + b":7}}")
+        self.assertEqual(fastjson.dumps_compact({"offsetTable": queue_table({QUEUE: 7})}), body)
+        self.assertEqual(bytes(queue_table({})), b"{}")
         self.assertEqual(parse_queue_table(fastjson.loads(body)["offsetTable"]), {QUEUE: 7})
 
     def test_object_and_key(self):
