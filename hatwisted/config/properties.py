@@ -12,7 +12,7 @@ same (mangled) name here, or the two wouldn't meet in one group.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from hatwisted.config.errors import ConfigError
@@ -45,6 +45,24 @@ def parse_properties(data: bytes, name: str) -> list[Entry]:
 def format_property(key: str, value: str) -> str:
     """`key=value` such that `parse_properties` gives the pair back."""
     return f"{_escape(key, '=:#! ')}={_escape(value, '')}"
+
+
+def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:
+    """The file's bytes with these keys set: in the place of a key's last entry, or at the end. Everything else
+    stays as it is, but for entries that were overridden by a later one of the same key."""
+    lines = _LINE_END.split(data.decode(ENCODING).rstrip("\r\n"))
+    missing = dict(changes)
+    for entry in reversed(parse_properties(data, "")):
+        if entry.key not in changes:
+            continue
+        first = last = entry.line - 1
+        while _ends_in_open_backslash(lines[last]) and last + 1 < len(lines):
+            last += 1
+        value = missing.pop(entry.key, None)
+        lines[first : last + 1] = [] if value is None else [format_property(entry.key, value)]
+    lines += [format_property(key, value) for key, value in missing.items()]
+    text = "\n".join(lines).lstrip("\n") + "\n"
+    return text.encode(ENCODING, "backslashreplace")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

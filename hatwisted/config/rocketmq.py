@@ -56,7 +56,7 @@ UNUSED_BROKER_KEYS = frozenset(
 # NamesrvConfig, NettyServerConfig.
 UNUSED_NAMESRV_KEYS = frozenset(
     """
-    clusterTest configStorePath productEnvName rocketmqHome serverAsyncSemaphoreValue
+    clusterTest productEnvName rocketmqHome serverAsyncSemaphoreValue
     serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue
     serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads useEpollNativeSelector
     writeBufferHighWaterMark writeBufferLowWaterMark

@@ -262,6 +262,8 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """RocketMQ 5.x."""
     listen_port: Port = 9876
     kv_config_path: Path = msgspec.field(default_factory=lambda: _namesrv_home("kvConfig.json"))
+    config_store_path: Annotated[str | None, Optional(PATH)] = None
+    """Where changes made while it runs are written; the file it was started with if that doesn't say."""
     order_message_enable: Bool = False
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0

@@ -11,6 +11,9 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.live import LiveConfig
+from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig
 from hatwisted.namesrv.routes import UNIT, UNIT_SUBSCRIPTION, Member, RouteTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
@@ -26,19 +29,23 @@ from hatwisted.wire.registration import (
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, parse_register_broker, text_field
 
+FIXED_KEYS = frozenset(("kvConfigPath", "configStorePath"))
+"""A client that could change these could have any file written (4.9.7 refuses them)."""
+
 
 class NameServerProcessors:
     """Answers for a route table and the settings.
 
-    order_message_enable: add `orderTopicConf` to routes (RocketMQ's orderMessageEnable).
+    config: shown and changed by operators; of its keys orderMessageEnable (add `orderTopicConf` to routes) has
+    effect at once.
     """
 
     _log = Logger()
 
-    def __init__(self, routes: RouteTable, settings: KvConfig, order_message_enable: bool = False) -> None:
+    def __init__(self, routes: RouteTable, settings: KvConfig, config: LiveConfig[NamesrvConfig]) -> None:
         self._routes = routes
         self._settings = settings
-        self._order_message_enable = order_message_enable
+        self._config = config
         self._watched: set[RemotingConnection] = set()
 
     def register_on(self, table: ProcessorTable) -> None:
@@ -50,7 +57,7 @@ class NameServerProcessors:
         def answer(connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
             try:
                 return handler(self, connection, request)
-            except (BadRequestField, BadRegistration) as error:
+            except (BadRequestField, BadRegistration, ConfigError) as error:
                 self._log.warn(
                     "request {code} of {peer}: {error}", code=request.code, peer=connection.peer, error=error
                 )
@@ -115,7 +122,7 @@ class NameServerProcessors:
         if route is None:
             remark = f"No topic route info in name server for the topic: {topic}"
             return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
-        if self._order_message_enable:
+        if self._config.config.order_message_enable:
             route.order_topic_conf = self._settings.get(ORDER_TOPIC_CONFIG, topic)
         return response(request, body=encode_body(route))
 
@@ -208,6 +215,23 @@ class NameServerProcessors:
             return response(request, ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {name}")
         return response(request, body=_table(values))
 
+    def show_config(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        return response(request, body=self._config.text())
+
+    def update_config(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """All of the values or, when one is wrong, none."""
+        changes = self._config.parse(request.body)
+        if not FIXED_KEYS.isdisjoint(changes):
+            return response(request, ResponseCode.NO_PERMISSION, "Can not update config path")
+        ignored = self._config.update(changes)
+        self._log.info(
+            "{peer} changed the configuration: {changes}; without effect here: {ignored}",
+            peer=connection.peer,
+            changes=changes,
+            ignored=", ".join(ignored) or "nothing",
+        )
+        return response(request)
+
 
 def _table(values: dict[str, str]) -> bytes:
     return fastjson.dumps_compact({"table": values})
@@ -239,6 +263,8 @@ _HANDLERS: dict[RequestCode, _Handler] = {
     RequestCode.GET_UNIT_TOPIC_LIST: NameServerProcessors.unit_topics,
     RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: NameServerProcessors.unit_subscribed_topics,
     RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: NameServerProcessors.unit_subscribed_plain_topics,
+    RequestCode.UPDATE_NAMESRV_CONFIG: NameServerProcessors.update_config,
+    RequestCode.GET_NAMESRV_CONFIG: NameServerProcessors.show_config,
     RequestCode.QUERY_DATA_VERSION: NameServerProcessors.query_data_version,
     RequestCode.ADD_WRITE_PERM_OF_BROKER: NameServerProcessors.add_write_permission,
 }

@@ -8,6 +8,8 @@ from twisted.internet.interfaces import IListeningPort, IReactorTCP, IReactorTim
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from hatwisted.config.live import LiveConfig
+from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import KvConfig
 from hatwisted.namesrv.processors import NameServerProcessors
 from hatwisted.namesrv.routes import RouteTable
@@ -24,7 +26,7 @@ DEFAULT_PORT = 9876
 class NameServerService(Service):
     """Listens as long as it runs.
 
-    port 0 takes any free one, `address` tells which; settings_path: where the operators' settings are kept.
+    listen_port 0 takes any free one, `address` tells which.
     """
 
     name = "namesrv"
@@ -37,23 +39,27 @@ class NameServerService(Service):
         fs: IFileSystem,
         worker: IWorker,
         *,
-        settings_path: str,
-        port: int = DEFAULT_PORT,
+        config: NamesrvConfig,
         interface: str = "",
-        order_message_enable: bool = False,
     ) -> None:
         self.routes = RouteTable(clock)
         self.settings = KvConfig()
+        self.config = LiveConfig(config)
         self.table = ProcessorTable()
         """Who answers what; add handlers before the service starts."""
-        NameServerProcessors(self.routes, self.settings, order_message_enable).register_on(self.table)
+        NameServerProcessors(self.routes, self.settings, self.config).register_on(self.table)
         self._reactor = reactor
         self._factory = RemotingServerFactory(self.table, clock)
-        self._port = port
+        self._port = config.listen_port
         self._interface = interface
         self._listening: IListeningPort | None = None
-        self._file = ConfigFile(fs, settings_path, worker, self.settings.encode)
+        self._file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
         self.settings.changed = self._file.save
+        self._config_file: ConfigFile | None = None
+        if config.config_store_path is not None:
+            file = ConfigFile(fs, config.config_store_path, worker, self.config.file_bytes)
+            self.config.on_change(lambda _: file.save())
+            self._config_file = file
         self._scan = LoopingCall(self._expire)
         self._scan.clock = clock
 
@@ -72,6 +78,8 @@ class NameServerService(Service):
     def startService(self) -> None:
         super().startService()
         self._file.load(self.settings.decode)
+        if self._config_file is not None:
+            self._config_file.load(self.config.take_file)
         self.privilegedStartService()
         self._scan.start(EXPIRY_SCAN_INTERVAL, now=False)
         self._log.info("name server on {address}", address=self.address)
@@ -82,6 +90,8 @@ class NameServerService(Service):
         if self._scan.running:
             self._scan.stop()
         waits = [self._file.flush()]
+        if self._config_file is not None:
+            waits.append(self._config_file.flush())
         if self._listening is not None:
             stopping = self._listening.stopListening()
             if stopping is not None:

@@ -94,10 +94,8 @@ def _name_server(
         reactor,
         PosixFileSystem(),
         ThreadWorker(reactor, threads=1, name="namesrv"),
-        settings_path=config.kv_config_path,
-        port=config.listen_port,
+        config=config,
         interface=interface,
-        order_message_enable=config.order_message_enable,
     )
 
 

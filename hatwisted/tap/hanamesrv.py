@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
+import msgspec
 from twisted.application.service import IService
 
 from hatwisted.config.load import Loaded, load_namesrv_config
@@ -25,4 +27,7 @@ def makeService(options: Options) -> IService:
 
 
 def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[NamesrvConfig]:
-    return load_namesrv_config(path, overrides)
+    config, warnings, source = load_namesrv_config(path, overrides)
+    if path is not None and config.config_store_path is None:
+        config = msgspec.structs.replace(config, config_store_path=os.path.abspath(path))
+    return Loaded(config, warnings, source)

@@ -14,6 +14,7 @@ from hatwisted.broker.registration import (
     Registration,
 )
 from hatwisted.broker.topics import FirstTopics, TopicConfigTable
+from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
@@ -37,8 +38,7 @@ class RegistrationCase(TestCase):
             self.clock,
             PosixFileSystem(),
             InlineWorker(),
-            settings_path=self.mktemp(),
-            port=port,
+            config=NamesrvConfig(listen_port=port, kv_config_path=self.mktemp()),
             interface="127.0.0.1",
         )
         service.startService()

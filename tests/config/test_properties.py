@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import ConfigError
-from hatwisted.config.properties import Entry, format_property, parse_properties
+from hatwisted.config.properties import Entry, format_property, parse_properties, with_properties
 
 # [text in ISO-8859-1, what Java's Properties.load gave | null for its IllegalArgumentException]
 JAVA_VECTORS = Path(__file__).with_name("java-properties.json")
@@ -20,6 +20,15 @@ TEXT = st.text(st.characters(min_codepoint=1, max_codepoint=255), max_size=20)
 
 def parse(text: str) -> list[Entry]:
     return parse_properties(text.encode("iso-8859-1"), "broker.conf")
+
+
+class Rewriting(SynchronousTestCase):
+    def test_changed_keys_keep_their_place_and_the_rest_stays(self) -> None:
+        data = b"# ours\na=1\nb = x\\\n  y\n\na=2\nc:3\n"
+        changed = with_properties(data, {"a": "9", "b": "z", "d": "a b"})
+        self.assertEqual(changed, b"# ours\nb=z\n\na=9\nc:3\nd=a b\n")
+        self.assertEqual(with_properties(changed, {"a": "9"}), changed)
+        self.assertEqual(with_properties(b"", {"a": "9"}), b"a=9\n")
 
 
 class PropertiesSyntax(SynchronousTestCase):

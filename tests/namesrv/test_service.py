@@ -6,6 +6,7 @@ from pathlib import Path
 from twisted.internet import defer, reactor, task
 from twisted.trial.unittest import TestCase
 
+from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.filesystem import PosixFileSystem
@@ -29,7 +30,10 @@ class ServiceCase(TestCase):
 
     def setUp(self):
         self.clock = task.Clock()
-        self.settings_path = str(Path(self.mktemp()) / "kvConfig.json")
+        folder = Path(self.mktemp())
+        folder.mkdir()
+        self.settings_path = str(folder / "kvConfig.json")
+        self.config_path = str(folder / "namesrv.properties")
         self.start()
 
     def start(self):
@@ -38,8 +42,9 @@ class ServiceCase(TestCase):
             self.clock,
             PosixFileSystem(),
             InlineWorker(),
-            settings_path=self.settings_path,
-            port=0,
+            config=NamesrvConfig(
+                listen_port=0, kv_config_path=self.settings_path, config_store_path=self.config_path
+            ),
             interface="127.0.0.1",
         )
         self.service.startService()
@@ -202,6 +207,40 @@ class TestOperators(ServiceCase):
         self.assertEqual((yield self.get(311))["topicList"], ["A", "B"])
         self.assertEqual((yield self.get(312))["topicList"], [])
         self.assertEqual((yield self.get(313))["topicList"], [])
+
+    @defer.inlineCallbacks
+    def test_the_configuration_is_shown_and_changed(self):
+        Path(self.config_path).write_text("# ours\norderMessageEnable=false\nlistenPort=9876\n")
+        yield self.service.stopService()
+        self.start()
+        yield self.ask(100, namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4")
+        yield self.register()
+        self.assertNotIn("orderTopicConf", (yield self.get(105, topic="T")))
+        answer = yield self.ask(318, b"orderMessageEnable=true\nclusterTest=true\nserverSocketBacklog=7")
+        self.assertEqual(answer.code, 0)
+        self.assertEqual((yield self.get(105, topic="T"))["orderTopicConf"], "broker-a:4")
+        shown = (yield self.ask(319)).body.decode().splitlines()
+        self.assertIn("orderMessageEnable=true", shown)
+        self.assertIn("serverSocketBacklog=7", shown)
+        self.assertEqual(
+            Path(self.config_path).read_text(),
+            "# ours\norderMessageEnable=true\nlistenPort=9876\nserverSocketBacklog=7\n",
+        )
+        self.assertEqual((yield self.ask(318)).code, 0)
+
+    @defer.inlineCallbacks
+    def test_paths_are_not_changed_from_outside_and_wrong_values_change_nothing(self):
+        before = (yield self.ask(319)).body
+        for key in ("kvConfigPath", "configStorePath"):
+            answer = yield self.ask(318, f"orderMessageEnable=true\n{key}=/etc/passwd".encode())
+            self.assertEqual((answer.code, answer.remark), (16, "Can not update config path"))
+        answer = yield self.ask(318, b"orderMessageEnable=true\nserverSocketBacklog=many")
+        self.assertEqual(answer.code, 1)
+        self.assertIn("serverSocketBacklog: can't be 'many'", answer.remark)
+        answer = yield self.ask(318, b"orderMessageEnable=\\u12")
+        self.assertEqual(answer.code, 1)
+        self.assertEqual((yield self.ask(319)).body, before)
+        self.assertFalse(Path(self.config_path).exists())
 
     @defer.inlineCallbacks
     def test_settings_survive_a_restart_and_reach_brokers(self):

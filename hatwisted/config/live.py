@@ -1,0 +1,72 @@
+"""A configuration that operators look at and change while the server runs (mqadmin's update...Config).
+
+What is changed takes effect where somebody listens, the rest with the next start: all changes go into the
+file, each in the place of the line it replaces, so that comments and order stay. RocketMQ writes the file anew
+with all its keys, and passes over values that it can't read; here those are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, get_args
+
+import msgspec
+
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.load import Loaded, Source, effective_text
+from hatwisted.config.properties import parse_properties, with_properties
+
+C = TypeVar("C", bound=msgspec.Struct)
+
+REQUEST = "request"
+"""Stands for the file's name in errors about what came over the wire."""
+
+
+class LiveConfig(Generic[C]):
+    """`config`: the values that hold, or will with the next start."""
+
+    def __init__(self, config: C) -> None:
+        self.config = config
+        self._file = b""
+        self._changes: dict[str, str] = {}
+        self._listeners: list[Callable[[C], None]] = []
+
+    def on_change(self, listener: Callable[[C], None]) -> None:
+        """`listener(config)` after every change."""
+        self._listeners.append(listener)
+
+    def text(self) -> bytes:
+        """All keys as `key=value` lines."""
+        return effective_text(Loaded(self.config, [], Source(REQUEST, {}))).encode()
+
+    def parse(self, data: bytes) -> dict[str, str]:
+        """The keys and values of a request. Raises ConfigError."""
+        return {entry.key: entry.value for entry in parse_properties(data, REQUEST)}
+
+    def update(self, changes: dict[str, str]) -> list[str]:
+        """Take over all of `changes`, or nothing: ConfigError if a value is wrong. Returns the keys that have
+        no effect here, which RocketMQ accepts as well."""
+        fields = {field.encode_name: field for field in msgspec.structs.fields(type(self.config))}
+        values, ignored = {}, []
+        for key, text in changes.items():
+            if key not in fields:
+                ignored.append(key)
+                continue
+            rule = get_args(fields[key].type)[1]
+            try:
+                values[fields[key].name] = rule.parse(text)
+            except ValueError as error:
+                raise ConfigError(f"{key}: {error}; allowed: {rule.allowed}") from None
+        self._changes |= {key: text for key, text in changes.items() if key in fields}
+        self.config = msgspec.structs.replace(self.config, **values)
+        for listener in self._listeners:
+            listener(self.config)
+        return ignored
+
+    def take_file(self, data: bytes) -> None:
+        """The file as it is, for `file_bytes` to keep what isn't changed."""
+        self._file = data
+
+    def file_bytes(self) -> bytes:
+        """The file with all changes."""
+        return with_properties(self._file, self._changes)
