@@ -4,7 +4,8 @@ After an unclean exit recovery begins at the newest log file that is older than 
 must never be newer than what is synced; an older one only makes recovery longer. A missing or short file
 therefore reads as zeros, which means "from the first file".
 
-RocketMQ maps the file and forces it; here it's replaced whole, so that no crash can leave half a number.
+RocketMQ maps the file and forces it; here it's replaced whole, so that no crash can leave half a number. A
+note of ours stands at its very end, which RocketMQ neither reads nor changes: how far the index is complete.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ FUTURE = 24 * 3600 * 1000
 garbage, and trusting it would keep a damaged log from being looked at."""
 
 _FIELDS = struct.Struct(">qqqqq")
+_NOTE = struct.Struct(">8sqq")
+_NOTE_AT = CHECKPOINT_SIZE - _NOTE.size
+_NOTE_MARK = b"indexed\0"
 
 
 class StoreCheckpoint:
@@ -36,6 +40,8 @@ class StoreCheckpoint:
     physic_timestamp: storeTimestamp (ms) of the last flushed log record; logics_timestamp: of the last record
     with a flushed queue entry; index_timestamp: of the last item of the last full index file.
     master_flushed_offset, confirm_offset: log offsets that 5.x keeps here, 0 from a 4.x store; kept as found.
+    indexed: left by a clean exit, (physical offset of the index's last item, -1 without one; log offset up to
+    which nothing behind it needed an item). It holds as long as the index still ends with that item.
     """
 
     _log = Logger()
@@ -49,6 +55,7 @@ class StoreCheckpoint:
         self.index_timestamp = 0
         self.master_flushed_offset = 0
         self.confirm_offset = 0
+        self.indexed: tuple[int, int] | None = None
 
     def load(self, now: int | None = None) -> None:
         """Read the file; zeros for what isn't there, and for times that can't be true at `now` (ms)."""
@@ -60,6 +67,9 @@ class StoreCheckpoint:
             self.master_flushed_offset,
             self.confirm_offset,
         ) = _FIELDS.unpack_from(self._stored.ljust(_FIELDS.size, b"\0"))
+        stored = self._stored.ljust(CHECKPOINT_SIZE, b"\0")
+        mark, last_item, end = _NOTE.unpack_from(stored, _NOTE_AT)
+        self.indexed = (last_item, end) if mark == _NOTE_MARK else None
         times = (self.physic_timestamp, self.logics_timestamp, self.index_timestamp)
         if min(times) < 0 or (now is not None and max(times) > now + FUTURE):
             self._log.warn("{path} holds times that can't be true: it's passed over", path=self._path)
@@ -67,13 +77,15 @@ class StoreCheckpoint:
 
     def encode(self) -> bytes:
         """The whole file as it's to be."""
-        return _FIELDS.pack(
+        fields = _FIELDS.pack(
             self.physic_timestamp,
             self.logics_timestamp,
             self.index_timestamp,
             self.master_flushed_offset,
             self.confirm_offset,
-        ).ljust(CHECKPOINT_SIZE, b"\0")
+        )
+        note = b"" if self.indexed is None else _NOTE.pack(_NOTE_MARK, *self.indexed)
+        return fields.ljust(_NOTE_AT, b"\0") + note.ljust(_NOTE.size, b"\0")
 
     def flush(self) -> None:
         """Write the fields if they have changed. Blocks, may run in another thread."""

@@ -164,6 +164,7 @@ class MessageStore:
             progress=progress,
             before_changes=self._abort.create,
         )
+        self.checkpoint.indexed = None  # of the exit before this start; the next one notes its own
         if self.report.unclean:
             # What a killed process wrote can be read, but whether it's on the disk isn't known.
             self.log.flushed_offset = self.report.start
@@ -217,6 +218,8 @@ class MessageStore:
         self.flush.stop()
         flushed = yield self.log.flush_now()
         yield self._syncing
+        if self.index is not None and dispatched:
+            self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
         synced = yield self._sync_dispatched()
         self.log.close()
         self.queues.close()

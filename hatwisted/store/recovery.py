@@ -6,7 +6,8 @@ everything that was cut zeroed so that it can never be taken for records later; 
 names records beyond the end; and what they lack is dispatched again from the log.
 
 Where to begin. After a clean exit the log is followed from its third last file on, as RocketMQ does, and
-dispatched from where queues and index end; but whether every queue is there is checked rather than assumed
+dispatched from where queues and index end (an index that needed nothing for long ends far back, so a clean
+exit notes how far it's complete); but whether every queue is there is checked rather than assumed
 (`coverage`). After an unclean one both begin at the newest file that starts with a record which, by the
 checkpoint, was on disk together with its queue entries.
 
@@ -255,8 +256,16 @@ class _Recovery:
             _log.warn("queues lack records from log file {start} on: they are built again", start=uncovered)
             needed.append(uncovered)
         if self._index is not None:
-            needed.append(self._index.end_physical)
+            needed.append(self._indexed_end(self._index))
         return min(max(min(needed), begin), report.end)
+
+    def _indexed_end(self, index: IndexService) -> int:
+        """Offset up to which the index lacks nothing. The note of a clean exit is believed only after one, and
+        only of the index it was made for: not of one that was removed, or switched off since."""
+        last_item, noted = index.end_physical, self._checkpoint.indexed
+        if self.report.unclean or noted is None or noted[0] != last_item:
+            return last_item
+        return max(last_item, noted[1])
 
     def dispatch(self, dispatcher: Dispatcher) -> None:
         """Dispatch everything that's there, making index files on the way."""

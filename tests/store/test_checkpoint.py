@@ -60,6 +60,18 @@ class CheckpointTests(SynchronousTestCase):
         self.assertEqual(self.stored()[24:40].hex(), "00000000000000050000000000000006")
         self.assertEqual(len(self.stored()), 4096)
 
+    def test_how_far_the_index_is_complete_stands_where_rocketmq_looks_at_nothing(self) -> None:
+        checkpoint = self.load()
+        self.assertIsNone(checkpoint.indexed)
+        checkpoint.indexed = (-1, 1 << 40)
+        checkpoint.flush()
+        self.assertEqual(self.load().indexed, (-1, 1 << 40))
+        self.assertEqual((len(self.stored()), self.stored()[:4072]), (4096, bytes(4072)))
+        again = self.load()
+        again.indexed = None
+        again.flush()
+        self.assertEqual(self.stored(), bytes(4096))
+
     def test_the_oldest_of_the_times_counts(self) -> None:
         checkpoint = self.load()
         checkpoint.physic_timestamp, checkpoint.logics_timestamp, checkpoint.index_timestamp = (

@@ -58,6 +58,11 @@ class Queue:
         return b"".join(ENTRY.pack(*entry) for entry in self.entries[index : index + count])
 
 
+def odd_first_byte(record):
+    """A test of records."""
+    return record[0] % 2 == 1
+
+
 class ReadingCase(SynchronousTestCase):
     def setUp(self):
         self.log = Log()
@@ -162,6 +167,48 @@ class TestFilter(ReadingCase):
         self.assertEqual(self.outcome(0, codes=frozenset({-5})), ("FOUND", 3, 2))
 
 
+class TestRecordTests(ReadingCase):
+    """Filters that look into the records."""
+
+    def test_only_records_that_pass(self):
+        for number in range(10):
+            self.put(bytes([number]) * 100)
+        result = self.get(0, codes=odd_first_byte)
+        self.assertEqual((result.status, result.next_begin_offset, result.count), (GetStatus.FOUND, 10, 5))
+        self.assertEqual([bytes(buffer[:1])[0] for buffer in result.buffers], [1, 3, 5, 7, 9])
+        self.assertEqual(self.log.reads, 1)
+
+    def test_nothing_passes(self):
+        for _ in range(MAX_SCAN + 5):
+            self.put(b"\0")
+        self.assertEqual(self.outcome(0, codes=odd_first_byte), ("NO_MATCHED_MESSAGE", MAX_SCAN, 0))
+
+    def test_removed_files_and_entries_without_a_record_are_not_looked_into(self):
+        for _ in range(4):
+            self.put(b"\1" * 100)
+        self.queue.entries.insert(2, (0, 0x7FFFFFFF, 0))
+        self.log.min_offset = 200
+        self.assertEqual(self.outcome(0, codes=odd_first_byte), ("FOUND", 5, 2))
+        self.log.min_offset = 400
+        self.assertEqual(self.outcome(0, codes=odd_first_byte), ("MESSAGE_WAS_REMOVING", 5, 0))
+
+    def test_little_more_is_read_than_the_answer_holds(self):
+        self.log.file_size = 1 << 30
+        for _ in range(40):
+            self.put(b"\1" * 100_000)
+        self.assertEqual(self.outcome(0, count=1, codes=odd_first_byte), ("FOUND", 1, 1))
+        self.assertEqual(self.log.reads, 1)
+        self.log.reads = 0
+        for entry in range(len(self.queue.entries)):
+            self.log.data[entry * 100_000] = 2
+        status, next_offset, _ = self.outcome(0, codes=odd_first_byte)
+        self.assertEqual((status, next_offset), ("NO_MATCHED_MESSAGE", 40))
+        self.assertEqual(self.log.reads, 20)
+        for _ in range(10):
+            self.put(b"\2" * 100_000)
+        self.assertEqual(self.outcome(0, codes=odd_first_byte), ("NO_MATCHED_MESSAGE", 42, 0))
+
+
 class TestRuns(ReadingCase):
     def test_neighbours_come_with_one_read_and_one_buffer(self):
         for number in range(32):
@@ -206,7 +253,7 @@ class TestRuns(ReadingCase):
                 self.put(b"\0" * room, queue=False)
             self.put(bytes([number]) * size, tag=tag, queue=ours)
             tags += [tag] if ours else []
-        codes = data.draw(st.none() | st.frozensets(st.integers(0, 3)))
+        codes = data.draw(st.none() | st.frozensets(st.integers(0, 3)) | st.just(odd_first_byte))
         offset, found = 0, []
         while offset < len(self.records):
             result = self.get(
@@ -215,7 +262,9 @@ class TestRuns(ReadingCase):
             self.assertGreater(result.next_begin_offset, offset)
             found.append(b"".join(result.buffers))
             offset = result.next_begin_offset
-        wanted = [
-            record for record, tag in zip(self.records, tags, strict=True) if codes is None or tag in codes
-        ]
+
+        def is_wanted(record, tag):
+            return codes is None or (codes(record) if callable(codes) else tag in codes)
+
+        wanted = [record for record, tag in zip(self.records, tags, strict=True) if is_wanted(record, tag)]
         self.assertEqual(b"".join(found), b"".join(wanted))
