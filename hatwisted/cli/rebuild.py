@@ -145,7 +145,8 @@ class Rebuild:
         end = written_end(self._log, at)
         for record in valid_records_behind(self._log, at + 1, end):
             if not was_cut_before(record, self._queues, at, timestamp):
-                raise DamagedLog(at, record.physical_offset, end, "no valid record") from error
+                path = self._log.path_of(at)
+                raise DamagedLog(at, record.physical_offset, end, "no valid record", path) from error
         return False
 
     def _queues_without_records(self) -> list[tuple[str, int]]:

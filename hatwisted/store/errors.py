@@ -36,15 +36,16 @@ class DamagedLog(StoreError):
     """Valid records lie behind bytes that are none: cutting here would lose acknowledged data.
 
     offset: first bad byte; resumes_at: first valid record behind it; end: written end, so end - offset
-    bytes are at stake.
+    bytes are at stake; path: the file with the first bad byte.
     """
 
-    def __init__(self, offset: int, resumes_at: int, end: int, reason: str) -> None:
+    def __init__(self, offset: int, resumes_at: int, end: int, reason: str, path: str) -> None:
         super().__init__(
-            f"commit log damaged at offset {offset} ({reason}); valid records resume at {resumes_at}, "
-            f"{end - offset} bytes at stake; nothing was changed, see 'hatwisted log repair'"
+            f"commit log damaged at offset {offset} ({reason}) in {path}; valid records resume at "
+            f"{resumes_at}, {end - offset} bytes at stake; nothing was changed, see 'hatwisted log repair'"
         )
         self.offset = offset
         self.resumes_at = resumes_at
         self.end = end
         self.reason = reason
+        self.path = path

@@ -181,6 +181,10 @@ class FileQueue:
         start = offset - offset % self.file_size
         return start + self.file_size if start in self._paths else offset
 
+    def path_of(self, offset: int) -> str:
+        """The file that holds `offset`, or would."""
+        return join(self.directory, file_name(offset - offset % self.file_size))
+
     def file_mtime(self, start: int) -> float:
         """Last modification of the file that begins at `start`, seconds since the epoch."""
         return self._fs.mtime(self._paths[start])

@@ -182,7 +182,8 @@ class _Recovery:
         written = self._written = written_end(self._files, found.end, known)
         for record in valid_records_behind(self._files, found.end, written, check_crc=self._check_crc):
             if not self._is_leftover(record, found):
-                raise DamagedLog(found.end, record.physical_offset, written, found.reason)
+                path = self._files.path_of(found.end)
+                raise DamagedLog(found.end, record.physical_offset, written, found.reason, path)
         return found
 
     def _is_leftover(self, record: Record, end: LogEnd) -> bool:

@@ -304,6 +304,8 @@ class DamageTests(RecoveryTestCase):
                 self.assertEqual((error.offset, error.resumes_at), (writer.offsets[12], writer.offsets[13]))
                 self.assertEqual(error.end, writer.end)
                 self.assertIn(str(writer.end - writer.offsets[12]), str(error))
+                file = writer.offsets[12] // FILE_SIZE * FILE_SIZE
+                self.assertIn(f" in {Path(self.root, 'commitlog')}/{file:020d};", str(error))
 
     def test_good_records_in_a_later_file_count_too(self) -> None:
         writer = LogWriter().fill_files(3)

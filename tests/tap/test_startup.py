@@ -123,14 +123,14 @@ class LateFailures(StartupCase):
     def test_they_are_logged_and_the_exception_hook_tells_them_in_one_line(self) -> None:
         class Refusing(Service):
             def startService(self) -> None:
-                raise DamagedLog(1000, 2000, 3000, "body CRC differs")
+                raise DamagedLog(1000, 2000, 3000, "body CRC differs", "/store/commitlog/0")
 
         service = self.make(build=lambda config, reactor: Refusing())
         error = self.assertRaises(DamagedLog, service.startService)
         sys.excepthook(DamagedLog, error, None)
         line = self.stderr.getvalue()
         self.assertTrue(
-            line.startswith("hamaster: commit log damaged at offset 1000 (body CRC differs)"), line
+            line.startswith("hamaster: commit log damaged at offset 1000 (body CRC differs) in /store/"), line
         )
         self.assertEqual(line.count("\n"), 1)
 
