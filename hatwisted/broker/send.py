@@ -17,7 +17,7 @@ from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Entry, Put, PutStatus
 from hatwisted.wire import layout
-from hatwisted.wire.batch import CorruptBatch, decode_batch
+from hatwisted.wire.batch import BATCH_ENTRY_FIXED, CorruptBatch, decode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, encode_send_response
 from hatwisted.wire.requestheader import BadRequestField, SendHeader, parse_send_v1, parse_send_v2
@@ -37,7 +37,13 @@ _CODES: dict[PutStatus, int] = {
 _UNIT = 1
 """topicSysFlag of a topic made for a producer in unit mode."""
 
+_END = "\x02"
 _WAIT = layout.PROPERTY_WAIT + "\x01"
+_USUAL_WAIT = f"{_END}{_WAIT}true{_END}"
+"""How Java producers say that they want to wait, between two other properties."""
+_MAY_END = frozenset((b"", b"\x02"))
+"""Last byte of properties that others may be put behind."""
+
 _DELAY = layout.PROPERTY_DELAY + "\x01"
 _UNIQ_KEY = layout.PROPERTY_UNIQ_KEY + "\x01"
 
@@ -71,13 +77,14 @@ class SendProcessor:
     def process(self, connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:
         """Append and settle all sends of one read."""
         puts: list[Put] = []
+        known: dict[str, int] = {}
         refusal = self._refusal()
         no_waiting = self._gate.refusal()
         for request in requests:
             try:
                 if refusal is not None:
                     raise refusal
-                put = self._put(connection, request)
+                put = self._put(connection, request, known)
                 if no_waiting is not None and put.wait:
                     raise _Refused(ResponseCode.SYSTEM_BUSY, f"[REJECTREQUEST]{no_waiting}")
                 puts.append(put)
@@ -103,9 +110,12 @@ class SendProcessor:
 
     # -- request to put --------------------------------------------------------------------------------------
 
-    def _put(self, connection: RemotingConnection, request: RemotingCommand) -> Put:
+    def _put(self, connection: RemotingConnection, request: RemotingCommand, known: dict[str, int]) -> Put:
+        """known: number of queues of the topics that this read's sends may go to."""
         header = _header_of(request)
-        queue_id = self._queue(header)
+        queue_id = header.queue_id
+        if not 0 <= queue_id < known.get(header.topic, 0):
+            queue_id = self._queue(header, known)
         batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
         if header.sys_flag & layout.SYS_TRANSACTION_MASK:
             raise _Refused(ResponseCode.NO_PERMISSION, "this broker doesn't take transactional messages")
@@ -137,8 +147,8 @@ class SendProcessor:
             size,
         )
 
-    def _queue(self, header: SendHeader) -> int:
-        """The queue to append to, once topic and queue are found allowed."""
+    def _queue(self, header: SendHeader, known: dict[str, int]) -> int:
+        """The queue to append to, once topic and queue are found allowed; notes the topic in `known`."""
         topic = self._topics.for_send(
             header.topic,
             header.default_topic,
@@ -147,7 +157,7 @@ class SendProcessor:
         )
         if isinstance(topic, Refusal):
             raise _Refused(topic.code, topic.remark)
-        count = max(topic.write_queue_nums, topic.read_queue_nums)
+        count = known[header.topic] = max(topic.write_queue_nums, topic.read_queue_nums)
         queue_id = header.queue_id
         if queue_id >= count or queue_id < -1:
             raise _Refused(
@@ -163,6 +173,9 @@ class SendProcessor:
 
     def _properties(self, text: str) -> tuple[bytes, bool]:
         """Properties as a 4.9.7 broker stores them (WAIT taken out, CLUSTER added), and whether to wait."""
+        before, found, after = text.partition(_USUAL_WAIT)
+        if found and after:
+            return f"{before}\x02{after}{'' if after[-1] == _END else _END}{self._cluster}".encode(), True
         wait = True
         at = text.find(_WAIT)
         if at == 0 or (at > 0 and text[at - 1] == "\x02"):
@@ -183,15 +196,17 @@ class SendProcessor:
         entries = decode_batch(body)
         if not entries:
             raise _Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
-        unended = sum([1 for _, _, own in entries if own and own[-1] != layout.PAIR_END])
-        if unended == len(entries):
+        size = len(body) + len(entries) * (len(suffix) - BATCH_ENTRY_FIXED)
+        last_bytes = {own[-1:] for _, _, own in entries}
+        if last_bytes.isdisjoint(_MAY_END):
             suffix = b"\x02" + suffix  # 4.9.1 to 5.1 clients leave the last separator out
-        elif unended:
+            size += len(entries)
+        elif not last_bytes <= _MAY_END:
             entries = [
-                (flag, member, own + b"\x02" if own and own[-1] != layout.PAIR_END else own)
+                (flag, member, own if own[-1:] in _MAY_END else own + b"\x02")
                 for flag, member, own in entries
             ]
-        size = sum([len(member) + len(own) for _, member, own in entries]) + len(suffix) * len(entries)
+            size = -1  # the encoder counts it
         return entries, suffix, size, wait
 
     # -- put to answer ---------------------------------------------------------------------------------------
@@ -201,11 +216,19 @@ class SendProcessor:
         self._store.stats.count_puts(puts)
         for put in puts:
             request = put.token
-            assert isinstance(request, RemotingCommand) and put.status is not None
+            status = put.status
+            assert isinstance(request, RemotingCommand) and status is not None
             if request.flag & 2:
                 continue
-            code = _CODES.get(put.status, ResponseCode.SYSTEM_ERROR)
-            if put.status in STORED:
+            if status is PutStatus.PUT_OK:
+                answers.append(
+                    encode_send_response(
+                        request.opaque, put.queue_id, put.queue_offset, self._ids(put), request.binary
+                    )
+                )
+                continue
+            code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
+            if status in STORED:
                 answers.append(
                     encode_send_response(
                         request.opaque,
@@ -214,11 +237,11 @@ class SendProcessor:
                         self._ids(put),
                         request.binary,
                         int(code),
-                        None if code == 0 else put.status.value,
+                        status.value,
                     )
                 )
             else:
-                connection.reply(request, response(request, code, put.reason or put.status.value))
+                connection.reply(request, response(request, code, put.reason or status.value))
         if answers:
             connection.send(b"".join(answers))
 

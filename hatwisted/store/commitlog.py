@@ -30,7 +30,6 @@ from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
 from hatwisted.store.put import Put, PutLimits, PutStatus
 from hatwisted.store.recordencoder import AppendRun, RecordEncoder
-from hatwisted.store.warmup import PageWarmer
 from hatwisted.wire import layout
 
 CLOCK_STEP = 3600 * 1000
@@ -38,6 +37,9 @@ CLOCK_STEP = 3600 * 1000
 time would miss what comes in later than that."""
 
 QueueKey = tuple[str, int]
+
+_TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
+"""Bytes that a topic's field may have, with its length byte."""
 
 _UNQUEUED = layout.SYS_TRANSACTION_PREPARED
 """The sysFlag bit that prepared and rolled-back messages share: they take no queue offset."""
@@ -73,7 +75,6 @@ class CommitLog:
         self._preparing = False
         self._unprepared = -1
         self._missing = -1
-        self._warmer = PageWarmer(files, worker)
         self.file_size = files.file_size
         self.limits = PutLimits(max_message_size, files.file_size)
         self.queue_offsets: dict[QueueKey, int] = {}
@@ -146,24 +147,30 @@ class CommitLog:
         reason instead, without harm to the others. A stored one keeps status None: it's appended, no more."""
         run = AppendRun(self.max_offset)
         timestamp = max(int(self._clock.seconds() * 1000), self.last_store_timestamp, self._least_timestamp)
+        encoder, stopped = self._encoder, self.stopped_reason is not None
+        easy_size, file_end = self.limits.easy_size, self._files.capacity_end_of(run.at)
         for put in puts:
-            size = self._encoder.size(put)
-            if not self._admit(put, size):
+            topic_field = encoder.topic_field(put.topic)
+            size = encoder.size(put, topic_field)
+            if (stopped or size > easy_size or len(topic_field) not in _TOPIC_FIELD) and not self._admit(
+                put, size, len(topic_field) - 1
+            ):
                 continue
-            if run.at + size + layout.BLANK_MIN_SIZE > self._files.capacity_end_of(run.at):
+            if run.at + size + layout.BLANK_MIN_SIZE > file_end:
                 run, reason = self._roll(run)
                 if reason:
                     put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
                     continue
-            self._encoder.encode(put, run, timestamp, self._take_queue_offsets(put))
+                file_end = self._files.capacity_end_of(run.at)
+            encoder.encode(put, topic_field, run, timestamp, self._take_queue_offsets(put))
         self._write_run(run)
         self.last_store_timestamp = timestamp
         self._announce()
 
-    def _admit(self, put: Put, size: int) -> bool:
+    def _admit(self, put: Put, size: int, topic_size: int) -> bool:
         if self.stopped_reason is not None:
             return put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self.stopped_reason)
-        return self.limits.check(put, size, len(self._encoder.topic_field(put.topic)) - 1)
+        return self.limits.check(put, size, topic_size)
 
     def _take_queue_offsets(self, put: Put) -> int:
         """First queue offset of the put; -1 for prepared and rolled-back messages, which have none."""
@@ -219,7 +226,7 @@ class CommitLog:
             if not put.sys_flag & _UNQUEUED:
                 self.queue_offsets[put.topic, put.queue_id] = put.queue_offset
             put.offset = put.end = -1
-            put.record_offsets.clear()
+            put.record_offsets = ()
             put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
 
     # -- files -----------------------------------------------------------------------------------------------
@@ -341,7 +348,6 @@ class CommitLog:
         self.flushed_offset = max(self.flushed_offset, upto)
 
     def _announce(self) -> None:
-        self._warmer.advance(self.max_offset)
         for waker in self._wakers:
             waker()
 
@@ -351,7 +357,6 @@ class CommitLog:
         A log that ends with its last file's blank keeps an empty file behind that, or gets one: RocketMQ would
         take the blank's start for the end otherwise, below what a slave has copied.
         """
-        self._warmer.close()
         files = self._files
         files.delete_from(self.max_offset + 1)
         try:

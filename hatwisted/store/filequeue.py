@@ -225,22 +225,6 @@ class FileQueue:
             if start + self.file_size > begin:
                 self._sync_file(start)
 
-    def prefetch(self, begin: int, end: int) -> None:
-        """Have the pages of [begin, end) in memory, as far as there are files. Blocks, may run in another
-        thread: it uses descriptors of its own. A file that is removed meanwhile is passed over."""
-        while begin < end:
-            within = begin % self.file_size
-            stop = min(end, begin - within + self.file_size)
-            path = self._paths.get(begin - within)
-            if path is not None:
-                with contextlib.suppress(FileNotFoundError):
-                    file = self._fs.open(path, read_only=True)
-                    try:
-                        file.prefetch(within, within + stop - begin)
-                    finally:
-                        file.close()
-            begin = stop
-
     def _sync_names(self) -> None:
         changed = self._names_changed
         if changed == self._names_synced:

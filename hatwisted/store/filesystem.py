@@ -37,9 +37,6 @@ ZERO_CHUNK = 1 << 20
 LOCK_MARK = b"lock"
 """Content of a lock file, as RocketMQ writes it."""
 
-PREFETCH_STEP = 128 * 1024
-"""Bytes of one prefetch call: the kernel cuts each to its read-ahead window, which is this by default."""
-
 _FLOCK = struct.Struct("hhqqi0q")
 """Linux's `struct flock` on 64 bits: type, whence, start, length, pid."""
 
@@ -125,11 +122,6 @@ class PosixFile:
             self._syncs -= 1
             if self._closed and not self._syncs:
                 os.close(fd)
-
-    def prefetch(self, begin: int, end: int) -> None:
-        """See IFile."""
-        for offset in range(begin, end, PREFETCH_STEP):
-            os.posix_fadvise(self._fd, offset, min(PREFETCH_STEP, end - offset), os.POSIX_FADV_WILLNEED)
 
     def map(self) -> memoryview:
         """See IFile."""

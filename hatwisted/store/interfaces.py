@@ -34,9 +34,6 @@ class IFile(Interface):
     def datasync() -> None:
         """fdatasync. Blocks: run it in a worker."""
 
-    def prefetch(begin: int, end: int) -> None:
-        """Have the pages of [begin, end) in memory, as a hint that may do nothing. Blocks; writes nothing."""
-
     def map() -> memoryview:
         """A writable shared mapping of the whole (reserved) file; released by `close`."""
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from operator import itemgetter
+
+import msgspec
 
 from hatwisted.wire.layout import BLANK_MIN_SIZE, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH
 
@@ -45,73 +48,38 @@ Entry = tuple[int, bytes, bytes]
 """(flag, body, raw properties) of one message of a put."""
 
 
-class Put:
+_properties_of = itemgetter(2)
+
+
+class Put(msgspec.Struct, eq=False, gc=False):
     """One message or batch on its way into the log.
 
-    topic: 1..127 bytes of UTF-8; entries: the messages; shared_properties: bytes put behind those of each entry;
-    content_size: bytes of all bodies and properties, shared ones included; born_host: 8 or 20 bytes (sys_flag
-    bit 0x10 says which); wait: does the producer want to wait for flush and slave; token: the caller's own.
-    After the append: offset, end (physical bytes), record_offsets, queue_offset of the first message. `status`
-    is None as long as only "appended" is known.
+    topic: 1..127 bytes of UTF-8; entries: the messages; born_host: 8 or 20 bytes (sys_flag bit 0x10 says
+    which); wait: does the producer want to wait for flush and slave; token: the caller's own, which must not
+    refer to the put (nobody looks for that circle); shared_properties: bytes put behind those of each entry;
+    content_size: bytes of all bodies and properties, shared ones included, -1 to have them counted.
+    After the append: offset, end (physical bytes), queue_offset of the first message, record_offsets of all of
+    them. `status` is None as long as only "appended" is known.
     """
 
-    __slots__ = (
-        "born_host",
-        "born_timestamp",
-        "content_size",
-        "end",
-        "entries",
-        "offset",
-        "prepared_transaction_offset",
-        "queue_id",
-        "queue_offset",
-        "reason",
-        "reconsume_times",
-        "record_offsets",
-        "shared_properties",
-        "status",
-        "sys_flag",
-        "token",
-        "topic",
-        "wait",
-    )
-
-    def __init__(
-        self,
-        topic: str,
-        queue_id: int,
-        entries: Sequence[Entry],
-        born_host: bytes,
-        born_timestamp: int,
-        sys_flag: int = 0,
-        reconsume_times: int = 0,
-        prepared_transaction_offset: int = 0,
-        wait: bool = True,
-        token: object = None,
-        shared_properties: bytes = b"",
-        content_size: int | None = None,
-    ) -> None:
-        if content_size is None:
-            content_size = len(entries) * len(shared_properties)
-            content_size += sum(len(body) + len(properties) for _, body, properties in entries)
-        self.topic = topic
-        self.queue_id = queue_id
-        self.entries = entries
-        self.born_host = born_host
-        self.born_timestamp = born_timestamp
-        self.sys_flag = sys_flag
-        self.reconsume_times = reconsume_times
-        self.prepared_transaction_offset = prepared_transaction_offset
-        self.wait = wait
-        self.token = token
-        self.shared_properties = shared_properties
-        self.content_size = content_size
-        self.offset = -1
-        self.end = -1
-        self.record_offsets: list[int] = []
-        self.queue_offset = 0
-        self.status: PutStatus | None = None
-        self.reason = ""
+    topic: str
+    queue_id: int
+    entries: Sequence[Entry]
+    born_host: bytes
+    born_timestamp: int
+    sys_flag: int = 0
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    wait: bool = True
+    token: object = None
+    shared_properties: bytes = b""
+    content_size: int = -1
+    offset: int = -1
+    end: int = -1
+    record_offsets: Sequence[int] = ()
+    queue_offset: int = 0
+    status: PutStatus | None = None
+    reason: str = ""
 
     def refuse(self, status: PutStatus, reason: str) -> bool:
         """Settle it without storing; `reason` is what the producer reads. Always False, for the caller to
@@ -128,6 +96,11 @@ class PutLimits:
     def __init__(self, max_message_size: int, file_size: int) -> None:
         self.max_message_size = max_message_size
         self.file_size = file_size
+
+    @property
+    def easy_size(self) -> int:
+        """A put whose records have no more bytes than this breaks no limit, but perhaps that of its topic."""
+        return min(self.max_message_size, MAX_PROPERTIES_LENGTH, self.file_size - BLANK_MIN_SIZE)
 
     def check(self, put: Put, size: int, topic_size: int) -> bool:
         """Refuse `put` (of `size` record bytes in all) if it breaks a limit; True if it may be stored."""
@@ -154,11 +127,11 @@ class PutLimits:
 
     def _check_properties(self, put: Put) -> bool:
         allowed = MAX_PROPERTIES_LENGTH - len(put.shared_properties)
-        for _, _, properties in put.entries:
-            if len(properties) > allowed:
-                return put.refuse(
-                    PutStatus.PROPERTIES_SIZE_EXCEEDED,
-                    f"properties of {len(properties) + len(put.shared_properties)} bytes, "
-                    f"allowed are {MAX_PROPERTIES_LENGTH}",
-                )
+        biggest = max(map(len, map(_properties_of, put.entries)))
+        if biggest > allowed:
+            return put.refuse(
+                PutStatus.PROPERTIES_SIZE_EXCEEDED,
+                f"properties of {biggest + len(put.shared_properties)} bytes, "
+                f"allowed are {MAX_PROPERTIES_LENGTH}",
+            )
         return True

@@ -49,15 +49,18 @@ class RecordEncoder:
     def __init__(self, store_host: bytes) -> None:
         self._store_host = store_host
         self._store_v6 = layout.SYS_STORE_HOST_V6 if len(store_host) == 20 else 0
+        # Without the topic's length byte, which its field has.
+        self._fixed = layout.FIXED_SIZE - 1 + (layout.IPV6_EXTRA if self._store_v6 else 0)
         self._topic_fields: dict[str, bytes] = {}
 
-    def size(self, put: Put) -> int:
-        """Record bytes of a whole put."""
-        fixed = layout.FIXED_SIZE + len(self.topic_field(put.topic)) - 1
-        if self._store_v6:
-            fixed += layout.IPV6_EXTRA
+    def size(self, put: Put, topic_field: bytes) -> int:
+        """Record bytes of a whole put; counts its content where the caller hasn't."""
+        fixed = self._fixed + len(topic_field)
         if put.sys_flag & layout.SYS_BORN_HOST_V6:
             fixed += layout.IPV6_EXTRA
+        if put.content_size < 0:
+            put.content_size = len(put.entries) * len(put.shared_properties)
+            put.content_size += sum(len(body) + len(properties) for _, body, properties in put.entries)
         return len(put.entries) * fixed + put.content_size
 
     def topic_field(self, topic: str) -> bytes:
@@ -69,26 +72,23 @@ class RecordEncoder:
             field = self._topic_fields[topic] = bytes([len(raw) & 0xFF]) + raw
         return field
 
-    def encode(self, put: Put, run: AppendRun, timestamp: int, queue_offset: int) -> None:
+    def encode(self, put: Put, topic_field: bytes, run: AppendRun, timestamp: int, queue_offset: int) -> None:
         """Add the put's records at the run's end, and set the put's offsets. timestamp: ms; queue_offset: of the
         first message, -1 for messages that have none (prepared, rolled back)."""
         sys_flag = put.sys_flag & ~layout.SYS_STORE_HOST_V6 | self._store_v6
         pack = _HEADS[sys_flag & _HOST_BITS].pack
-        topic = self.topic_field(put.topic)
-        queue_id = put.queue_id
+        fixed = self._fixed + len(topic_field)
+        if sys_flag & layout.SYS_BORN_HOST_V6:
+            fixed += layout.IPV6_EXTRA
         step = 1
         if queue_offset < 0:
             queue_offset = step = 0
         at = put.offset = run.at
         put.queue_offset = queue_offset
-        shared = put.shared_properties
-        fixed = layout.FIXED_SIZE - 1 + len(topic)
-        if sys_flag & _HOST_BITS:
-            fixed += layout.IPV6_EXTRA * (sys_flag & _HOST_BITS).bit_count()
-        parts = run.parts
-        offsets = put.record_offsets
         # Locals: this loop is what a batch of thousands of messages a second is made of.
-        shared_size, magic, mask = len(shared), layout.MAGIC_V1, layout.CRC_MASK
+        parts, offsets = run.parts, []
+        shared, queue_id, magic, mask = put.shared_properties, put.queue_id, layout.MAGIC_V1, layout.CRC_MASK
+        shared_size = len(shared)
         born_timestamp, born_host, store_host = put.born_timestamp, put.born_host, self._store_host
         reconsume_times, prepared = put.reconsume_times, put.prepared_transaction_offset
         for flag, body, properties in put.entries:
@@ -114,7 +114,7 @@ class RecordEncoder:
                     body_size,
                 ),
                 body,
-                topic,
+                topic_field,
                 properties_size.to_bytes(2, "big"),
                 properties,
                 shared,
@@ -122,5 +122,6 @@ class RecordEncoder:
             offsets.append(at)
             at += size
             queue_offset += step
+        put.record_offsets = offsets
         run.at = put.end = at
         run.puts.append(put)

@@ -13,6 +13,8 @@ from typing import Final
 from hatwisted.wire.layout import MAX_PROPERTIES_LENGTH
 
 _HEAD: Final = struct.Struct(">iiiii")
+_LENGTHS: Final = struct.Struct(">i8xii")
+"""Of the head what counts: size, flag and body size."""
 _BODY_AT: Final = _HEAD.size
 _PROPERTIES_LENGTH: Final = struct.Struct(">h")
 BATCH_ENTRY_FIXED: Final = _HEAD.size + _PROPERTIES_LENGTH.size
@@ -38,12 +40,13 @@ broker makes hundreds of thousands of them a second."""
 def decode_batch(body: bytes) -> list[BatchEntry]:
     """Split a whole batch body; CorruptBatch when a length is wrong or bytes are left over."""
     entries: list[BatchEntry] = []
-    unpack = _HEAD.unpack_from
+    add, unpack = entries.append, _LENGTHS.unpack_from
     position, end = 0, len(body)
-    while position < end:
-        if end - position < BATCH_ENTRY_FIXED:
-            raise CorruptBatch(f"{end - position} bytes left over", position)
-        size, _magic, _crc, flag, body_size = unpack(body, position)
+    last = end - BATCH_ENTRY_FIXED
+    for _ in range(MAX_ENTRIES):
+        if position > last:
+            break
+        size, flag, body_size = unpack(body, position)
         following = position + size
         properties_at = position + BATCH_ENTRY_FIXED + body_size
         if body_size < 0 or properties_at > following or following > end:
@@ -51,10 +54,12 @@ def decode_batch(body: bytes) -> list[BatchEntry]:
         properties_size = body[properties_at - 2] << 8 | body[properties_at - 1]
         if properties_at + properties_size != following or properties_size > MAX_PROPERTIES_LENGTH:
             raise CorruptBatch(f"size {size} with properties of {properties_size}", position)
-        if len(entries) == MAX_ENTRIES:
-            raise CorruptBatch(f"more than {MAX_ENTRIES} messages", position)
-        entries.append((flag, body[position + _BODY_AT : properties_at - 2], body[properties_at:following]))
+        add((flag, body[position + _BODY_AT : properties_at - 2], body[properties_at:following]))
         position = following
+    if position > last and position < end:
+        raise CorruptBatch(f"{end - position} bytes left over", position)
+    if position < end:
+        raise CorruptBatch(f"more than {MAX_ENTRIES} messages", position)
     return entries
 
 

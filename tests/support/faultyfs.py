@@ -135,9 +135,6 @@ class FaultyFile:
         self._fs.meet("extend", self._path, size)
         self._inner.extend(size)
 
-    def prefetch(self, begin: int, end: int) -> None:
-        self._inner.prefetch(begin, end)
-
     def datasync(self) -> None:
         self._fs.meet("datasync", self._path)
         self._inner.datasync()
