@@ -65,6 +65,8 @@ class ClientCalls:
         peer = connection.peer
         if not connection.open:
             return fail(ConnectionGone(peer, "the client has gone"))
+        if connection.paused:
+            return fail(TooManyCalls(peer, "the client doesn't read what it has been sent"))
         calls = self._pending.get(connection)
         if calls is None:
             calls = self._watch(connection)

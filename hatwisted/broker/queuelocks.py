@@ -34,6 +34,9 @@ MAX_QUEUES_PER_REQUEST = 20_000
 MAX_LOCKS = 1_000_000
 """Locks held at a time, some 200 bytes each. Beyond, no new ones are given: the client asks again in 20 s."""
 
+MAX_NAME = 1024
+"""Characters of a group's, client's or topic's name in a lock: real ones have up to 255."""
+
 _Key = tuple[str, MessageQueue]
 """Group and queue."""
 
@@ -127,6 +130,9 @@ def _parse(body: bytes) -> tuple[str, list[MessageQueue], str]:
     if len(queues) > MAX_QUEUES_PER_REQUEST:
         raise BadClientData(f"{len(queues)} queues in one lock request, {MAX_QUEUES_PER_REQUEST} are allowed")
     try:
-        return group, [parse_queue(queue) for queue in queues], client_id
+        parsed = [parse_queue(queue) for queue in queues]
     except ValueError as error:
         raise BadClientData(str(error)) from None
+    if any(len(name) > MAX_NAME for name in (group, client_id, *(queue.topic for queue in parsed))):
+        raise BadClientData(f"a name of more than {MAX_NAME} characters in a lock request")
+    return group, parsed, client_id

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from hatwisted.broker.clientcalls import ClientCalls
 from hatwisted.broker.clients import ClientTable
 from hatwisted.broker.consumers import answer_bad_requests
-from hatwisted.broker.topics import Refusal, TopicConfigTable
+from hatwisted.broker.topics import PERM_WRITE, TopicConfigTable
 from hatwisted.remoting.client import CallFailed
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -60,9 +60,14 @@ class ReplyProcessor:
     ) -> RemotingCommand | Deferred[RemotingCommand]:
         parse = parse_send_v1 if request.code == RequestCode.SEND_REPLY_MESSAGE else parse_send_v2
         header = parse(request.ext)
-        topic = self._topics.for_send(header.topic, header.default_topic, header.default_topic_queue_nums)
-        if isinstance(topic, Refusal):
-            return response(request, topic.code, topic.remark)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            # Not made on demand: the one topic of replies is always there, and a slave makes none.
+            remark = f"topic[{header.topic}] not exist, apply first please!"
+            return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
+        if not topic.perm & PERM_WRITE:
+            remark = f"the topic[{header.topic}] sending message is forbidden"
+            return response(request, ResponseCode.NO_PERMISSION, remark)
         properties = decode_properties(header.properties.encode())
         asker = properties.get(REPLY_TO_CLIENT)
         if asker is None:

@@ -295,6 +295,11 @@ class RemotingConnection(Protocol):
         elif self.open:
             write_now(cast(ITransport, self.transport), data)
 
+    @property
+    def paused(self) -> bool:
+        """Does the client leave unread what it has been sent? Nothing big should follow then."""
+        return self._paused
+
     def pauseProducing(self) -> None:
         """The client doesn't read its answers: don't read its requests."""
         self._paused = True

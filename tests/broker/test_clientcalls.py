@@ -22,14 +22,9 @@ class TestCalls(TestCase):
         return self.calls.call(self.connection, RemotingCommand(code, **more))
 
     @inlineCallbacks
-    def asked(self, count=1):
-        yield self.rig.until(lambda: len(self.client.requests) >= count)
-        return self.client.requests
-
-    @inlineCallbacks
     def test_answers_are_paired_by_opaque_in_any_order(self):
         first, second = self.call(ext={"n": "1"}), self.call(ext={"n": "2"})
-        requests = yield self.asked(2)
+        requests = yield self.client.asked(2)
         self.assertEqual(
             [(request.code, request.flag, request.ext["n"]) for request in requests],
             [(307, 0, "1"), (307, 0, "2")],
@@ -44,7 +39,7 @@ class TestCalls(TestCase):
     @inlineCallbacks
     def test_both_directions_may_use_the_same_opaque(self):
         call = self.call()
-        (request,) = yield self.asked()
+        (request,) = yield self.client.asked()
         self.client.send(RemotingCommand(28, opaque=request.opaque))
         answer = yield self.client.answer_to(request.opaque)
         self.assertEqual(answer.code, 0)
@@ -55,7 +50,7 @@ class TestCalls(TestCase):
     @inlineCallbacks
     def test_silent_client_times_out_and_its_late_answer_harms_nobody(self):
         call = self.call()
-        (request,) = yield self.asked()
+        (request,) = yield self.client.asked()
         self.rig.clock.advance(9.999)
         self.assertFalse(call.called)
         self.rig.clock.advance(0.001)
@@ -63,13 +58,13 @@ class TestCalls(TestCase):
         self.client.answer(request)
         self.client.answer(RemotingCommand(307, opaque=4711))
         again = self.call()
-        self.client.answer((yield self.asked(2))[1])
+        self.client.answer((yield self.client.asked(2))[1])
         yield again
 
     @inlineCallbacks
     def test_closed_connection_fails_its_calls(self):
         calls = [self.call(), self.call()]
-        yield self.asked(2)
+        yield self.client.asked(2)
         self.client.transport.loseConnection()
         for call in calls:
             yield self.assertFailure(call, ConnectionGone)
@@ -92,7 +87,17 @@ class TestCalls(TestCase):
         yield self.assertFailure(second, ConnectionGone)
 
     @inlineCallbacks
+    def test_client_that_reads_nothing_is_asked_nothing(self):
+        self.connection.pauseProducing()
+        yield self.assertFailure(self.call(), TooManyCalls)
+        self.connection.resumeProducing()
+        call = self.call()
+        (request,) = yield self.client.asked()
+        self.client.answer(request)
+        yield call
+
+    @inlineCallbacks
     def test_oneway_wants_no_answer(self):
         self.calls.oneway(self.connection, RemotingCommand(220, body=b"{}"))
-        (request,) = yield self.asked()
+        (request,) = yield self.client.asked()
         self.assertEqual((request.code, request.flag, request.body), (220, 2, b"{}"))

@@ -94,6 +94,7 @@ class TestRequests(TestCase):
             b'{"consumerGroup":"g","clientId":5}',
             b'{"consumerGroup":"g","clientId":"c","mqSet":7}',
             b'{"consumerGroup":"g","clientId":"c","mqSet":[{"topic":"T"}]}',
+            b'{"consumerGroup":"%b","clientId":"c"}' % bytes(2000).replace(b"\0", b"g"),
         ):
             for code in (41, 42):
                 answer = yield self.rig.ask(code, body)

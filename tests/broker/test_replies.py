@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
@@ -9,7 +10,7 @@ from tests.broker.rig import NOW, BrokerRig, TalkingClient
 
 V2 = {
     "a": "g",
-    "b": "CLUSTER_REPLY_TOPIC",
+    "b": "DefaultCluster_REPLY_TOPIC",
     "c": "TBW102",
     "d": "4",
     "e": "0",
@@ -22,7 +23,7 @@ V2 = {
 }
 V1 = {
     "producerGroup": "g",
-    "topic": "CLUSTER_REPLY_TOPIC",
+    "topic": "DefaultCluster_REPLY_TOPIC",
     "defaultTopic": "TBW102",
     "defaultTopicQueueNums": "4",
     "queueId": "0",
@@ -97,10 +98,12 @@ class TestReplies(TestCase):
     def test_bad_fields_and_topics(self):
         answer = yield self.reply(d="x")
         self.assertEqual((answer.code, answer.remark), (1, "request field d has the value 'x'"))
-        answer = yield self.reply(b="no topic!", c="x")
-        self.assertEqual(answer.code, 1)
-        answer = yield self.reply(b="UNKNOWN", c="x")
+        answer = yield self.reply(b="UNKNOWN")
         self.assertEqual(answer.code, 17)
+        topics = self.rig.tables.topics
+        self.assertIsNone(topics.get("UNKNOWN"))
+        topics.put(msgspec.structs.replace(topics.get("DefaultCluster_REPLY_TOPIC"), perm=4))
+        self.assertEqual((yield self.reply()).code, 16)
 
     @inlineCallbacks
     def test_one_of_two_groups_gone_the_client_can_still_be_reached(self):
