@@ -8,8 +8,10 @@ without keeping them, so that its table stays the master's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -35,23 +37,31 @@ MAX_GROUP_LENGTH = 255
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One group's settings. `which_broker_when_consume_slowly`: the broker id to read from when far
-    behind."""
+    behind. Fields without a value are 5.x's: nothing goes by them here, they are kept for who does."""
 
+    attributes: dict[str, str] | UnsetType | None = UNSET
     broker_id: int = 0
     consume_broadcast_enable: bool = True
     consume_enable: bool = True
     consume_from_min_enable: bool = True
+    consume_message_orderly: bool | UnsetType = UNSET
+    consume_timeout_minute: int | UnsetType = UNSET
     group_name: str
+    group_retry_policy: Any | UnsetType = UNSET
+    group_sys_flag: int | UnsetType = UNSET
     notify_consumer_ids_changed_enable: bool = True
     retry_max_times: int = 16
     retry_queue_nums: int = 1
+    subscription_data_set: Any | UnsetType = UNSET
     which_broker_when_consume_slowly: int = 1
 
 
 class GroupTable(msgspec.Struct, kw_only=True, rename="camel"):
-    """All groups and their version: answer of code 201, content of subscriptionGroup.json."""
+    """All groups and their version: answer of code 201, content of subscriptionGroup.json. forbidden_table:
+    5.x's."""
 
     data_version: DataVersion = DataVersion()
+    forbidden_table: dict[str, Any] | UnsetType = UNSET
     subscription_group_table: dict[str, GroupConfig] = msgspec.field(default_factory=dict)
 
 
@@ -68,6 +78,7 @@ class SubscriptionGroupTable:
         self._auto_create = auto_create
         self._slave = slave
         self._groups = {name: GroupConfig(group_name=name) for name in FIRST_GROUPS}
+        self._forbidden: dict[str, Any] | UnsetType = UNSET
         self._listeners: list[Callable[[], None]] = []
         self.version = DataVersion(timestamp=self._now())
 
@@ -100,6 +111,7 @@ class SubscriptionGroupTable:
         if table.data_version == self.version:
             return False
         self._groups = dict(table.subscription_group_table)
+        self._forbidden = table.forbidden_table
         self.version = table.data_version
         self._tell()
         return True
@@ -113,7 +125,11 @@ class SubscriptionGroupTable:
 
     def table(self) -> GroupTable:
         """All groups and their version."""
-        return GroupTable(data_version=self.version, subscription_group_table=dict(self._groups))
+        return GroupTable(
+            data_version=self.version,
+            forbidden_table=self._forbidden,
+            subscription_group_table=dict(self._groups),
+        )
 
     def encode(self) -> bytes:
         """The content of subscriptionGroup.json."""
@@ -127,4 +143,5 @@ class SubscriptionGroupTable:
         """Take over subscriptionGroup.json: its groups join those every broker has. Raises ValueError."""
         table = decode_body(data, GroupTable)
         self._groups.update(table.subscription_group_table)
+        self._forbidden = table.forbidden_table
         self.version = table.data_version

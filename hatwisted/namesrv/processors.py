@@ -22,6 +22,8 @@ from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import (
     BadRegistration,
     DataVersion,
+    MemberGroup,
+    TopicRoute,
     decode_body,
     decode_register_body,
     encode_body,
@@ -113,6 +115,20 @@ class NameServerProcessors:
         version = self._routes.version(address)
         body = b"" if version is None else encode_body(version)
         return response(request, ext={"changed": "true" if changed else "false"}, body=body)
+
+    def broker_heartbeat(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """5.x between registrations, if told to."""
+        self._routes.renew(text_field(request.ext, "brokerAddr"))
+        return response(request)
+
+    def register_topic(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        route = decode_body(request.body, TopicRoute)
+        self._routes.register_topic(text_field(request.ext, "topic"), route.queue_datas)
+        return response(request)
+
+    def member_group(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        group = self._routes.group(text_field(request.ext, "brokerName"))
+        return response(request, body=encode_body(MemberGroup(broker_member_group=group)))
 
     # ---- clients
 
@@ -266,5 +282,8 @@ _HANDLERS: dict[RequestCode, _Handler] = {
     RequestCode.UPDATE_NAMESRV_CONFIG: NameServerProcessors.update_config,
     RequestCode.GET_NAMESRV_CONFIG: NameServerProcessors.show_config,
     RequestCode.QUERY_DATA_VERSION: NameServerProcessors.query_data_version,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: NameServerProcessors.register_topic,
+    RequestCode.GET_BROKER_MEMBER_GROUP: NameServerProcessors.member_group,
+    RequestCode.BROKER_HEARTBEAT: NameServerProcessors.broker_heartbeat,
     RequestCode.ADD_WRITE_PERM_OF_BROKER: NameServerProcessors.add_write_permission,
 }

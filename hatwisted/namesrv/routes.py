@@ -117,6 +117,12 @@ class RouteTable:
         )
         return None if member.id == MASTER_ID else self._master_of(group)
 
+    def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
+        """A topic alone, of groups that are registered (5.x's enableSingleTopicRegister)."""
+        for data in queues:
+            if data.broker_name in self._groups:
+                self._topics.setdefault(topic, {})[data.broker_name] = data
+
     def unregister(self, group_name: str, broker_id: int, address: str) -> None:
         """A broker stops in good order. Unknown ones are no error."""
         group = self._groups.get(group_name)
@@ -234,6 +240,10 @@ class RouteTable:
             if address in self._leases and self._leases[address].filter_servers
         }
         return TopicRoute(broker_datas=groups, filter_server_table=filters, queue_datas=list(queues.values()))
+
+    def group(self, name: str) -> BrokerData | None:
+        """The members of a group."""
+        return self._groups.get(name)
 
     def cluster_info(self) -> ClusterInfo:
         """Every group, and the names of each cluster's groups."""

@@ -45,8 +45,9 @@ class DataVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TopicConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One topic of one broker. perm: 4 read, 2 write, 1 inherit."""
+    """One topic of one broker. perm: 4 read, 2 write, 1 inherit. attributes: 5.x; kept for who knows them."""
 
+    attributes: dict[str, str] | UnsetType | None = UNSET
     order: bool = False
     perm: int = 6
     read_queue_nums: int = 16
@@ -76,6 +77,12 @@ class BrokerData(msgspec.Struct, kw_only=True, rename="camel"):
     broker_addrs: dict[int, str] = msgspec.field(default_factory=dict)
     broker_name: str
     cluster: str = ""
+
+
+class MemberGroup(msgspec.Struct, kw_only=True, rename="camel"):
+    """One group, or None: answer of code 901."""
+
+    broker_member_group: BrokerData | None = None
 
 
 class QueueData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

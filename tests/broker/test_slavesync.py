@@ -138,6 +138,62 @@ class TestRounds(SyncCase):
         self.assertIsNone(self.tables.topics.get("Made"))
 
 
+class TestTablesOf5x(SyncCase):
+    """What only RocketMQ 5 knows comes out as it went in, file and answer."""
+
+    TOPIC = {
+        "attributes": {"message.type": "NORMAL"},
+        "order": False,
+        "perm": 6,
+        "readQueueNums": 4,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": "T",
+        "topicSysFlag": 0,
+        "writeQueueNums": 4,
+    }
+    GROUP = {
+        "attributes": {"a": "b"},
+        "brokerId": 0,
+        "consumeBroadcastEnable": True,
+        "consumeEnable": True,
+        "consumeFromMinEnable": True,
+        "consumeMessageOrderly": True,
+        "consumeTimeoutMinute": 15,
+        "groupName": "g",
+        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+        "groupSysFlag": 0,
+        "notifyConsumerIdsChangedEnable": True,
+        "retryMaxTimes": 16,
+        "retryQueueNums": 1,
+        "subscriptionDataSet": [],
+        "whichBrokerWhenConsumeSlowly": 1,
+    }
+    VERSION = {"counter": 3, "stateVersion": 0, "timestamp": 7}
+
+    @inlineCallbacks
+    def test_fields_that_only_5x_knows_are_kept(self):
+        topics = {"dataVersion": self.VERSION, "topicConfigTable": {"T": self.TOPIC}}
+        groups = {
+            "dataVersion": self.VERSION,
+            "forbiddenTable": {"g": {"T": 2}},
+            "subscriptionGroupTable": {"g": self.GROUP},
+        }
+        self.captured_master(
+            c21=lambda request: response(
+                request, body=json.dumps(topics | {"mappingDataVersion": {}}).encode()
+            ),
+            c201=lambda request: response(request, body=json.dumps(groups).encode()),
+        )
+        yield self.sync.round()
+        yield self.tables.stop()
+        self.assertEqual(json.loads(self.config("topics.json")), topics)
+        self.assertEqual(json.loads(self.config("subscriptionGroup.json")), groups)
+        again = yield self.slave.ask(201)
+        self.assertEqual(json.loads(again.body), groups)
+        self.tables.groups.decode(self.config("subscriptionGroup.json"))
+        self.assertEqual(json.loads(self.tables.groups.encode())["forbiddenTable"], {"g": {"T": 2}})
+
+
 class TestProgress(SyncCase):
     """Which way consumers' offsets flow, and who wins."""
 

@@ -66,7 +66,9 @@ class ServiceCase(TestCase):
         self.assertEqual(answer.code, 0, answer.remark)
         return json.loads(answer.body)
 
-    def register(self, broker=0, names=("T",), compressed=False, client=None, crc=None, **fields):
+    def register(
+        self, broker=0, names=("T",), compressed=False, client=None, crc=None, as_id=None, ha=None, **fields
+    ):
         wrapper = TopicTable(
             data_version=DataVersion(counter=1, timestamp=5),
             topic_config_table={
@@ -82,8 +84,8 @@ class ServiceCase(TestCase):
             brokerName="broker-a",
             brokerAddr=f"127.0.0.1:109{broker + 1}1",
             clusterName="DefaultCluster",
-            haServerAddr=f"127.0.0.1:109{broker + 1}2",
-            brokerId=broker,
+            haServerAddr=ha or f"127.0.0.1:109{broker + 1}2",
+            brokerId=broker if as_id is None else as_id,
             compressed=str(compressed).lower(),
             bodyCrc32=body_checksum(body) if crc is None else crc,
         )
@@ -176,6 +178,85 @@ class TestBrokers(ServiceCase):
         self.assertEqual((answer.ext, answer.body), ({"changed": "false"}, same))
         answer = yield self.ask(322, encode_body(DataVersion(counter=2, timestamp=5)), **identity)
         self.assertEqual((answer.ext, answer.body), ({"changed": "true"}, same))
+
+    @defer.inlineCallbacks
+    def test_oneway_registration_of_one_new_topic_is_merged(self):
+        yield self.register(names=("A", "B"))
+        body = encode_register_body(
+            RegisterBody(
+                topic_config_serialize_wrapper=TopicTable(
+                    data_version=DataVersion(counter=2, timestamp=6),
+                    topic_config_table={"C": TopicConfig(topic_name="C")},
+                )
+            )
+        )
+        ext = {
+            "brokerName": "broker-a",
+            "brokerAddr": "127.0.0.1:10911",
+            "clusterName": "DefaultCluster",
+            "haServerAddr": "127.0.0.1:10912",
+            "brokerId": "0",
+        }
+        self.client.oneway(self.service.address, RemotingCommand(103, ext=ext, body=body))
+        self.assertEqual(sorted((yield self.get(206))["topicList"]), ["A", "B", "C"])
+
+    @defer.inlineCallbacks
+    def test_B113_a_slave_that_was_made_master_has_one_place_and_brings_its_topics(self):
+        yield self.register(1)
+        answer = yield self.ask(105, topic="T")
+        self.assertEqual(answer.code, 17)
+        yield self.register(1, as_id=0)
+        route = yield self.get(105, topic="T")
+        self.assertEqual(route["brokerDatas"][0]["brokerAddrs"], {"0": "127.0.0.1:10921"})
+
+    @defer.inlineCallbacks
+    def test_B110_slave_hears_the_masters_new_ha_address(self):
+        yield self.register(0)
+        yield self.register(0, ha="10.0.0.9:20912")
+        answer = yield self.register(1)
+        self.assertEqual(answer.ext, {"haServerAddr": "10.0.0.9:20912", "masterAddr": "127.0.0.1:10911"})
+
+    @defer.inlineCallbacks
+    def test_what_5x_brokers_may_ask(self):
+        yield self.register(names=("A",))
+        queues = [
+            {"brokerName": name, "perm": 6, "readQueueNums": 2, "writeQueueNums": 2}
+            for name in ("broker-a", "x")
+        ]
+        answer = yield self.ask(217, json.dumps({"queueDatas": queues}).encode(), topic="One")
+        self.assertEqual(answer.code, 0)
+        route = yield self.get(105, topic="One")
+        self.assertEqual([data["brokerName"] for data in route["queueDatas"]], ["broker-a"])
+        group = yield self.get(901, clusterName="DefaultCluster", brokerName="broker-a")
+        self.assertEqual(group["brokerMemberGroup"]["brokerAddrs"], {"0": "127.0.0.1:10911"})
+        group = yield self.get(901, clusterName="DefaultCluster", brokerName="x")
+        self.assertEqual(group, {"brokerMemberGroup": None})
+        for _ in range(13):
+            yield self.ask(904, brokerAddr="127.0.0.1:10911", brokerName="broker-a")
+            self.clock.advance(10)
+        self.assertIn("A", (yield self.get(206))["topicList"])
+
+    @defer.inlineCallbacks
+    def test_registration_of_5x_with_its_own_fields(self):
+        body = (
+            b'{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{"counter":1,"stateVersion":0,'
+            b'"timestamp":5},"mappingDataVersion":{"counter":0},"topicConfigTable":{"T":{"attributes":{"+a":"b"},'
+            b'"order":false,"perm":6,"readQueueNums":4,"topicFilterType":"SINGLE_TAG","topicName":"T",'
+            b'"topicSysFlag":0,"writeQueueNums":4}},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{}}}'
+        )
+        answer = yield self.ask(
+            103,
+            body,
+            brokerName="broker-a",
+            brokerAddr="127.0.0.1:10911",
+            clusterName="C",
+            brokerId=0,
+            enableActingMaster="false",
+            heartbeatTimeoutMillis=1000,
+            bodyCrc32=body_checksum(body),
+        )
+        self.assertEqual(answer.code, 0)
+        self.assertEqual((yield self.get(206))["topicList"], ["T"])
 
 
 class TestOperators(ServiceCase):
