@@ -47,6 +47,8 @@ class ConfigFile:
         self._dirty = False
         self._spoilt = False
         """The file couldn't be read, so that the backup is the only version: the next write keeps it."""
+        self._told = ""
+        """Why the last write failed, as told in the log: a full disk would be told every few seconds."""
         self._one_write = DeferredLock()
 
     def load(self, decode: Callable[[bytes], None]) -> bool:
@@ -77,7 +79,7 @@ class ConfigFile:
 
     def flush(self) -> Deferred[None]:
         """Write if anything changed; fires when the file has the table's state of now, or when writing failed
-        (logged, tried again at the next flush). Never fails."""
+        (logged once, tried again at the next flush). Never fails."""
         return self._one_write.run(self._write)
 
     def _write(self) -> Deferred[None]:
@@ -85,7 +87,7 @@ class ConfigFile:
             return succeed(None)
         self._dirty = False
         writing = cast("Deferred[None]", self._worker.run(self._replace, self._encode()))
-        return writing.addErrback(self._not_written)
+        return writing.addCallbacks(self._written, self._not_written)
 
     def _replace(self, content: bytes) -> None:
         """In the worker: the former content becomes the backup, then the new one the file."""
@@ -96,9 +98,19 @@ class ConfigFile:
         self._fs.write(self.path, content)
         self._spoilt = False
 
+    def _written(self, _result: None) -> None:
+        if self._told:
+            self._told = ""
+            self._log.info("{path} could be written again", path=self.path)
+
     def _not_written(self, failure: Failure) -> None:
         self._dirty = True
-        self._log.error("{path} was not written: {error}", path=self.path, error=failure.getErrorMessage())
+        reason = failure.getErrorMessage()
+        if reason != self._told:
+            self._told = reason
+            self._log.error(
+                "{path} was not written, it is tried again: {error}", path=self.path, error=reason
+            )
 
 
 class ConfigFlusher:

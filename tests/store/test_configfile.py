@@ -1,15 +1,18 @@
 """Small tables on disk: atomic, with the former version kept, one write at a time."""
 
+import errno
 import os
 from pathlib import Path
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.worker import InlineWorker
+from tests.support.faultyfs import FaultyFileSystem
 
 
 class SlowWorker:
@@ -157,6 +160,34 @@ class TestFlush(ConfigFileCase):
         self.fs.steps = 9
         self.successResultOf(file.flush())
         self.assertTrue(self.path.exists())
+
+    def test_full_disk_keeps_the_old_file_is_told_once_and_made_up_for(self):
+        self.write(b"{1}")
+        for operation, path in (("write", "t.json"), ("write", ".bak"), ("makedirs", "config")):
+            self.fs = FaultyFileSystem()
+            fault = self.fs.fail(operation, error=errno.ENOSPC, path=path, times=None)
+            before = self.load()
+            file, clock = self.make(), Clock()
+            flusher = ConfigFlusher(clock, [file])
+            flusher.start()
+            self.content = b"{2}" if before == b"{1}" else b"{1}"
+            with capturedLogs() as events:
+                file.save()
+                for _ in range(3):
+                    clock.advance(FLUSH_INTERVAL)
+                self.assertEqual(fault.hits, 4)
+                self.assertEqual(self.path.read_bytes(), before)
+                self.assertEqual(self.load(), before)
+                fault.lift()
+                clock.advance(FLUSH_INTERVAL)
+            self.assertEqual(self.load(), self.content)
+            self.assertEqual(self.bak().read_bytes(), before)
+            self.assertEqual(sorted(os.listdir(self.path.parent)), ["t.json", "t.json.bak"])
+            failed, again = [formatEvent(event) for event in events]
+            self.assertIn(f"{self.path} was not written", failed)
+            self.assertIn("No space left on device", failed)
+            self.assertIn("could be written again", again)
+            self.successResultOf(flusher.stop())
 
     def test_rounds_and_last_flush(self):
         clock = Clock()
