@@ -34,10 +34,11 @@ from hatwisted.store.lookup import (
     record_at,
 )
 from hatwisted.store.put import Put
+from hatwisted.store.queueremoval import QueueRemoval
 from hatwisted.store.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
 from hatwisted.store.recovery import RecoveryReport, recover
 from hatwisted.store.reput import Dispatcher, ReputService
-from hatwisted.store.retention import DiskWatermark, Retention, RetentionPolicy
+from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE, DiskWatermark, Retention, RetentionPolicy
 from hatwisted.store.stats import StoreStats
 from hatwisted.store.storelock import AbortFile, StoreLock
 
@@ -79,6 +80,8 @@ class StoreOptions:
     retention: RetentionPolicy = RetentionPolicy()
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
+    slave: bool = False
+    """Is the log another broker's copy? It decides what the log says of a full disk."""
 
 
 class MessageStore:
@@ -115,7 +118,12 @@ class MessageStore:
                 fs, join(root, "index"), clock, options.index_slots, options.index_items, worker
             )
         self.watermark = DiskWatermark(
-            fs, [root, log_path], clock, worker, needed=options.commit_log_file_size
+            fs,
+            [root, log_path],
+            clock,
+            worker,
+            needed=options.commit_log_file_size,
+            meaning=FOR_A_SLAVE if options.slave else FOR_A_MASTER,
         )
         self.stats = StoreStats(clock)
         self._sync_loop = LoopingCall(self._sync_dispatched)
@@ -193,6 +201,7 @@ class MessageStore:
                 options.flush_thorough_interval,
             )
         )
+        self.removal = QueueRemoval(self._fs, clock, self._worker, log, self.queues)
         self.retention = Retention(
             self._fs, clock, self._worker, self.watermark, log, self.queues, self.index, options.retention
         )

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os.path import dirname
-from typing import Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -42,11 +42,31 @@ WATERMARK_INTERVAL = 5.0
 """Seconds between looks at the disk."""
 
 
+class FullDisk(NamedTuple):
+    """What a full disk means for whoever appends, in the log's words: above the watermark, when the use has
+    fallen again, and when a write has found no room."""
+
+    above: str
+    below: str
+    no_room: str
+
+
+FOR_A_MASTER: Final = FullDisk(
+    "puts are refused", "puts are accepted again", "puts are refused until there is some"
+)
+FOR_A_SLAVE: Final = FullDisk(
+    "this slave copies on, and stops acknowledging when a write finds no room",
+    "this slave has room again",
+    "this slave stops acknowledging until there is some",
+)
+
+
 class DiskWatermark:
     """Whether the disks under `paths` take more. Start it, or call `check`.
 
     warning, clear: used fraction above which puts are refused, and down to which that lasts; needed: bytes
-    that must be free before a disk that has refused a write is tried again (the next log file).
+    that must be free before a disk that has refused a write is tried again (the next log file); meaning: what
+    the log says of it.
     """
 
     _log = Logger()
@@ -62,6 +82,7 @@ class DiskWatermark:
         clear: float = 0.85,
         needed: int = 1 << 30,
         interval: float = WATERMARK_INTERVAL,
+        meaning: FullDisk = FOR_A_MASTER,
     ) -> None:
         self._fs = fs
         self._worker = worker
@@ -69,6 +90,7 @@ class DiskWatermark:
         self._clear = min(clear, warning)
         self._needed = needed
         self._interval = interval
+        self._meaning = meaning
         self._loop = LoopingCall(self.check)
         self._loop.clock = clock
         self._above: str | None = None
@@ -95,7 +117,9 @@ class DiskWatermark:
     def note_full(self, reason: str) -> None:
         """A write found no room: full until a look finds `needed` bytes free."""
         if self._refused is None:
-            self._log.warn("the disk is full: {reason}", reason=reason)
+            self._log.warn(
+                "the disk has no room: {reason}; {meaning}", reason=reason, meaning=self._meaning.no_room
+            )
         self._refused = reason
 
     def start(self) -> None:
@@ -130,11 +154,16 @@ class DiskWatermark:
             fullest = max(self.ratios, key=self.ratios.__getitem__)
             if self._above is None:
                 self._log.warn(
-                    "{path}: {used:.1%} of the disk is used, puts are refused", path=fullest, used=used
+                    "{path}: {used:.1%} of the disk is used, {meaning}",
+                    path=fullest,
+                    used=used,
+                    meaning=self._meaning.above,
                 )
             self._above = f"{used:.1%} of the disk under {fullest} is used, the limit is {self._warning:.0%}"
         elif used <= self._clear and self._above is not None:
-            self._log.info("{used:.1%} of the disk is used, puts are accepted again", used=used)
+            self._log.info(
+                "{used:.1%} of the disk is used, {meaning}", used=used, meaning=self._meaning.below
+            )
             self._above = None
         if self._refused is not None and min(free for _, free in usage.values()) >= self._needed:
             self._log.info("there's room on the disk again; it had refused a write: {was}", was=self._refused)

@@ -229,6 +229,7 @@ def _store_options(config: BrokerConfig, store_host: bytes) -> StoreOptions:
             file_interval=config.delete_commit_log_files_interval / 1000,
         ),
         memory_bytes=memory_bytes(),
+        slave=config.broker_role is BrokerRole.SLAVE,
     )
 
 

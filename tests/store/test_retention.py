@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from twisted.logger import LogLevel, capturedLogs
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import IWorker
-from hatwisted.store.retention import DiskWatermark, Retention, RetentionPolicy
+from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE, DiskWatermark, Retention, RetentionPolicy
 from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.layout import file_name
 from tests.support.faultyfs import FaultyFileSystem
@@ -65,6 +65,24 @@ class DiskWatermarkTests(DiskCase):
     def test_the_reason_says_where_and_how_much(self) -> None:
         reason = self.after(self.watch(), 93.2)
         self.assertEqual(reason, f"93.2% of the disk under {self.root} is used, the limit is 90%")
+
+    def test_the_log_says_what_it_means_for_a_master_and_for_a_slave(self) -> None:
+        for meaning, words in (
+            (FOR_A_MASTER, ("puts are refused", "puts are refused until", "puts are accepted again")),
+            (FOR_A_SLAVE, ("copies on", "stops acknowledging until", "has room again")),
+        ):
+            watermark = DiskWatermark(self.fs, [self.root], self.clock, self.worker, meaning=meaning)
+            with capturedLogs() as events:
+                self.after(watermark, 95)
+                self.after(watermark, 96)
+                watermark.note_full("no room for file 7")
+                watermark.note_full("no room for file 7")
+                self.after(watermark, 80)
+            lines = [formatEvent(event) for event in events]
+            self.assertEqual(len(lines), 3, lines)
+            for line, word in zip(lines, words, strict=True):
+                self.assertIn(word, line)
+                self.assertEqual("puts" in line, meaning is FOR_A_MASTER, line)
 
     def test_levels_are_a_matter_of_configuration(self) -> None:
         watermark = DiskWatermark(self.fs, [self.root], self.clock, self.worker, warning=0.5)
