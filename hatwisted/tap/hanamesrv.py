@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from twisted.application.service import IService
@@ -12,6 +13,7 @@ from hatwisted.config.load import Loaded, load_namesrv_config
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.tap import compose
 from hatwisted.tap.startup import ServerOptions, make_service
+from hatwisted.tap.storecheck import check_settings_file
 
 
 class Options(ServerOptions):
@@ -23,7 +25,7 @@ class Options(ServerOptions):
 
 def makeService(options: Options) -> IService:
     """The name server as a service; see `startup.make_service` for what ends the process instead."""
-    return make_service("hanamesrv", options, _load, compose.namesrv)
+    return make_service("hanamesrv", options, _load, _build)
 
 
 def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[NamesrvConfig]:
@@ -31,3 +33,8 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
     if path is not None and config.config_store_path is None:
         config = msgspec.structs.replace(config, config_store_path=os.path.abspath(path))
     return Loaded(config, warnings, source)
+
+
+def _build(config: NamesrvConfig, reactor: Any) -> IService:
+    check_settings_file(config)
+    return compose.namesrv(config, reactor)

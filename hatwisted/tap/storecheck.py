@@ -1,5 +1,5 @@
 """Can this process own the store folder, and are its files of the sizes configured? Asked before twistd forks,
-while a terminal still hears the answer.
+while a terminal still hears the answer. (And can a name server write its settings?)
 
 The answer isn't kept: a POSIX record lock belongs to a process and doesn't pass through a fork, so the lock
 is given back at once and the store takes it for good when it loads. What takes long to find out, whether the
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hatwisted.config.errors import SettingError
-from hatwisted.config.schema import BrokerConfig
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.errors import StoreError
 from hatwisted.store.filequeue import FileQueue
@@ -37,6 +37,23 @@ def check_store(fs: IFileSystem, config: BrokerConfig) -> None:
     with _setting("mappedFileSizeConsumeQueue"):
         queues = os.path.join(root, "consumequeue")
         ConsumeQueueTable(fs, queues, config.mapped_file_size_consume_queue, read_only=True).load_all()
+
+
+def check_settings_file(config: NamesrvConfig) -> None:
+    """Raise SettingError unless the name server's settings can be read and written. Nothing is made."""
+    path = config.kv_config_path
+    with _setting("kvConfigPath"):
+        if os.path.isdir(path):
+            raise StoreError(f"{path} is a folder")
+        if os.path.exists(path) and not os.access(path, os.R_OK):
+            raise StoreError(f"{path}: no permission to read this file")
+        folder = os.path.dirname(path) or "."
+        while not os.path.exists(folder):
+            folder = os.path.dirname(folder) or "."
+        if not os.path.isdir(folder):
+            raise StoreError(f"{folder} is no folder")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise StoreError(f"{folder}: no permission to write in this folder")
 
 
 def _check_folder(fs: IFileSystem, folder: str) -> None:

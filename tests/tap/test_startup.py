@@ -16,11 +16,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import SettingError
 from hatwisted.config.load import Loaded, load_broker_config
-from hatwisted.config.schema import BrokerConfig
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.errors import DamagedLog, StoreError
 from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.tap import hanamesrv
 from hatwisted.tap.startup import BrokerOptions, make_service, one_line
-from hatwisted.tap.storecheck import check_store
+from hatwisted.tap.storecheck import check_settings_file, check_store
 
 Build = Callable[[BrokerConfig, Any], IService]
 
@@ -143,6 +144,55 @@ class LateFailures(StartupCase):
         self.assertEqual(one_line(StoreError("a\nb")), "a b")
         self.assertEqual(one_line(OSError(28, "No space left on device")), "No space left on device")
         self.assertEqual(one_line(StoreError()), "StoreError")
+
+
+class SettingsCheck(SynchronousTestCase):
+    """A name server that couldn't keep its settings doesn't start."""
+
+    def setUp(self) -> None:
+        self.folder = Path(self.mktemp()).absolute()
+
+    def check(self, path: Path) -> None:
+        check_settings_file(NamesrvConfig(kv_config_path=str(path)))
+
+    def refused(self, path: Path, reason: str) -> None:
+        error = self.assertRaises(SettingError, self.check, path)
+        self.assertEqual((error.key, str(error)), ("kvConfigPath", reason))
+
+    def test_a_file_that_can_be_written_or_made(self) -> None:
+        self.check(self.folder / "a" / "kvConfig.json")
+        self.assertFalse(self.folder.exists())
+        self.folder.mkdir()
+        (self.folder / "kvConfig.json").write_text("{}")
+        self.check(self.folder / "kvConfig.json")
+
+    def test_what_is_in_its_place(self) -> None:
+        self.folder.mkdir()
+        self.refused(self.folder, f"{self.folder} is a folder")
+        file = self.folder / "file"
+        file.write_text("")
+        self.refused(file / "deeper" / "kvConfig.json", f"{file} is no folder")
+
+    def test_permissions(self) -> None:
+        self.folder.mkdir()
+        path = self.folder / "kvConfig.json"
+        self.patch(os, "access", lambda path, mode: False)  # root may do everything
+        self.refused(path, f"{self.folder}: no permission to write in this folder")
+        path.write_text("{}")
+        self.refused(path, f"{path}: no permission to read this file")
+
+    def test_the_name_server_says_so_in_one_line(self) -> None:
+        self.folder.mkdir()
+        options = hanamesrv.Options()
+        options.parseOptions(["--set", f"kvConfigPath={self.folder}"])
+        stderr = io.StringIO()
+        self.patch(sys, "stderr", stderr)
+        self.patch(sys, "excepthook", sys.excepthook)
+        error = self.assertRaises(SystemExit, hanamesrv.makeService, options)
+        self.assertEqual(error.code, 1)
+        line = stderr.getvalue()
+        self.assertTrue(line.startswith("hanamesrv: ") and line.count("\n") == 1, line)
+        self.assertIn(f"kvConfigPath: {self.folder} is a folder", line)
 
 
 class StoreCheck(SynchronousTestCase):
