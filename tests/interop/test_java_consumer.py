@@ -14,8 +14,9 @@ import pytest
 
 from tests.support import javaclient
 from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from tests.support.clientprogram import Event
 from tests.support.clusterclient import RoutedConsumer, route_of
-from tests.support.javaclient import Event, JavaClient
+from tests.support.javaclient import JavaClient
 from tests.support.processes import wait_until
 from tests.support.storefiles import read_log
 

@@ -15,7 +15,8 @@ import pytest
 
 from tests.support import javaclient
 from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
-from tests.support.javaclient import BINARY, ClientFailed, JavaClient
+from tests.support.clientprogram import ClientFailed
+from tests.support.javaclient import BINARY, JavaClient
 from tests.support.processes import wait_until
 from tests.support.remotingclient import RemotingClient
 from tests.support.storefiles import StoredMessage, read_log, read_records
