@@ -27,7 +27,7 @@ from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
-from hatwisted.wire.requestheader import BadRequestField, int_field, long_field, text_field
+from hatwisted.wire.requestheader import BadRequestField, bool_field, int_field, long_field, text_field
 
 CLIENT_SCAN_INTERVAL = 10.0
 """Seconds between looks for clients that have gone silent."""
@@ -179,6 +179,9 @@ class ConsumerProcessors:
         self.progress.asked(connection, group, topic, queue_id)
         offset = self._offsets.query(group, topic, queue_id)
         if offset is None or offset < 0:
+            if not bool_field(ext, "setZeroIfNotFound", default=True):
+                remark = "Not found, do not set to zero, maybe this group boot first"
+                return response(request, ResponseCode.QUERY_NOT_FOUND, remark)
             if not self._starts_hot(topic, queue_id):
                 remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
                 return response(request, ResponseCode.QUERY_NOT_FOUND, remark)

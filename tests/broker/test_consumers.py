@@ -152,6 +152,25 @@ class TestProgress(ConsumerCase):
         self.assertEqual((yield self.ask_offset()).code, 22)
 
     @inlineCallbacks
+    def test_5x_clients_may_want_to_hear_that_there_is_none(self):
+        rig = self.start()
+        self.assertEqual((yield self.ask_offset(setZeroIfNotFound="false")).code, 22)
+        self.assertEqual((yield self.ask_offset(setZeroIfNotFound="true")).ext, {"offset": "0"})
+        rig.tables.offsets.commit("g", "T", 0, 5)
+        self.assertEqual((yield self.ask_offset(setZeroIfNotFound="false")).ext, {"offset": "5"})
+
+    @inlineCallbacks
+    def test_B162_pull_of_a_queue_s_last_holder_takes_no_progress_back(self):
+        rig = self.start()
+        rig.put(count=5)
+        one, two = rig.new_client(), rig.new_client()
+        yield self.beat("c1", client=one)
+        yield self.beat("c2", client=two)
+        for client, offset, kept in ((one, 3, "3"), (two, 4, "4"), (one, 3, "4"), (two, 2, "2")):
+            yield rig.pull(flags=5, client=client, commitOffset=offset)
+            self.assertEqual((yield self.ask_offset()).ext, {"offset": kept})
+
+    @inlineCallbacks
     def test_missing_field_is_answered(self):
         rig = self.start()
         answer = yield rig.ask(15, consumerGroup="g", topic="T", queueId=0)
