@@ -11,6 +11,8 @@ A slice blocks everything else in the process, so it's short, and what lies betw
   millisecond spent here is taken from the link, and an undispatched byte is safe whereas an uncopied one
   isn't. So the link gets most of the time (`CATCH_UP_SHARE` is ours), until the backlog reaches
   `BACKLOG_LIMIT`; from there on dispatch takes `BOUNDING_SHARE`, which holds the backlog.
+- The same, but the records met were stored between `LAG_AIM` and `HISTORY` ago: that's no old log coming in,
+  that's today's load, and consumers feel the lag. Dispatch takes `BOUNDING_SHARE` at once.
 - There's more to do and the log has stopped growing: slice after slice, with a reactor turn in between.
 
 Rejected: a thread (the interpreter lock would make both slower than turns), and a fixed tick (RocketMQ looks
@@ -53,7 +55,13 @@ BACKLOG_LIMIT: Final = 4 << 30
 that far behind at worst, and the page cache of a broker still holds them."""
 
 BOUNDING_SHARE: Final = 0.75
-"""Share of the reactor's time for dispatch beyond that."""
+"""Share of the reactor's time for dispatch beyond that, or behind `LAG_AIM`."""
+
+LAG_AIM: Final = 0.3
+"""Seconds from store to dispatch that full load may cost before it's slowed down in favour of dispatch."""
+
+HISTORY: Final = 10.0
+"""Seconds after which a record's consumers have been waiting anyway: what is older is copied first."""
 
 RETRY: Final = 1.0
 """Seconds until a dispatch that failed for want of disk space, or on bad bytes, is tried again."""
@@ -158,7 +166,9 @@ class ReputService:
         grown, self._log_end = log_end > self._log_end, log_end
         if not grown or self._stopping is not None:
             return 0
-        share = CATCH_UP_SHARE if self.behind_bytes < BACKLOG_LIMIT else BOUNDING_SHARE
+        age = self._slice_end - self._dispatcher.dispatched_timestamp / 1000
+        bounding = LAG_AIM < age < HISTORY or self.behind_bytes >= BACKLOG_LIMIT
+        share = BOUNDING_SHARE if bounding else CATCH_UP_SHARE
         return max(0, elapsed) * (1 / share - 1)
 
     # -- what can keep it from going on ----------------------------------------------------------------------

@@ -180,6 +180,13 @@ def _text_at(header: bytes, start: int, size: int) -> tuple[str, int]:
     return header[start:end].decode(), end
 
 
+def _decode_other(kind: int, header: bytes) -> RemotingCommand:
+    """A header that isn't of type JSON."""
+    if kind == _TYPE_BINARY:
+        return _decode_binary(header)
+    raise ValueError(f"unknown header type {kind}")
+
+
 class RemotingReceiver:
     """Turns socket reads into commands. After a RemotingProtocolError it must not be used again.
 
@@ -209,9 +216,10 @@ class RemotingReceiver:
             self._pieces = []
             self.buffered = 0
         commands = []
+        decode_json, unpack = self._decode_json, _PREFIX.unpack_from
         position, end = 0, len(data)
         while end - position >= _PREFIX_SIZE:
-            length, mark = _PREFIX.unpack_from(data, position)
+            length, mark = unpack(data, position)
             header_size = mark & 0xFFFFFF
             stop = position + _LENGTH_SIZE + length
             if length > self._max_frame - _LENGTH_SIZE or header_size > self._max_header:
@@ -221,23 +229,17 @@ class RemotingReceiver:
                 raise RemotingProtocolError(f"header of {header_size} bytes in a frame of {length}", position)
             if stop > end:
                 break
-            command = self._decode(mark >> 24, data[position + _PREFIX_SIZE : body_at], position)
+            header = data[position + _PREFIX_SIZE : body_at]
+            try:
+                command = decode_json(header) if mark == header_size else _decode_other(mark >> 24, header)
+            except (ValueError, struct.error, RecursionError) as error:  # msgspec's errors are ValueErrors
+                raise RemotingProtocolError(f"unreadable header: {error}", position) from None
             command.body = data[body_at:stop]
             commands.append(command)
             position = stop
         if position < end:
             self._keep(data[position:], position)
         return commands
-
-    def _decode(self, kind: int, header: bytes, position: int) -> RemotingCommand:
-        try:
-            if kind == _TYPE_JSON:
-                return self._decode_json(header)
-            if kind == _TYPE_BINARY:
-                return _decode_binary(header)
-        except (ValueError, struct.error, RecursionError) as error:  # msgspec's errors are ValueErrors
-            raise RemotingProtocolError(f"unreadable header: {error}", position) from None
-        raise RemotingProtocolError(f"unknown header type {kind}", position)
 
     def _oversized(self, length: int, header_size: int, position: int) -> RemotingProtocolError:
         if length > self._max_frame - _LENGTH_SIZE:

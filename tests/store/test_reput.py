@@ -391,7 +391,7 @@ class ReputTests(StoreTestCase):
     def test_a_slice_is_bounded_in_time_and_leaves_the_link_its_share(self) -> None:
         self.patch(dispatcher_module, "CHUNK", 4096)
         store, service, writer = self.running()
-        store.clock.advance(1)
+        store.clock.advance(60)
         self.slow_steps(store, SLICE * 0.6)
         self.more(store, writer, 300)
         store.clock.advance(0)
@@ -412,6 +412,18 @@ class ReputTests(StoreTestCase):
         (call,) = store.clock.getDelayedCalls()
         pause = call.getTime() - store.clock.seconds()
         self.assertAlmostEqual(SLICE / (SLICE + pause), reput_module.BOUNDING_SHARE, 2)
+
+    def test_todays_load_is_dispatched_with_the_larger_share(self) -> None:
+        self.patch(dispatcher_module, "CHUNK", 4096)
+        for age, share in ((1, reput_module.BOUNDING_SHARE), (60, reput_module.CATCH_UP_SHARE)):
+            store, _, writer = self.running()
+            store.clock.advance(age)
+            self.slow_steps(store, SLICE)
+            self.more(store, writer, 300)
+            store.clock.advance(0)
+            (call,) = store.clock.getDelayedCalls()
+            pause = call.getTime() - store.clock.seconds()
+            self.assertAlmostEqual(SLICE / (SLICE + pause), share, 2, f"records stored {age} s ago")
 
     def test_once_the_log_rests_the_backlog_is_worked_off_without_pauses(self) -> None:
         self.patch(dispatcher_module, "CHUNK", 4096)
