@@ -18,6 +18,7 @@ from os.path import join
 
 from twisted.logger import Logger
 
+from hatwisted.store.deletedqueues import DeletedQueues
 from hatwisted.store.errors import StoreError
 from hatwisted.store.filequeue import FileQueue, OpenFiles
 from hatwisted.store.interfaces import IFileSystem
@@ -131,6 +132,10 @@ class ConsumeQueue:
 
     def _fit(self, first_index: int, entries: bytes) -> bytes:
         """Make the queue end at `first_index`, or else cut from `entries` what it already has."""
+        if first_index == 0 and PLACE.unpack_from(entries)[0] >= self.max_physical:
+            self._log.info("{queue} begins anew: its topic was deleted and made again", queue=self)
+            self.destroy()
+            return entries
         if first_index < self.max_offset:
             repeated = min(self.max_offset - first_index, len(entries) // ENTRY_SIZE)
             self._log.warn(
@@ -289,6 +294,17 @@ class ConsumeQueue:
         """Close the files."""
         self._files.close()
 
+    def abandon(self) -> None:
+        """The files are another's from now on: whoever still holds this queue finds it empty."""
+        self._files.detach_before(self._file_end)
+        self._end = self._file_end = self._flushed = 0
+        self.min_offset = self.max_offset = self.max_physical = 0
+
+    @property
+    def folder(self) -> str:
+        """Where the files are."""
+        return self._files.directory
+
 
 class ConsumeQueueTable:
     """All consume queues of a store, under `root`/<topic>/<queue id>.
@@ -311,6 +327,7 @@ class ConsumeQueueTable:
         self._read_only = read_only
         self._open = OpenFiles(fs, open_files, read_only)
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self.deleted = DeletedQueues(fs, root + ".deleted", self._over)
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(list(self._queues.values()))
@@ -333,9 +350,12 @@ class ConsumeQueueTable:
     def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
         if topic in ("", ".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
             raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can be named like that")
+        return self._over(join(self._root, topic, str(queue_id)), topic, queue_id)
+
+    def _over(self, folder: str, topic: str, queue_id: int) -> ConsumeQueue:
         files = FileQueue(
             self._fs,
-            join(self._root, topic, str(queue_id)),
+            folder,
             self._file_size,
             reserve=False,
             read_only=self._read_only,
@@ -350,6 +370,7 @@ class ConsumeQueueTable:
             for name in self._queue_folders(topic):
                 queue = self._queues[topic, int(name)] = self._made(topic, int(name))
                 queue.load()
+        self.deleted.load_all()
 
     def _queue_folders(self, topic: str) -> list[str]:
         try:
@@ -362,11 +383,13 @@ class ConsumeQueueTable:
         """Find every queue's end."""
         for queue in self:
             queue.recover()
+        self.deleted.recover()
 
     def truncate(self, physical_end: int) -> None:
         """Cut every queue to the log's end."""
         for queue in self:
             queue.truncate(physical_end)
+        self.deleted.truncate(physical_end)
 
     def expire(self, min_physical: int) -> None:
         """Raise every queue's `min_offset` to the log's begin and remove files without a live entry.
@@ -379,11 +402,23 @@ class ConsumeQueueTable:
         """Remove all files: there's no log."""
         for queue in self:
             queue.destroy()
+        self.deleted.truncate(0)
+
+    def delete(self, queue: ConsumeQueue) -> None:
+        """Take a queue out of service, see DeletedQueues. OSError: it's still in service."""
+        if self._fs.exists(queue.folder):
+            self.deleted.take(queue.folder, queue.topic, queue.queue_id, queue.max_physical)
+        del self._queues[queue.topic, queue.queue_id]
+        queue.abandon()
 
     def datasync(self) -> None:
         """Make everything durable that's there by now. Blocks, may run in another thread."""
         for queue in self:
-            queue.datasync()
+            try:
+                queue.datasync()
+            except FileNotFoundError:
+                if self.find(queue.topic, queue.queue_id) is queue:
+                    raise
 
     def offsets(self) -> dict[tuple[str, int], int]:
         """Next queue offset by topic and queue id."""
@@ -396,5 +431,5 @@ class ConsumeQueueTable:
 
     def close(self) -> None:
         """Close all files."""
-        for queue in self:
+        for queue in (*self, *self.deleted):
             queue.close()

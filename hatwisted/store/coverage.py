@@ -39,7 +39,7 @@ def first_uncovered(
     if not starts:
         return None
     sums, reached = np.zeros(len(starts), np.int64), np.array(starts, np.int64)
-    for queue in queues:
+    for queue in (*queues, *queues.deleted):
         _add_up(queue, starts[0], files.file_size, sums, reached)
         tick()
     for start, total, last_end in zip(starts, sums.tolist(), reached.tolist(), strict=True):

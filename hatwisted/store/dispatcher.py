@@ -317,12 +317,17 @@ class Dispatcher:
         must not keep all others from their consumers.
         """
         try:
-            queue = self._queues.get(topic, queue_id)
-            if offset < queue.max_physical:
-                known = _known_entries(run, queue.max_physical)
+            queue = self._queues.find(topic, queue_id)
+            reached = (
+                queue.max_physical if queue is not None else self._queues.deleted.reached(topic, queue_id)
+            )
+            if offset < reached:
+                known = _known_entries(run, reached)
                 run, index = run[known * layout.QUEUE_ENTRY_SIZE :], index + known
                 if not run:
                     return True
+            if queue is None:
+                queue = self._queues.get(topic, queue_id)
             queue.append(index, run)
         except StoreFull:
             raise

@@ -1,0 +1,89 @@
+"""Taking consume queues out of service while the store runs: of deleted topics, and such as name nothing.
+
+Each queue costs one rename in the reactor, and the reactor gets its turn after every few; files are removed
+by the worker. Numbering of a queue that is gone begins at 0 again, as in RocketMQ, for whoever makes the topic
+anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from os.path import dirname
+from typing import cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from hatwisted.store.commitlog import CommitLog
+from hatwisted.store.consumequeue import ConsumeQueue, ConsumeQueueTable
+from hatwisted.store.interfaces import IFileSystem, IWorker
+
+QUEUES_PER_TURN = 32
+"""Queues taken out before the reactor gets its turn: some 50 us each."""
+
+
+class QueueRemoval:
+    """Removes queues of `queues`, which were built from `log`."""
+
+    _logger = Logger()
+
+    def __init__(
+        self,
+        fs: IFileSystem,
+        clock: IReactorTime,
+        worker: IWorker,
+        log: CommitLog,
+        queues: ConsumeQueueTable,
+    ) -> None:
+        self._fs = fs
+        self._clock = clock
+        self._worker = worker
+        self._log = log
+        self._queues = queues
+
+    def drop_topics(self, unwanted: Callable[[str], bool]) -> Deferred[int]:
+        """Take all queues of topics out of service that `unwanted(topic)` is true of. Fires with how many."""
+        return Deferred.fromCoroutine(self._drop([queue for queue in self._queues if unwanted(queue.topic)]))
+
+    def drop_expired(self, kept: Callable[[str], bool]) -> Deferred[int]:
+        """The same with queues whose records have all left the log, but for topics that are `kept`."""
+        return Deferred.fromCoroutine(
+            self._drop([queue for queue in self._queues if self._is_expired(queue) and not kept(queue.topic)])
+        )
+
+    def _is_expired(self, queue: ConsumeQueue) -> bool:
+        """Never had a message: just made, and not expired. Nor is one with records still to be dispatched."""
+        coming = self._log.queue_offsets.get((queue.topic, queue.queue_id), 0) > queue.max_offset
+        return 0 < queue.max_physical <= self._log.min_offset and not coming
+
+    async def _drop(self, unwanted: Iterable[ConsumeQueue]) -> int:
+        dropped = 0
+        for number, queue in enumerate(unwanted, start=1):
+            dropped += self._drop_one(queue)
+            if number % QUEUES_PER_TURN == 0:
+                await deferLater(self._clock, 0)
+        expired = self._queues.deleted.expired(self._log.min_offset)
+        await cast("Deferred[None]", self._worker.run(self._finish, dropped, expired))
+        return dropped
+
+    def _drop_one(self, queue: ConsumeQueue) -> bool:
+        key = queue.topic, queue.queue_id
+        if self._queues.find(*key) is not queue:
+            return False
+        try:
+            self._queues.delete(queue)
+        except OSError as error:
+            self._logger.warn("{queue} can't be deleted: {error}", queue=queue, error=error)
+            return False
+        self._log.queue_offsets.pop(key, None)
+        return True
+
+    def _finish(self, dropped: int, expired: list[str]) -> None:
+        """In the worker: the renames become durable, then what is of no use to anybody goes."""
+        deleted = self._queues.deleted
+        if dropped and self._fs.exists(deleted.root):
+            self._fs.sync_folder(deleted.root)
+            self._fs.sync_folder(dirname(deleted.root))
+        deleted.remove(expired)
