@@ -40,6 +40,9 @@ MAX_TEXT = 1 << 20
 """Characters of all expressions together: some 20,000 of usual length, and at most 150 MiB when compiled. A
 filter beyond that isn't taken; its group's pulls are told that there is none."""
 
+SIMPLE = 32
+"""Nodes of an expression that cost as much as finding the record and its properties, some 3 us."""
+
 MAX_REFUSED = 1000
 """Expressions remembered as told in the log, so that a heartbeat every 30 s doesn't tell them again."""
 
@@ -79,7 +82,11 @@ def record_lookup(record: Buffer) -> Lookup:
 
 def record_test(compiled: Sql92Filter) -> RecordTest:
     """Does a record match?"""
-    return lambda record: compiled.matches(record_lookup(record))
+    return RecordTest(lambda record: compiled.matches(record_lookup(record)), _effort(compiled))
+
+
+def _effort(compiled: Sql92Filter) -> int:
+    return 1 + compiled.size // SIMPLE
 
 
 class ConsumerFilterTable:
@@ -121,7 +128,8 @@ class ConsumerFilterTable:
             known = self.find(look(RETRY_TOPIC) or "", group)
             return known is None or known.compiled.matches(look)
 
-        return passes
+        known = self._groups.get(group, {}).values()
+        return RecordTest(passes, max((_effort(each.compiled) for each in known), default=1))
 
     def carried_test(self, group: str, wanted: Subscription) -> RecordTest | None:
         """The test of a subscription that a pull brings along. None, which lets everything through, if it can't

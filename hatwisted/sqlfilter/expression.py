@@ -39,6 +39,7 @@ from hatwisted.sqlfilter.tree import (
     Property,
     Text,
     Truth,
+    size,
 )
 
 CACHED: Final = 100
@@ -61,14 +62,16 @@ _TESTS: Final[dict[str, Callable[[int], bool]]] = {
 
 
 class Sql92Filter:
-    """One expression. ignored_from: where text begins that has no meaning (see parser.Parsed), or None."""
+    """One expression. ignored_from: where text begins that has no meaning (see parser.Parsed), or None; size:
+    the tree's nodes, of which each costs some 0.2 us per message at the worst."""
 
-    __slots__ = ("_evaluate", "expression", "ignored_from")
+    __slots__ = ("_evaluate", "expression", "ignored_from", "size")
 
     def __init__(self, expression: str) -> None:
         parsed = parse(expression)
         self.expression = expression
         self.ignored_from = parsed.ignored_from
+        self.size = size(parsed.tree)
         self._evaluate = _compile(parsed.tree)
 
     def evaluate(self, look: Lookup) -> bool | None:

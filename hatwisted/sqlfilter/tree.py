@@ -6,6 +6,7 @@ node, so that a hundred alternatives are no nesting.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import TypeAlias
 
@@ -97,12 +98,21 @@ BOOLEANS = (Truth, Comparison, IsNull, Membership, Not, Cast, Chain)
 
 
 def height(tree: Node) -> int:
-    """Levels of nodes, counted without recursion."""
-    levels, level = 0, [tree]
+    """Levels of nodes."""
+    return sum(1 for _ in _levels(tree))
+
+
+def size(tree: Node) -> int:
+    """Nodes in all."""
+    return sum(map(len, _levels(tree)))
+
+
+def _levels(tree: Node) -> Iterator[list[Node]]:
+    """The nodes level by level, without recursion: the tree may be any height still."""
+    level = [tree]
     while level:
-        levels += 1
+        yield level
         level = [child for node in level for child in _children(node)]
-    return levels
 
 
 def _children(node: Node) -> tuple[Node, ...]:

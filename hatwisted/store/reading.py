@@ -38,15 +38,21 @@ answer is full."""
 MAX_SIFTED = 4 * 1024 * 1024
 """Bytes read in one call to look into them, some ms of work; the consumer pulls again where this ended."""
 
-RecordTest: TypeAlias = Callable[[Buffer], bool]
-"""Does a whole record pass?"""
-
-Wanted: TypeAlias = "frozenset[int] | RecordTest | None"
-"""Which records a read gives: those with one of these tags codes as int32, those that pass, or all."""
-
 _LOW_32 = 0xFFFFFFFF
 """Tags are compared as Java's `(int) long`: delay queues keep a deliver time where others keep a tag's
 hash."""
+
+
+class RecordTest(msgspec.Struct, frozen=True):
+    """A filter that looks into records. passes: is this whole record wanted?; effort: how long that takes, a
+    simple test being 1. The number of entries looked at in one call falls with it."""
+
+    passes: Callable[[Buffer], bool]
+    effort: int = 1
+
+
+Wanted: TypeAlias = frozenset[int] | RecordTest | None
+"""Which records a read gives: those with one of these tags codes as int32, those that pass, or all."""
 
 
 class GetStatus(enum.Enum):
@@ -136,12 +142,11 @@ def get_messages(
     if outside is not None:
         status, next_offset = outside
         return GetResult(status, next_offset, low, high)
-    scan = max_count if wanted is None else max(MAX_SCAN, max_count)
-    entries = queue.read(offset, min(scan, high - offset))
+    entries = queue.read(offset, min(_scan_limit(max_count, wanted), high - offset))
     if not entries:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, low, high)
     choice = _Choice(log, max_count, max_bytes, cold)
-    if callable(wanted):
+    if isinstance(wanted, RecordTest):
         scanned, buffers = choice.sift(entries, wanted)
     else:
         scanned = choice.take(entries, wanted)
@@ -149,6 +154,13 @@ def get_messages(
     status = GetStatus.FOUND if buffers else choice.nothing
     behind = log.max_offset - choice.last_position
     return GetResult(status, offset + scanned, low, high, buffers, len(choice.chosen), behind)
+
+
+def _scan_limit(max_count: int, wanted: Wanted) -> int:
+    """How many entries may be looked at."""
+    if wanted is None:
+        return max_count
+    return max(MAX_SCAN // wanted.effort if isinstance(wanted, RecordTest) else MAX_SCAN, max_count)
 
 
 def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int] | None:
@@ -197,7 +209,7 @@ class _Choice:
                 total += size
         return scanned
 
-    def sift(self, entries: bytes, passes: RecordTest) -> tuple[int, list[Buffer]]:
+    def sift(self, entries: bytes, test: RecordTest) -> tuple[int, list[Buffer]]:
         """Choose by looking into the records; returns how many were dealt with and those that passed. Piece
         by piece, so that little more is read than the answer holds."""
         buffers: list[Buffer] = []
@@ -212,7 +224,7 @@ class _Choice:
                 record = records.get(position)
                 if record is None:
                     self.nothing = GetStatus.MESSAGE_WAS_REMOVING
-                elif passes(record):
+                elif test.passes(record):
                     self.chosen.append((position, size))
                     buffers.append(record)
                     total += size

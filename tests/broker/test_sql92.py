@@ -119,6 +119,14 @@ class TestPulls(SqlCase):
         self.assertTrue(10 < offset < 40, offset)
 
     @inlineCallbacks
+    def test_a_long_expression_looks_at_fewer_messages(self):
+        self.start()
+        self.put_prices(*[1] * 100)
+        long = " OR ".join(f"price = {number}" for number in range(2, 1000))
+        self.assertEqual(self.seen((yield self.pull(expression=long)))[2], 32)
+        self.assertEqual(self.seen((yield self.pull(expression="price = 2")))[2], 100)
+
+    @inlineCallbacks
     def test_a_slave_filters_too(self):
         self.start(slave=True)
         self.put_prices(50, 150)

@@ -11,6 +11,7 @@ from hatwisted.store.reading import (
     MAX_SCAN,
     ColdLimits,
     GetStatus,
+    RecordTest,
     get_messages,
 )
 
@@ -58,9 +59,7 @@ class Queue:
         return b"".join(ENTRY.pack(*entry) for entry in self.entries[index : index + count])
 
 
-def odd_first_byte(record):
-    """A test of records."""
-    return record[0] % 2 == 1
+odd_first_byte = RecordTest(lambda record: record[0] % 2 == 1)
 
 
 class ReadingCase(SynchronousTestCase):
@@ -183,6 +182,14 @@ class TestRecordTests(ReadingCase):
             self.put(b"\0")
         self.assertEqual(self.outcome(0, codes=odd_first_byte), ("NO_MATCHED_MESSAGE", MAX_SCAN, 0))
 
+    def test_the_dearer_the_test_the_fewer_are_looked_at(self):
+        for _ in range(MAX_SCAN):
+            self.put(b"\0")
+        dear = RecordTest(odd_first_byte.passes, 8)
+        self.assertEqual(self.outcome(0, codes=dear), ("NO_MATCHED_MESSAGE", MAX_SCAN // 8, 0))
+        dearest = RecordTest(odd_first_byte.passes, 10**6)
+        self.assertEqual(self.outcome(0, codes=dearest, count=5), ("NO_MATCHED_MESSAGE", 5, 0))
+
     def test_removed_files_and_entries_without_a_record_are_not_looked_into(self):
         for _ in range(4):
             self.put(b"\1" * 100)
@@ -264,7 +271,7 @@ class TestRuns(ReadingCase):
             offset = result.next_begin_offset
 
         def is_wanted(record, tag):
-            return codes is None or (codes(record) if callable(codes) else tag in codes)
+            return codes is None or (codes.passes(record) if isinstance(codes, RecordTest) else tag in codes)
 
         wanted = [record for record, tag in zip(self.records, tags, strict=True) if is_wanted(record, tag)]
         self.assertEqual(b"".join(found), b"".join(wanted))
