@@ -36,8 +36,8 @@ RETRY_TOPIC = "RETRY_TOPIC"
 KEEP_DEAD = 24 * 3600 * 1000
 """ms that a departed group's filters are kept (filterDataCleanTimeSpan)."""
 
-MAX_TEXT = 1 << 20
-"""Characters of all expressions together: some 20,000 of usual length, and at most 150 MiB when compiled. A
+MAX_TEXT = 1 << 19
+"""Characters of all expressions together: some 10,000 of usual length, and at most 100 MiB when compiled. A
 filter beyond that isn't taken; its group's pulls are told that there is none."""
 
 SIMPLE = 32
@@ -70,12 +70,15 @@ def compile_filter(kind: str, expression: str | None) -> Sql92Filter:
 
 
 def record_lookup(record: Buffer) -> Lookup:
-    """Properties of a whole record, each found when it is asked for."""
+    """Properties of a whole record, each found when it is first asked for."""
     raw = raw_properties(record)
+    found: dict[str, str | None] = {}
 
     def look(name: str) -> str | None:
-        value = find_property(raw, name.encode())
-        return None if value is None else value.decode("utf-8", "replace")
+        if name not in found:
+            value = find_property(raw, name.encode())
+            found[name] = None if value is None else value.decode("utf-8", "replace")
+        return found[name]
 
     return look
 

@@ -43,7 +43,7 @@ from hatwisted.sqlfilter.tree import (
 )
 
 CACHED: Final = 100
-"""Compiled expressions that are kept (as many as 4.9.7 keeps): some KiB each, 1 MiB for one of full length."""
+"""Compiled expressions that are kept (as many as 4.9.7 keeps): some KiB each, 3 MiB for one of full length."""
 
 Lookup: TypeAlias = Callable[[str], "str | None"]
 """A message's property by name; None if it hasn't got it."""
