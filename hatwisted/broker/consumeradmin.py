@@ -40,7 +40,7 @@ class ConsumerAdmin:
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
         address = str(HostPort.unpack(store_host, 0, ipv6=len(store_host) == 20))
         self.calls = ClientCalls(clock)
-        self.stats = BrokerStats(clock, store.stats, cluster)
+        self.stats = BrokerStats(clock, store.stats, cluster, lambda topic: topics.get(topic) is not None)
         self.locks = QueueLocks(clock)
         self._processors = (
             QueueLockProcessors(self.locks),

@@ -103,13 +103,21 @@ class Series:
 class BrokerStats:
     """Counts what consumers get, samples it and what the store counts, and answers for the windows.
 
-    cluster: key of the broker's own totals.
+    cluster: key of the broker's own totals; topic_exists: a topic that doesn't any more is forgotten with the
+    next sample.
     """
 
-    def __init__(self, clock: IReactorTime, store: StoreStats, cluster: str) -> None:
+    def __init__(
+        self,
+        clock: IReactorTime,
+        store: StoreStats,
+        cluster: str,
+        topic_exists: Callable[[str], bool] = lambda topic: True,
+    ) -> None:
         self._clock = clock
         self._store = store
         self._cluster = cluster
+        self._topic_exists = topic_exists
         self._gets: dict[str, list[int]] = {}
         self._sent_back: dict[str, list[int]] = {}
         self._series: dict[tuple[str, str], Series] = {}
@@ -136,13 +144,17 @@ class BrokerStats:
         """A consumer of `group` sent a message of `topic` back."""
         _add(self._sent_back, f"{topic}{SEPARATOR}{group}", 1, 0)
 
-    def forget_topic(self, topic: str) -> None:
-        """The topic is deleted, and what was counted with it."""
-        self._store.topic_puts.pop(topic, None)
-        self._forget(lambda key: key.partition(SEPARATOR)[0] == topic)
+    def _forget_deleted_topics(self) -> None:
+        sources = (self._store.topic_puts, self._gets, self._sent_back)
+        topics = {key.partition(SEPARATOR)[0] for counts in sources for key in counts}
+        deleted = {topic for topic in topics if not self._topic_exists(topic)}
+        if deleted:
+            for topic in deleted:
+                self._store.topic_puts.pop(topic, None)
+            self._forget(lambda key: key.partition(SEPARATOR)[0] in deleted)
 
     def forget_group(self, group: str) -> None:
-        """Likewise for a group."""
+        """The group is deleted, and what was counted with it."""
         self._forget(lambda key: key.partition(SEPARATOR)[2] == group)
 
     def _forget(self, gone: Callable[[str], bool]) -> None:
@@ -157,6 +169,7 @@ class BrokerStats:
 
     def sample(self) -> None:
         """Add a sample to every series."""
+        self._forget_deleted_topics()
         now = self._clock.seconds()
         self._ticks += 1
         due = [self._ticks % step == 0 for step, _ in _WINDOWS]
