@@ -69,7 +69,7 @@ class ConsumerProgress:
         known = self._offsets.query(group, topic, queue_id)
         member = self._is_member(connection, group)
         if known is not None and offset < known and member and not self._may_go_back(key, connection, known):
-            self._log.info(
+            self._log.debug(
                 "late commit of {peer} for {key}: {offset}, where {known} is known already",
                 peer=connection.peer,
                 key=key,
@@ -77,7 +77,8 @@ class ConsumerProgress:
                 known=known,
             )
             return False
-        if member:
+        # Clients repeat what they last committed, also for a queue that they have just lost: that says nothing.
+        if member and (offset != known or key not in self._holders):
             self._hold(key, connection)
         if offset != known:
             self._offsets.commit(group, topic, queue_id, offset)

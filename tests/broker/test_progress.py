@@ -52,6 +52,13 @@ class TestProgress(SynchronousTestCase):
         self.assertEqual(self.commit(self.two, 40), 40)
         self.assertEqual(self.commit(self.one, 30), 40)
 
+    def test_repeated_commit_of_the_last_holder_says_nothing(self):
+        self.commit(self.one, 100)
+        self.progress.asked(self.two, *QUEUE)
+        self.commit(self.one, 100)
+        self.assertEqual(self.commit(self.one, 90), 100)
+        self.assertEqual(self.commit(self.two, 40), 40)
+
     def test_tools_may_go_back(self):
         self.commit(self.one, 100)
         self.assertEqual(self.commit(self.tool, 5), 5)
