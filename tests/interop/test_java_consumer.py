@@ -42,9 +42,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
 @pytest.fixture
 def group(shared: BrokerGroup) -> BrokerGroup:
     """Both brokers up, whatever the test before has killed."""
-    if not shared.master.running:
-        shared.master.start()
-        shared.wait_linked()
+    for server in (shared.master, shared.slave):
+        if not server.running:
+            server.start()
+    shared.wait_linked()
     return shared
 
 
@@ -239,6 +240,11 @@ def test_B08_B118_B138_B139_a_push_consumer_reads_on_from_the_slave_and_loses_no
         client.tell("start", "one", f"g-{topic}", topic, "*", "CLUSTERING")
         before = put(group, topic, "before", 40)
         client.wait_for("got", has(before), SECONDS)
+        wait_until(
+            lambda: progress(group.master_port) == [11, 10, 10, 10], SECONDS, "the master knows the progress"
+        )
+        group.slave.restart()  # it asks for the tables as soon as it has linked
+        group.wait_linked()
         wait_until(
             lambda: progress(group.slave_port) == progress(group.master_port) == [11, 10, 10, 10],
             SYNC_SECONDS,
