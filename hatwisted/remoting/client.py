@@ -106,6 +106,9 @@ class RemotingClient:
         self._opaques = itertools.count(1)
         self._closed = False
         self._lost_listeners: list[Callable[[str], None]] = []
+        self.on_request: Callable[[str, RemotingCommand], RemotingCommand | None] | None = None
+        """`on_request(address, request)` hears what servers ask of us and gives the answer; None: refused, or
+        oneway. Unset, everything is refused."""
 
     def call(self, address: str, command: RemotingCommand, timeout: float) -> Deferred[RemotingCommand]:
         """Send `command` (its opaque is set here) and wait up to `timeout` seconds for the answer.
@@ -159,8 +162,11 @@ class RemotingClient:
         if link is None:
             host, port = parse_address(address)
             endpoint = TCP4ClientEndpoint(self._reactor, host, port, timeout=CONNECT_TIMEOUT)
-            link = self._links[address] = _Link(address, endpoint, self._clock, self._lost)
+            link = self._links[address] = _Link(address, endpoint, self._clock, self._lost, self._asked)
         return link
+
+    def _asked(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
+        return None if self.on_request is None else self.on_request(address, request)
 
     def _lost(self, address: str) -> None:
         if not self._closed:
@@ -189,12 +195,18 @@ class _Link:
     _log = Logger(namespace="hatwisted.remoting.client")
 
     def __init__(
-        self, address: str, endpoint: TCP4ClientEndpoint, clock: IReactorTime, lost: Callable[[str], None]
+        self,
+        address: str,
+        endpoint: TCP4ClientEndpoint,
+        clock: IReactorTime,
+        lost: Callable[[str], None],
+        asked: Callable[[str, RemotingCommand], RemotingCommand | None],
     ) -> None:
         self._address = address
         self._endpoint = endpoint
         self._clock = clock
         self._on_lost = lost
+        self._on_asked = asked
         self._protocol: _ClientProtocol | None = None
         self._dialling: Deferred[IProtocol] | None = None
         self._closed: Deferred[None] | None = None
@@ -287,8 +299,8 @@ class _Link:
         for command in commands:
             if command.is_response:
                 self._answered(command)
-            elif not command.is_oneway:
-                self._refuse(command)
+            else:
+                self._serve(command)
 
     def _answered(self, response: RemotingCommand) -> None:
         call = self._forget(response.opaque)
@@ -297,16 +309,18 @@ class _Link:
             return
         call.answer.callback(response)
 
-    def _refuse(self, request: RemotingCommand) -> None:
-        """Servers may ask their clients; nothing they ask is for us."""
-        refusal = RemotingCommand(
-            code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            opaque=request.opaque,
-            flag=FLAG_RESPONSE,
-            remark=f" request type {request.code} not supported",
-            binary=request.binary,
-        )
-        self._send(encode_command(refusal))
+    def _serve(self, request: RemotingCommand) -> None:
+        """Servers may ask their clients."""
+        answer = self._on_asked(self._address, request)
+        if request.is_oneway:
+            return
+        if answer is None:
+            answer = RemotingCommand(
+                code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                remark=f" request type {request.code} not supported",
+            )
+        answer.opaque, answer.flag, answer.binary = request.opaque, FLAG_RESPONSE, request.binary
+        self._send(encode_command(answer))
 
     def lost(self, reason: Failure) -> None:
         self._protocol = None
