@@ -114,7 +114,8 @@ class ClientTable:
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Hashable, Member]] = {}
         self._producer_keys: dict[str, Hashable] = {}
-        """Client id -> connection of a producer, for replies."""
+        self._producer_ids: dict[Hashable, str] = {}
+        """Client id -> connection of a producer, for replies, and back."""
 
     def heartbeat(self, key: Hashable, beat: Heartbeat, language: str, version: int) -> None:
         """`key`: the connection the heartbeat came on."""
@@ -128,17 +129,23 @@ class ClientTable:
         for name in beat.producers:
             self.producers.setdefault(name, {})[key] = member
         if beat.producers:
+            if self._producer_ids.get(key) != beat.client_id:
+                self._forget_producer(key)
             self._producer_keys[beat.client_id] = key
+            self._producer_ids[key] = beat.client_id
 
     def unregister(self, key: Hashable, producer_group: str | None, consumer_group: str | None) -> None:
         """A client leaves; groups that aren't there are no error."""
         if producer_group:
             self._drop_producer(producer_group, key)
+            if not any(key in members for members in self.producers.values()):
+                self._forget_producer(key)
         if consumer_group:
             self._drop_consumer(consumer_group, key)
 
     def closed(self, key: Hashable) -> None:
         """The connection is gone, and with it its client from every group."""
+        self._forget_producer(key)
         for name in list(self.producers):
             self._drop_producer(name, key)
         for name in list(self.consumers):
@@ -173,16 +180,14 @@ class ClientTable:
 
     def _drop_producer(self, name: str, key: Hashable) -> None:
         members = self.producers.get(name)
-        member = members.pop(key, None) if members is not None else None
-        if member is None:
-            return
-        if not members:
+        if members is not None and members.pop(key, None) is not None and not members:
             del self.producers[name]
-        if self._producer_keys.get(member.client_id) == key and not self._is_producer(key):
-            del self._producer_keys[member.client_id]
 
-    def _is_producer(self, key: Hashable) -> bool:
-        return any(key in members for members in self.producers.values())
+    def _forget_producer(self, key: Hashable) -> None:
+        """Replies no longer go to this connection."""
+        client_id = self._producer_ids.pop(key, None)
+        if client_id is not None and self._producer_keys.get(client_id) == key:
+            del self._producer_keys[client_id]
 
     def _drop_consumer(self, name: str, key: Hashable) -> None:
         group = self.consumers.get(name)

@@ -153,6 +153,21 @@ class TestGroups(SynchronousTestCase):
         self.clients.unregister("k1", None, "g")
         self.assertEqual(list(self.clients.consumers), [])
 
+    def test_producer_is_found_by_its_client_id(self):
+        def beat(key, client_id):
+            body = {"clientID": client_id, "producerDataSet": [{"groupName": "p"}]}
+            self.clients.heartbeat(key, parse_heartbeat(body), "JAVA", 407)
+
+        beat("k1", "c1")
+        beat("k1", "c2")
+        self.assertEqual([self.clients.producer(client_id) for client_id in ("c1", "c2")], [None, "k1"])
+        beat("k2", "c2")
+        self.clients.closed("k1")
+        self.assertEqual(self.clients.producer("c2"), "k2")
+        self.clients.unregister("k2", "p", None)
+        self.assertIsNone(self.clients.producer("c2"))
+        self.assertEqual((self.clients._producer_keys, self.clients._producer_ids), ({}, {}))
+
     def test_silent_client_is_dropped_after_120_s(self):
         self.heartbeat("k1", "c1", g=[("T", 1)])
         self.clock.advance(CLIENT_TTL / 2)
