@@ -25,6 +25,8 @@ from hatwisted.wire.record import crc
 MAX_INFLATED: Final = 64 * 1024 * 1024
 """Bytes of an inflated registration: some 500,000 topics, far above any real broker."""
 _INT32: Final = struct.Struct(">i")
+_ZLIB: Final = 0x78
+"""First byte of a zlib stream; JSON can't begin with it."""
 _T = TypeVar("_T")
 
 
@@ -146,13 +148,14 @@ def decode_register_body(
     """Body of a 103 from a broker of `version`; an empty one registers no topics.
 
     BadRegistration when it can't be read, or when `checksum` isn't 0 and isn't the body's ("crc32 not match",
-    the text a broker's operator looks for).
+    the text a broker's operator looks for). What `compressed` says isn't relied on: 5.3.3's brokers compress
+    and say that they don't.
     """
     if checksum and checksum != body_checksum(data):
         raise BadRegistration("crc32 not match")
     if not data:
         return RegisterBody()
-    if compressed:
+    if compressed or data[0] == _ZLIB:
         return _inflated_body(_inflate(data))
     if version < V3_0_11:
         return RegisterBody(topic_config_serialize_wrapper=decode_body(data, TopicTable))

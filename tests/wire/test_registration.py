@@ -8,6 +8,7 @@ import zlib
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.wire import registration
+from hatwisted.wire.codes import V5_3_3
 from hatwisted.wire.fastjson import dumps_pretty
 from hatwisted.wire.registration import (
     BadRegistration,
@@ -102,6 +103,13 @@ class RegisterBodies(SynchronousTestCase):
         body = decode_register_body(data, compressed=True, version=479)
         topic = TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4)
         self.assertEqual(body.topic_config_serialize_wrapper.topic_config_table, {"T": topic})
+
+    def test_5x_compresses_and_says_that_it_does_not(self) -> None:
+        body = RegisterBody(
+            topic_config_serialize_wrapper=TopicTable(topic_config_table={"T": TopicConfig(topic_name="T")})
+        )
+        sent = encode_register_body(body, compressed=True)
+        self.assertEqual(decode_register_body(sent, compressed=False, version=V5_3_3), body)
 
     def test_old_brokers_send_the_bare_table(self) -> None:
         body = decode_register_body(encode_body(TOPICS), version=36)
