@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import catchup, report, restarting, sampling, sending, waiting
+from bench import catchup, consuming, report, restarting, sampling, sending, waiting
 from bench.arena import Arena
 from bench.figures import Figure, Outcome, spread
 from bench.plots import draw_all
@@ -37,6 +37,8 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "restart": restarting.restart,
     "rebuild": restarting.rebuild,
     "dispatch-lag": sampling.dispatch_lag,
+    "pull": consuming.pull,
+    "end-to-end": consuming.end_to_end,
 }
 STORES = REPOSITORY / "var" / "bench"
 RESULTS = REPOSITORY / "bench" / "results" / "latest.json"
