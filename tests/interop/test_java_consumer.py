@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 # A failed message comes again after level 3 and then 4 of these: seconds instead of 10 s and 30 s.
 SETTINGS = {**SMALL_STORE, "enablePropertyFilter": True, "messageDelayLevel": "1s 1s 1s 1s 1s"}
 SERVER_HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# A member that can't lock a queue looks again, and one that gives it up unlocks it, after 20 s by default.
+IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=1000", "-Drocketmq.client.unlockDelayTimeMills=1000")
 QUEUES = 4
 SECONDS = 30.0  # for what a client does within one or two
 SYNC_SECONDS = 25.0  # a slave copies its master's tables every 10 s
@@ -79,8 +81,8 @@ def put(group: BrokerGroup, topic: str, prefix: str, count: int) -> list[str]:
     return found
 
 
-def program(group: BrokerGroup, version: str, main: str, folder: Path) -> JavaClient:
-    return JavaClient(version, main, folder, f"127.0.0.1:{group.namesrv_port}")
+def program(group: BrokerGroup, version: str, main: str, folder: Path, *options: str) -> JavaClient:
+    return JavaClient(version, main, folder, f"127.0.0.1:{group.namesrv_port}", options=options)
 
 
 def bodies(events: list[Event]) -> list[str]:
@@ -187,7 +189,7 @@ def test_a_failing_message_comes_again_and_ends_in_the_dead_letter_queue(
 def test_an_orderly_consumer_keeps_order_and_locks_its_queues(
     group: BrokerGroup, version: str, topic: str, tmp_path: Path
 ) -> None:
-    with program(group, version, "PushConsumer", tmp_path) as client:
+    with program(group, version, "PushConsumer", tmp_path, *IMPATIENT) as client:
         for name in ("one", "two"):
             client.tell("start", name, f"g-{topic}", topic, "*", "ORDERLY")
         early = put(group, topic, "early", 8)

@@ -9,6 +9,7 @@ import org.apache.rocketmq.client.producer.RequestCallback;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /** Both ends of request and reply. Arguments: name servers. The selector form: see remoting.md, section 5. */
@@ -45,6 +46,9 @@ public final class RequestReply {
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt each : messages) {
+                if (each.getProperty(MessageConst.PROPERTY_MESSAGE_REPLY_TO_CLIENT) == null) {
+                    continue; // asks for no reply
+                }
                 try {
                     String body = "reply to " + new String(each.getBody(), StandardCharsets.UTF_8);
                     Message reply = MessageUtil.createReplyMessage(each, body.getBytes(StandardCharsets.UTF_8));
