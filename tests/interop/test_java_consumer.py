@@ -17,7 +17,7 @@ from tests.support import javaclient
 from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
 from tests.support.clientprogram import Event
 from tests.support.clusterclient import RoutedConsumer, route_of
-from tests.support.javaclient import JavaClient
+from tests.support.javaclient import BINARY, JavaClient
 from tests.support.processes import wait_until
 from tests.support.storefiles import read_log
 
@@ -95,11 +95,12 @@ def has(*expected: list[str]) -> Callable[[list[Event]], bool]:
     return lambda events: wanted <= set(bodies(events))
 
 
+@pytest.mark.parametrize("headers", [(), (BINARY,)], ids=["json", "binary"])
 def test_clustering_shares_the_queues_and_commits(
-    group: BrokerGroup, version: str, topic: str, tmp_path: Path
+    group: BrokerGroup, version: str, topic: str, tmp_path: Path, headers: tuple[str, ...]
 ) -> None:
     first = put(group, topic, "early", 12)
-    with program(group, version, "PushConsumer", tmp_path) as client:
+    with program(group, version, "PushConsumer", tmp_path, *headers) as client:
         client.tell("start", "one", f"g-{topic}", topic, "*", "CLUSTERING")
         client.tell("start", "two", f"g-{topic}", topic, "*", "CLUSTERING")
         client.wait_for("got", has(first, ["first0"]), SECONDS)

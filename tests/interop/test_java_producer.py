@@ -16,6 +16,7 @@ import pytest
 from tests.support import javaclient
 from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from tests.support.clientprogram import ClientFailed
+from tests.support.clusterclient import route_of
 from tests.support.javaclient import BINARY, JavaClient
 from tests.support.processes import wait_until
 from tests.support.remotingclient import RemotingClient
@@ -173,6 +174,47 @@ def test_a_message_above_the_limit_is_refused_with_13(
     with pytest.raises(ClientFailed, match=r"CODE: 13 .*"):
         client.tell("large", topic, "", MAX_MESSAGE + 1)
     assert [len(each.body) for each in records(group.master_port, topic)] == [MAX_MESSAGE]
+
+
+@pytest.mark.parametrize("version", javaclient.VERSIONS)
+def test_B115_B116_a_producer_over_two_masters_loses_no_send_when_one_dies(
+    version: str, tmp_path: Path
+) -> None:
+    if reason := javaclient.unavailable(version):
+        pytest.skip(f"RocketMQ's client {version} can't run here: {reason}")
+    with BrokerGroup(tmp_path / "a", namesrv_kind=OURS, role="ASYNC_MASTER") as a:
+        told = {**SMALL_STORE, "namesrvAddr": f"127.0.0.1:{a.namesrv_port}"}
+        with BrokerGroup(tmp_path / "b", role="ASYNC_MASTER", settings=told, name="broker-b") as b:
+            assert a.namesrv is not None
+            for server in (a.namesrv, a.master, b.master):
+                server.start()
+            for each in (a, b):
+                with each.master_client() as raw:
+                    assert raw.send("Spread", b"first").code == 0
+            wait_until(lambda: on_both(a.namesrv_port, "Spread"), 10, "the topic's route has both")
+            with JavaClient(version, "Producer", tmp_path, f"127.0.0.1:{a.namesrv_port}") as client:
+                client.tell("sync", "Spread", "both", 40)
+                assert Counter(event[2] for event in client.events("sent")) == {
+                    "broker-a": 20,
+                    "broker-b": 20,
+                }
+                b.master.kill()
+                client.forget()
+                client.tell("sync", "Spread", "one", 40)
+                assert {(event[1], event[2]) for event in client.events("sent")} == {("SEND_OK", "broker-a")}
+                b.master.start()
+                wait_until(lambda: on_both(a.namesrv_port, "Spread"), 10, "the dead master is back")
+
+                def returned() -> bool:
+                    client.tell("sync", "Spread", "again", 8)
+                    return "broker-b" in {event[2] for event in client.events("sent")}
+
+                wait_until(returned, 15, "the producer uses both again")
+
+
+def on_both(namesrv_port: int, topic: str) -> bool:
+    route = route_of(namesrv_port, topic)
+    return route is not None and len(route.writable()) == 2 * QUEUES
 
 
 def test_what_the_java_producers_did_is_alike_on_both_sides(group: BrokerGroup, tmp_path: Path) -> None:
