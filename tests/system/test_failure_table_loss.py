@@ -20,10 +20,18 @@ from tests.support.clusterclient import RoutedConsumer, RoutedProducer, route_of
 from tests.support.processes import ServerProcess, all_stopped, twistd, wait_until, write_conf
 from tests.support.producer import TOPICS, Producer, broken_promises
 from tests.support.remotingclient import RemotingClient
-from tests.support.storefiles import check_queues, expected_queues, first_difference, log_end
+from tests.support.storefiles import (
+    check_queues,
+    expected_queues,
+    first_difference,
+    log_end,
+    log_files,
+    read_records,
+)
 from tests.system.test_replication_silence import NO_SLAVE, OK, client_side
 
 SERVICE_NOT_AVAILABLE = 14
+VIEW_MESSAGE = 33
 SYNC_SECONDS = 25.0  # a slave copies its master's tables every 10 s
 BACK_SECONDS = 40.0  # until a returned master's slave has linked, synced and handed back what it knows
 ROWS = range(126, 146)
@@ -61,6 +69,40 @@ def test_B137_a_sync_master_lost_with_its_disk_leaves_every_send_ok(tmp_path: Pa
                     assert client.pull(topic, queue, len(entries) - 1).code == OK
         group.slave.stop()
         assert broken_promises(producer, group.slave_store) == [], producer.story()
+
+
+def test_B140_a_tail_lost_and_written_anew_goes_unnoticed_on_this_wire(tmp_path: Path) -> None:
+    """The worse half of the row: offsets match, bytes differ. Only who compares the two logs finds it; the half
+    that is noticed is in test_replication_offsets.py."""
+    with BrokerGroup(tmp_path) as group:
+        group.start()
+        put(group.master_port, b"common", 1)
+        (lost,) = put(group.master_port, b"lost", 1)
+        group.wait_caught_up()
+        group.stop()
+        cut(group.master_store, lost)
+        group.master.start()
+        assert group.master_end() == lost
+        with group.master_client() as client:
+            assert client.send("Parted", b"anew").physical == lost
+        group.slave.start()
+        group.wait_linked()
+        end = group.wait_caught_up()
+        assert client_side(group.slave_port)["problem"] == ""
+        for port, body in ((group.master_port, b"anew"), (group.slave_port, b"lost")):
+            with RemotingClient("127.0.0.1", port) as client:
+                (found,) = read_records(client.call(VIEW_MESSAGE, {"offset": str(lost)}).expect(OK).body)
+                assert found.body == body
+        group.stop()
+        difference = first_difference(group.master_store, group.slave_store, end)
+        assert difference is not None and lost <= difference < end
+
+
+def cut(store: Path, offset: int) -> None:
+    """What a disk does that hadn't written the rest yet; the log is one file here."""
+    (file,) = [path for start, path in log_files(store) if start == 0]
+    data = file.read_bytes()
+    file.write_bytes(data[:offset] + bytes(len(data) - offset))
 
 
 def test_B141_a_promoted_slaves_old_master_is_refused_and_joins_again_by_a_full_copy(tmp_path: Path) -> None:
