@@ -86,7 +86,9 @@ class ConnectionProcessors:
             consume_from_where=group.data.consume_from,
             consume_type=group.data.consume_type,
             message_model=group.data.message_model,
-            subscription_table={topic: _data(wanted) for topic, wanted in group.subscriptions.items()},
+            subscription_table={
+                topic: subscription_data(wanted) for topic, wanted in group.subscriptions.items()
+            },
         )
         return response(request, body=fastjson.dumps_compact(body))
 
@@ -133,7 +135,7 @@ def _peer(key: Hashable) -> str:
     return key.peer
 
 
-def _data(wanted: Subscription) -> SubscriptionData:
+def subscription_data(wanted: Subscription) -> SubscriptionData:
     tags = [] if wanted.tags_codes is None else [tag.strip() for tag in wanted.expression.split("||")]
     return SubscriptionData(
         class_filter_mode=wanted.raw.get("classFilterMode") is True,

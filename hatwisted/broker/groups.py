@@ -75,7 +75,7 @@ class SubscriptionGroupTable:
 
     def __init__(self, clock: IReactorTime, *, auto_create: bool = True, slave: bool = False) -> None:
         self._clock = clock
-        self._auto_create = auto_create
+        self.auto_create = auto_create
         self._slave = slave
         self._groups = {name: GroupConfig(group_name=name) for name in FIRST_GROUPS}
         self._forbidden: dict[str, Any] | UnsetType = UNSET
@@ -91,7 +91,7 @@ class SubscriptionGroupTable:
         config = self._groups.get(name)
         if config is not None:
             return config
-        allowed = self._auto_create or name.startswith(_SYSTEM_PREFIX)
+        allowed = self.auto_create or name.startswith(_SYSTEM_PREFIX)
         if not allowed or not 0 < len(name) <= MAX_GROUP_LENGTH:
             return None
         config = GroupConfig(group_name=name)
@@ -105,6 +105,13 @@ class SubscriptionGroupTable:
         self._log.info("consumer group {group} made or changed", group=config.group_name)
         self.version = self.version.following(self._now())
         self._tell()
+
+    def delete(self, name: str) -> None:
+        """Forget a group's settings; an unknown one is no error."""
+        if self._groups.pop(name, None) is not None:
+            self._log.info("consumer group {group} deleted", group=name)
+            self.version = self.version.following(self._now())
+            self._tell()
 
     def replace(self, table: GroupTable) -> bool:
         """Take over the master's table, deletions included, unless it is the one held; was it another?"""

@@ -20,12 +20,12 @@ from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReact
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from hatwisted.broker.admin import AdminProcessors
 from hatwisted.broker.consumeradmin import ConsumerAdmin
 from hatwisted.broker.consumers import ConsumerProcessors
 from hatwisted.broker.handback import ProgressProcessors
 from hatwisted.broker.hastatus import HAStatusProcessor
 from hatwisted.broker.longpolling import PullHold
+from hatwisted.broker.operations import Operations
 from hatwisted.broker.pull import PULL_CODES, PullOptions, PullProcessor
 from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.registration import KnownMaster, Registration
@@ -33,6 +33,8 @@ from hatwisted.broker.runtimeinfo import RuntimeInfo
 from hatwisted.broker.send import SEND_CODES, SendProcessor, refuse_on_slave
 from hatwisted.broker.slavesync import SlaveSynchronizer
 from hatwisted.broker.tables import BrokerTables
+from hatwisted.config.live import LiveConfig
+from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.slavestate import SlaveState
@@ -67,7 +69,8 @@ Listen = Callable[[IProtocolFactory], IListeningPort]
 @dataclass(frozen=True, kw_only=True)
 class NodeParts:
     """What a node is made of. listen_remoting, listen_vip: bind these ports for a factory (None: none); make_ha,
-    make_registration: build what needs the loaded log, or the node's own callbacks."""
+    make_registration: build what needs the loaded log, or the node's own callbacks; check_config: raises
+    ConfigError if a broker of this role couldn't start with it."""
 
     clock: IReactorTime
     store: MessageStore
@@ -79,6 +82,8 @@ class NodeParts:
     make_ha: Callable[[MessageStore], HAService]
     make_registration: Callable[[Callable[[KnownMaster], None]], Registration]
     pull_options: PullOptions
+    config: LiveConfig[BrokerConfig]
+    check_config: Callable[[BrokerConfig], object]
     broker_name: str
     cluster: str
     store_host: bytes
@@ -161,7 +166,7 @@ class BrokerNode(Service):
             slave=self.slave,
         )
         self._consumers.register_on(table)
-        pull = PullProcessor(
+        pull = self.pull = PullProcessor(
             store.get_messages,
             tables.topics,
             tables.groups,
@@ -179,8 +184,19 @@ class BrokerNode(Service):
         self._consumer_admin.register_on(table)
         pull.count_get = self._consumer_admin.stats.count_get
         self._runtime = RuntimeInfo(parts.clock, store)
-        AdminProcessors(
-            store, tables.topics, tables.groups, tables.offsets, tables.delays, self._runtime
+        Operations(
+            parts.clock,
+            store,
+            tables,
+            self._consumers.clients,
+            self._consumer_admin.stats,
+            self._runtime,
+            parts.broker_name,
+            parts.config,
+            check=parts.check_config,
+            settled=self.registration.settled,
+            slave=self.slave,
+            hears_master=self._hears_master,
         ).register_on(table)
         ProgressProcessors(tables.offsets, store.queue_end, slave=self.slave).register_on(table)
         self._register_role(table)
@@ -222,6 +238,10 @@ class BrokerNode(Service):
 
     def _learned_master(self, known: KnownMaster) -> None:
         """The name servers say who the master is."""
+
+    def _hears_master(self) -> bool:
+        """Is there somebody who tells of new topics, if they aren't made here?"""
+        return True
 
     def _register_role(self, table: ProcessorTable) -> None:
         raise NotImplementedError
@@ -293,6 +313,9 @@ class SlaveNode(BrokerNode):
             tables.delays,
         )
         self.synchronizer.may_hand_back = self._logs_agree
+
+    def _hears_master(self) -> bool:
+        return self._master.address is not None
 
     def _logs_agree(self) -> bool:
         return self.ha_client.state not in LOGS_DIFFER

@@ -85,7 +85,8 @@ class PullProcessor:
         self._clients = clients
         self._progress = progress
         self._filters = filters
-        self._options = options
+        self.options = options
+        """May be replaced by others at any time."""
         self.hold: PullHold | None = None
         """Where pulls wait; without it none does."""
         self.count_get: Callable[[str, str, int, int], None] = lambda group, topic, messages, size: None
@@ -107,7 +108,7 @@ class PullProcessor:
             return response(request, wanted.code, wanted.remark)
         if (
             header.sys_flag & PullHeader.COMMIT_OFFSET
-            and not self._options.slave
+            and not self.options.slave
             and header.commit_offset >= 0
         ):
             self._progress.commit(
@@ -139,7 +140,7 @@ class PullProcessor:
 
     def _admit(self, header: PullHeader, group: GroupConfig | None) -> Wanted | Refusal:
         """The filter, or the first reason to refuse."""
-        if not self._options.broker_permission & PERM_READ:
+        if not self.options.broker_permission & PERM_READ:
             return Refusal(ResponseCode.NO_PERMISSION, "the broker pulling message is forbidden")
         name = header.consumer_group
         if group is None:
@@ -222,7 +223,7 @@ class PullProcessor:
         """Is there nothing yet where the pull looks? On a slave also where it has nothing at all."""
         code = _code(result, pull.offset)
         return code == ResponseCode.PULL_NOT_FOUND or (
-            self._options.slave and code == ResponseCode.PULL_OFFSET_MOVED
+            self.options.slave and code == ResponseCode.PULL_OFFSET_MOVED
         )
 
     def _passed_over(self, pull: HeldPull, result: GetResult) -> bool:
@@ -236,13 +237,13 @@ class PullProcessor:
         if self.hold is None or not header.sys_flag & PullHeader.SUSPEND:
             return False
         millis = header.suspend_timeout_millis
-        if not self._options.long_polling_enable:
-            millis = self._options.short_polling_time_mills
+        if not self.options.long_polling_enable:
+            millis = self.options.short_polling_time_mills
         return millis > 0 and self.hold.hold(pull, millis / 1000)
 
     def _answer(self, pull: HeldPull, result: GetResult, waited: bool = False) -> RemotingCommand:
         code, next_offset = _code(result, pull.offset), result.next_begin_offset
-        if self._options.slave and code == ResponseCode.PULL_OFFSET_MOVED:
+        if self.options.slave and code == ResponseCode.PULL_OFFSET_MOVED:
             code = ResponseCode.PULL_NOT_FOUND if waited else ResponseCode.PULL_RETRY_IMMEDIATELY
             next_offset = pull.offset
         elif code == ResponseCode.PULL_OFFSET_MOVED:
@@ -270,11 +271,11 @@ class PullProcessor:
     def _suggestion(self, pull: HeldPull, result: GetResult) -> str:
         """Id of the broker to pull from next: the master, unless slaves may be read and this reader is so far
         behind that its messages have to come from the disk (B119)."""
-        if not self._options.slave_read_enable:
+        if not self.options.slave_read_enable:
             return "0"
         name = pull.request.ext["consumerGroup"]
         group = self._groups.find(name) or GroupConfig(group_name=name)
-        slow = result.behind_bytes > self._options.slow_distance
+        slow = result.behind_bytes > self.options.slow_distance
         return str(group.which_broker_when_consume_slowly if slow else group.broker_id)
 
 

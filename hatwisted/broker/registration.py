@@ -141,6 +141,12 @@ class Registration:
         for name_server in self._name_servers.values():
             name_server.confirm()
 
+    def permit(self, permission: int) -> None:
+        """Tell the name servers of the topics with this broker permission from now on."""
+        if permission != self._permission:
+            self._permission = permission
+            self._topics.touch()
+
     def register_now(self) -> None:
         """Send the present topic table to every name server; nothing happens unless started."""
         if self.running:

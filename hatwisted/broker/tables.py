@@ -51,7 +51,7 @@ class BrokerTables:
         offsets = file("consumerOffset.json", self.offsets.encode)
         delays = file("delayOffset.json", self.delays.encode)
         filters_file = file("consumerFilter.json", self.filters.encode)
-        self._files = {
+        self._files: dict[ConfigFile, Callable[[bytes], None]] = {
             topics: self.topics.decode,
             groups: self.groups.decode,
             offsets: self.offsets.decode,
@@ -64,7 +64,13 @@ class BrokerTables:
         self.delays.changed = delays.changed
         self.filters.changed = filters_file.changed
         self._new = topics, groups
+        self._clock = clock
         self._flusher = ConfigFlusher(clock, list(self._files))
+
+    def keep(self, file: ConfigFile, decode: Callable[[bytes], None]) -> None:
+        """Read and write another file together with these. Before `load`."""
+        self._files[file] = decode
+        self._flusher = ConfigFlusher(self._clock, list(self._files))
 
     def load(self) -> None:
         """Read the files; blocks. What is missing begins as RocketMQ's first start has it, and is written."""

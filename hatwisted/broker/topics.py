@@ -28,6 +28,7 @@ AUTO_CREATE_TOPIC = "TBW102"
 
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 TRANS_CHECK_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 RETRY_PREFIX = "%RETRY%"
 
@@ -64,7 +65,7 @@ class FirstTopics(msgspec.Struct, frozen=True, kw_only=True):
     cluster_topic_enable: bool = True
     broker_topic_enable: bool = True
     trace_topic_enable: bool = False
-    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    msg_trace_topic_name: str = TRACE_TOPIC
 
     def topics(self) -> list[TopicConfig]:
         """The topics, in RocketMQ's order."""
@@ -112,9 +113,9 @@ class TopicConfigTable:
 
     def __init__(self, clock: IReactorTime, first: FirstTopics) -> None:
         self._clock = clock
-        self._auto_create = first.auto_create_topic_enable
+        self.auto_create = first.auto_create_topic_enable
         self._topics = {topic.topic_name: topic for topic in first.topics()}
-        self._system = frozenset(self._topics) | NOT_FOR_PRODUCERS
+        self._system = frozenset(self._topics) | NOT_FOR_PRODUCERS | {AUTO_CREATE_TOPIC, TRACE_TOPIC}
         self._listeners: list[Callable[[], None]] = []
         self.version = DataVersion(timestamp=self._now())
 
@@ -131,6 +132,10 @@ class TopicConfigTable:
     def is_system(self, topic: str) -> bool:
         """Is it one that operators may neither make nor delete?"""
         return topic in self._system or topic.startswith(_SYSTEM_PREFIX)
+
+    def system_topics(self) -> list[str]:
+        """The names that operators may neither make nor delete, but for those with the prefix."""
+        return sorted(self._system)
 
     # ---- topics come and go
 
@@ -161,7 +166,7 @@ class TopicConfigTable:
         parent = self._topics.get(parent_name)
         if parent is None or not parent.perm & PERM_INHERIT:
             return None
-        if parent_name == AUTO_CREATE_TOPIC and not self._auto_create:
+        if parent_name == AUTO_CREATE_TOPIC and not self.auto_create:
             return None
         queues = max(1, min(queue_nums, parent.write_queue_nums))
         perm = parent.perm & ~PERM_INHERIT
@@ -226,6 +231,10 @@ class TopicConfigTable:
 
     def _now(self) -> int:
         return int(self._clock.seconds() * 1000)
+
+    def touch(self) -> None:
+        """Another version without a change here: what is told of the topics depends on more than the table."""
+        self._changed()
 
     # ---- outside forms
 

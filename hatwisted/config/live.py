@@ -43,9 +43,12 @@ class LiveConfig(Generic[C]):
         """The keys and values of a request. Raises ConfigError."""
         return {entry.key: entry.value for entry in parse_properties(data, REQUEST)}
 
-    def update(self, changes: dict[str, str]) -> list[str]:
-        """Take over all of `changes`, or nothing: ConfigError if a value is wrong. Returns the keys that have
-        no effect here, which RocketMQ accepts as well."""
+    def update(
+        self, changes: dict[str, str], check: Callable[[C], object] = lambda config: None
+    ) -> list[str]:
+        """Take over all of `changes`, or nothing: ConfigError if a value is wrong, or if `check(config)` raises
+        it because they don't go together. Returns the keys that have no effect here, which RocketMQ accepts as
+        well."""
         fields = {field.encode_name: field for field in msgspec.structs.fields(type(self.config))}
         values, ignored = {}, []
         for key, text in changes.items():
@@ -57,8 +60,10 @@ class LiveConfig(Generic[C]):
                 values[fields[key].name] = rule.parse(text)
             except ValueError as error:
                 raise ConfigError(f"{key}: {error}; allowed: {rule.allowed}") from None
+        config = msgspec.structs.replace(self.config, **values)
+        check(config)
         self._changes |= {key: text for key, text in changes.items() if key in fields}
-        self.config = msgspec.structs.replace(self.config, **values)
+        self.config = config
         for listener in self._listeners:
             listener(self.config)
         return ignored

@@ -8,6 +8,7 @@ doesn't hold.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
@@ -68,6 +69,14 @@ def load_broker_config(
     if name_servers and "namesrvAddr" not in source.entries:
         source.entries["namesrvAddr"] = Entry("namesrvAddr", name_servers, ENVIRONMENT)
     return _load(BrokerConfig, UNUSED_BROKER_KEYS, source)
+
+
+def with_path(loaded: Loaded[BrokerConfig], path: str | None) -> Loaded[BrokerConfig]:
+    """The same, to be changed at run time in the file it came from, unless it names another."""
+    config, warnings, source = loaded
+    if path is not None and config.broker_config_path is None:
+        config = msgspec.structs.replace(config, broker_config_path=os.path.abspath(path))
+    return Loaded(config, warnings, source)
 
 
 def load_namesrv_config(path: str | None, overrides: Sequence[str] = ()) -> Loaded[NamesrvConfig]:

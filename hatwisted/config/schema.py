@@ -118,6 +118,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     broker_name: Name = msgspec.field(default_factory=socket.gethostname)
     broker_id: Annotated[int, Whole(-LONG_MAX - 1, LONG_MAX)] = 0
     broker_role: Annotated[BrokerRole, Choice(BrokerRole)] = BrokerRole.ASYNC_MASTER
+    broker_config_path: Annotated[str | None, Optional(PATH)] = None
+    """RocketMQ 5.x: the file that changes at run time go into; the one of `--conf` if there is one."""
     broker_permission: Annotated[int, Whole(0, 7)] = 6
     broker_ip1: Name = msgspec.field(name="brokerIP1", default_factory=address_of_this_host)
     """Address in routes and, as storeHost, in every record."""

@@ -247,7 +247,8 @@ class Retention:
         self._commit_log = log
         self._queues = queues
         self._index = index
-        self._policy = policy or RetentionPolicy()
+        self.policy = policy or RetentionPolicy()
+        """May be replaced by another at any time; its intervals are those of the start."""
         self._loop = LoopingCall(self._round_or_failure)
         self._loop.clock = clock
         self._first: IDelayedCall | None = None
@@ -261,7 +262,7 @@ class Retention:
 
     def start(self) -> None:
         """The first round after `first_delay`, then at each interval."""
-        self._first = self._clock.callLater(self._policy.first_delay, self._loop.start, self._policy.interval)
+        self._first = self._clock.callLater(self.policy.first_delay, self._loop.start, self.policy.interval)
 
     def stop(self) -> Deferred[None]:
         """No more rounds; fires when the one under way has removed the file it's at."""
@@ -304,13 +305,13 @@ class Retention:
         if requested:
             self._requested -= 1
         hour = time.localtime(self._clock.seconds()).tm_hour
-        return requested or hour in self._policy.hours or self._space_is_short()
+        return requested or hour in self.policy.hours or self._space_is_short()
 
     def _space_is_short(self) -> bool:
-        return self._watermark.used > self._policy.max_used or self._watermark.refused_a_write
+        return self._watermark.used > self.policy.max_used or self._watermark.refused_a_write
 
     def _is_forced(self) -> bool:
-        return self._policy.clean_forcibly and self._watermark.used > self._policy.forcible
+        return self.policy.clean_forcibly and self._watermark.used > self.policy.forcible
 
     async def _remove_log_files(self) -> int:
         """Remove the oldest files as far as they are due; how many."""
@@ -318,7 +319,7 @@ class Retention:
         removed = 0
         while removed < FILES_PER_ROUND and self._first_file_is_due(forced):
             if removed:
-                await deferLater(self._clock, self._policy.file_interval)
+                await deferLater(self._clock, self.policy.file_interval)
             if self._stopping or not await self._remove_first_file():
                 break
             removed += 1
@@ -329,7 +330,7 @@ class Retention:
         last = max(0, log.max_offset - 1) // log.files.file_size * log.files.file_size
         if not log.files.starts or log.files.min_offset >= last:
             return False
-        due = log.files.file_mtime(log.files.min_offset) + self._policy.reserved_hours * 3600
+        due = log.files.file_mtime(log.files.min_offset) + self.policy.reserved_hours * 3600
         return forced or due <= self._clock.seconds()
 
     async def _remove_first_file(self) -> bool:

@@ -22,12 +22,15 @@ from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 
 from hatwisted.broker.consumerfilters import ConsumerFilterTable
-from hatwisted.broker.node import MasterNode, NodeParts, SlaveNode
+from hatwisted.broker.node import BrokerNode, MasterNode, NodeParts, SlaveNode
 from hatwisted.broker.pull import PullOptions
 from hatwisted.broker.registration import BrokerIdentity, KnownMaster, Registration
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.topics import FirstTopics
 from hatwisted.config.errors import SettingError
+from hatwisted.config.live import REQUEST, LiveConfig
+from hatwisted.config.load import Loaded, Source
+from hatwisted.config.roles import as_master, as_slave
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
@@ -37,6 +40,7 @@ from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.store.configfile import ConfigFile
 from hatwisted.store.delaylevel import parse_delay_levels
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
@@ -67,15 +71,28 @@ def master(config: BrokerConfig, reactor: Any) -> IService:
 
 def _master(config: BrokerConfig, reactor: Any) -> IService:
     sync = config.broker_role is BrokerRole.SYNC_MASTER
-    return MasterNode(_node_parts(config, reactor), config.sync_flush_timeout / 1000, sync)
+    node = MasterNode(_node_parts(config, reactor), config.sync_flush_timeout / 1000, sync)
+    node.parts.config.on_change(partial(_retune, node))
+    return node
 
 
 def slave(config: BrokerConfig, reactor: Any) -> IService:
     """A broker of role SLAVE."""
     parts = _node_parts(config, reactor)
-    return SlaveNode(
+    node = SlaveNode(
         parts, partial(_ha_client, config, reactor), _own_address(config), config.ha_master_address
     )
+    parts.config.on_change(partial(_retune, node))
+    return node
+
+
+def _retune(node: BrokerNode, config: BrokerConfig) -> None:
+    """What takes effect at once of a configuration changed at run time (`brokerconfig.EFFECTIVE`)."""
+    node.pull.options = _pull_options(config)
+    node.store.retention.policy = _retention_policy(config)
+    node.parts.tables.topics.auto_create = config.auto_create_topic_enable
+    node.parts.tables.groups.auto_create = config.auto_create_subscription_group
+    node.registration.permit(config.broker_permission)
 
 
 def namesrv(config: NamesrvConfig, reactor: Any) -> IService:
@@ -160,10 +177,29 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
         make_ha=partial(_ha_service, config, reactor, partial(listen, config.ha_listen_port)),
         make_registration=partial(_registration, config, reactor, client, tables),
         pull_options=_pull_options(config),
+        config=_live_config(config, fs, worker, tables),
+        check_config=partial(_check_config, config.broker_role),
         broker_name=config.broker_name,
         cluster=config.broker_cluster_name,
         store_host=store_host,
     )
+
+
+def _live_config(
+    config: BrokerConfig, fs: PosixFileSystem, worker: ThreadWorker, tables: BrokerTables
+) -> LiveConfig[BrokerConfig]:
+    """The configuration that operators may change; kept in its file, if there is one."""
+    live = LiveConfig(config)
+    if config.broker_config_path is not None:
+        file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
+        tables.keep(file, live.take_file)
+        live.on_change(lambda _: file.save())
+    return live
+
+
+def _check_config(role: BrokerRole, config: BrokerConfig) -> None:
+    check = as_slave if role is BrokerRole.SLAVE else as_master
+    check(Loaded(config, [], Source(REQUEST, {})))
 
 
 def raise_descriptor_limit() -> None:
@@ -220,16 +256,20 @@ def _store_options(config: BrokerConfig, store_host: bytes) -> StoreOptions:
         flush_interval=config.flush_interval_commit_log / 1000,
         flush_least_pages=config.flush_commit_log_least_pages,
         flush_thorough_interval=config.flush_commit_log_thorough_interval / 1000,
-        retention=RetentionPolicy(
-            delete_when=config.delete_when,
-            reserved_hours=config.file_reserved_time,
-            max_used=config.disk_max_used_space_ratio / 100,
-            clean_forcibly=config.clean_file_forcibly_enable,
-            interval=config.clean_resource_interval / 1000,
-            file_interval=config.delete_commit_log_files_interval / 1000,
-        ),
+        retention=_retention_policy(config),
         memory_bytes=memory_bytes(),
         slave=config.broker_role is BrokerRole.SLAVE,
+    )
+
+
+def _retention_policy(config: BrokerConfig) -> RetentionPolicy:
+    return RetentionPolicy(
+        delete_when=config.delete_when,
+        reserved_hours=config.file_reserved_time,
+        max_used=config.disk_max_used_space_ratio / 100,
+        clean_forcibly=config.clean_file_forcibly_enable,
+        interval=config.clean_resource_interval / 1000,
+        file_interval=config.delete_commit_log_files_interval / 1000,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.application.service import IService
 
-from hatwisted.config.load import Loaded, load_broker_config
+from hatwisted.config.load import Loaded, load_broker_config, with_path
 from hatwisted.config.roles import as_slave
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.store.filesystem import PosixFileSystem
@@ -29,7 +29,7 @@ def makeService(options: Options) -> IService:
 
 
 def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[BrokerConfig]:
-    return as_slave(load_broker_config(path, overrides, environ=environ))
+    return as_slave(with_path(load_broker_config(path, overrides, environ=environ), path))
 
 
 def _build(config: BrokerConfig, reactor: Any) -> IService:

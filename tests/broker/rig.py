@@ -7,19 +7,21 @@ import json
 from pathlib import Path
 
 from twisted.internet import reactor, task
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import inlineCallbacks, succeed
 from twisted.internet.endpoints import TCP4ClientEndpoint, connectProtocol
 from twisted.internet.protocol import Protocol
 
-from hatwisted.broker.admin import AdminProcessors
 from hatwisted.broker.consumeradmin import ConsumerAdmin
 from hatwisted.broker.consumers import ConsumerProcessors
 from hatwisted.broker.handback import ProgressProcessors
 from hatwisted.broker.longpolling import PullHold
+from hatwisted.broker.operations import Operations
 from hatwisted.broker.pull import PullOptions, PullProcessor
 from hatwisted.broker.runtimeinfo import RuntimeInfo
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.topics import FirstTopics
+from hatwisted.config.live import LiveConfig
+from hatwisted.config.schema import BrokerConfig
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.store.filesystem import PosixFileSystem
@@ -37,7 +39,9 @@ NOW = 1_795_221_957.0
 class BrokerRig:
     """Verbs: `put`, `turn`, `ask`, `pull`. case: the test, for its clean-ups and temporary folder."""
 
-    def __init__(self, case, clock=None, slave=False, root=None, memory_bytes=8 << 30, **options):
+    def __init__(
+        self, case, clock=None, slave=False, root=None, memory_bytes=8 << 30, index=False, **options
+    ):
         self.case = case
         self.clock = clock or task.Clock()
         if clock is None:
@@ -49,7 +53,9 @@ class BrokerRig:
             store_host=HOST,
             commit_log_file_size=1 << 20,
             consume_queue_file_size=20 * 1000,
-            index_enable=False,
+            index_enable=index,
+            index_slots=1000,
+            index_items=1000,
             memory_bytes=memory_bytes,
         )
         self.store = MessageStore(store_options, self.clock, fs, worker, worker)
@@ -98,8 +104,21 @@ class BrokerRig:
         self.admin.register_on(self.table)
         self.pulls.count_get = self.admin.stats.count_get
         self.runtime = RuntimeInfo(self.clock, store)
-        AdminProcessors(
-            store, tables.topics, tables.groups, tables.offsets, tables.delays, self.runtime
+        self.config = LiveConfig(BrokerConfig())
+        self.settled = lambda: succeed(None)
+        self.hears_master = True
+        Operations(
+            self.clock,
+            store,
+            tables,
+            self.consumers.clients,
+            self.admin.stats,
+            self.runtime,
+            "broker-a",
+            self.config,
+            settled=lambda: self.settled(),
+            slave=slave,
+            hears_master=lambda: self.hears_master,
         ).register_on(self.table)
         ProgressProcessors(tables.offsets, store.queue_end, slave=slave).register_on(self.table)
         self.hold.start()

@@ -27,6 +27,7 @@ NOT_IN_4_9_7 = {
     "minInSyncReplicas",
     "haMaxGapNotInSync",
     "bindAddress",
+    "brokerConfigPath",
     "embeddedNamesrv",
     "embeddedNamesrvPort",
     "vipListenEnable",

@@ -1,0 +1,104 @@
+"""UPDATE_BROKER_CONFIG 25 and GET_BROKER_CONFIG 26: the configuration, seen and changed while the broker runs.
+
+A change goes into the configuration file at once, the former content into `.bak` beside it; keys in `EFFECTIVE`
+hold from then on too, others from the next start. Refused, with the key's name and as a whole: values that the
+next start would refuse, names that aren't RocketMQ's, and `FIXED` keys, which say who this broker is and how its
+store is laid out. RocketMQ takes all of that in silence and then runs as something else, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+import msgspec
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.live import LiveConfig
+from hatwisted.config.load import SIMILARITY
+from hatwisted.config.rocketmq import UNUSED_BROKER_KEYS
+from hatwisted.config.schema import BrokerConfig
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registration import DataVersion
+from hatwisted.wire.remoting import RemotingCommand
+
+FIXED = frozenset(
+    """
+    brokerClusterName brokerName brokerId brokerRole brokerIP1 brokerIP2 bindAddress listenPort
+    brokerConfigPath storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
+    maxHashSlotNum maxIndexNum
+    """.split()
+)
+"""Only whoever edits the file and starts the broker again may change these."""
+
+EFFECTIVE = frozenset(
+    """
+    brokerPermission autoCreateTopicEnable autoCreateSubscriptionGroup longPollingEnable shortPollingTimeMills
+    slaveReadEnable accessMessageInMemoryMaxRatio deleteWhen fileReservedTime diskMaxUsedSpaceRatio
+    cleanFileForciblyEnable
+    """.split()
+)
+"""These hold at once; see whoever listens to the LiveConfig."""
+
+
+class BrokerConfigProcessors:
+    """Answers 25 and 26. check(config): ConfigError if a broker of this role can't start with it."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        live: LiveConfig[BrokerConfig],
+        check: Callable[[BrokerConfig], object] = lambda config: None,
+    ) -> None:
+        self._clock = clock
+        self._live = live
+        self._check = check
+        self._known = {field.encode_name for field in msgspec.structs.fields(BrokerConfig)}
+        self._version = DataVersion(timestamp=self._now())
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put both handlers into `table`."""
+        table.register(RequestCode.UPDATE_BROKER_CONFIG, self.update)
+        table.register(RequestCode.GET_BROKER_CONFIG, self.show)
+
+    def show(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        ext = {"version": fastjson.dumps_compact(self._version).decode()}
+        return response(request, ext=ext, body=self._live.text())
+
+    def update(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """All of the values or, when one is wrong, none."""
+        try:
+            changes = self._live.parse(request.body)
+            for key in changes:
+                self._check_key(key)
+            ignored = self._live.update(changes, self._check)
+        except ConfigError as error:
+            return response(request, ResponseCode.SYSTEM_ERROR, str(error))
+        self._version = self._version.following(self._now())
+        self._log.info(
+            "{peer} changed the configuration: {changes}; from the next start: {later}; never: {ignored}",
+            peer=connection.peer,
+            changes=changes,
+            later=", ".join(changes.keys() - EFFECTIVE - set(ignored)) or "nothing",
+            ignored=", ".join(ignored) or "nothing",
+        )
+        return response(request)
+
+    def _check_key(self, key: str) -> None:
+        if key in FIXED:
+            raise ConfigError(
+                f"{key} can't be changed while the broker runs: edit its file and start it again"
+            )
+        if key not in self._known and key not in UNUSED_BROKER_KEYS:
+            close = get_close_matches(key, self._known, 1, SIMILARITY)
+            advice = f", did you mean {close[0]}?" if close else ""
+            raise ConfigError(f"{key} isn't a key of a broker's configuration{advice}")
+
+    def _now(self) -> int:
+        return int(self._clock.seconds() * 1000)
