@@ -11,7 +11,7 @@ start. Rejected: a fixed other port (two masters on a host would collide again),
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from twisted.application.service import IService, MultiService, Service
@@ -57,8 +57,9 @@ def claim_name_server_port(ports: ClaimedPorts, interface: str, wished: int | No
     except PortUnavailable as error:
         port = ports.claim_any(interface)
         _tell(
+            _log.warn,
             f"{error}; the name server takes port {port}, another one with every start: set namesrvAddr if "
-            "this host has a name server, or embeddedNamesrvPort"
+            "this host has a name server, or embeddedNamesrvPort",
         )
         return port
     return DEFAULT_PORT
@@ -66,11 +67,11 @@ def claim_name_server_port(ports: ClaimedPorts, interface: str, wished: int | No
 
 def announce(address: str) -> None:
     """Tell clients' `namesrvAddr` on the terminal and in the log."""
-    _tell(f"no namesrvAddr is set: this master brings its own name server, {address}")
+    _tell(_log.info, f"no namesrvAddr is set: this master brings its own name server, {address}")
 
 
-def _tell(line: str) -> None:
-    """twistd hasn't forked: the terminal still hears it; with -n both go there."""
+def _tell(log: Callable[..., None], line: str) -> None:
+    """twistd hasn't forked: the terminal still hears it; with -n the log goes there as well."""
     sys.stdout.write(f"hamaster: {line}\n")
     sys.stdout.flush()
-    _log.warn("{line}", line=line)
+    log("{line}", line=line)

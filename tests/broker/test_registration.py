@@ -1,7 +1,9 @@
 """Registration at real name servers of ours, several at a time."""
 
 import json
+import socket
 
+import msgspec
 from twisted.internet import defer, reactor, task
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
@@ -239,6 +241,39 @@ class TestFailures(RegistrationCase):
         self.addCleanup(port.stopListening)
         return f"127.0.0.1:{port.getHost().port}"
 
+    def black_hole(self):
+        """An address where handshakes get no answer: a listener whose queue is full."""
+        listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+        self.addCleanup(listener.close)
+        address = listener.getsockname()
+        for _ in range(4):
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex(address)
+            self.addCleanup(filler.close)
+        return f"127.0.0.1:{address[1]}"
+
+    @defer.inlineCallbacks
+    def test_a_black_hole_delays_neither_the_living_nor_the_stop_for_long(self):
+        first, last = self.name_server(), self.name_server()
+        registration = self.broker(first.address, self.black_hole(), self.black_hole(), last.address)
+        registration.start()
+        yield self.until(lambda: self.addresses(first) and self.addresses(last))
+        registration.topics.for_send("T", "TBW102", 4)
+        yield self.until(lambda: self.addresses(first, "T") and self.addresses(last, "T"))
+        self.clock.advance(6)
+        yield registration.settled()
+        for _ in range(3):
+            before = self.clock.seconds()
+            first.routes.unregister("broker-a", 0, "127.0.0.1:10911")
+            self.clock.advance(30)
+            yield self.until(lambda: self.addresses(first))
+            self.assertEqual(self.clock.seconds(), before + 30)
+        stopped = registration.stop()
+        yield self.until(lambda: not first.routes.topics() and not last.routes.topics())
+        self.clock.advance(UNREGISTER_TIMEOUT)
+        yield stopped
+
     @defer.inlineCallbacks
     def test_dead_name_servers_do_not_delay_the_living(self):
         server = self.name_server()
@@ -330,6 +365,24 @@ class TestMaster(RegistrationCase):
         self.clock.advance(30)
         yield slave.settled()
         self.assertEqual(self.masters, [KnownMaster("127.0.0.1:10911", "127.0.0.1:10912")])
+
+    @defer.inlineCallbacks
+    def test_B110_B67_a_changed_ha_address_is_followed_at_the_next_registration(self):
+        server = self.name_server()
+        master, slave = self.broker(server.address), self.broker(server.address, broker_id=1)
+        for registration in (master, slave):
+            registration.start()
+            yield registration.settled()
+        moved = msgspec.structs.replace(master.identity, ha_address="10.0.0.9:10912")
+        master.identity = moved
+        for _ in range(2):
+            self.clock.advance(30)
+            for registration in (master, slave):
+                yield registration.settled()
+        self.assertEqual(
+            self.masters,
+            [KnownMaster("127.0.0.1:10911", each) for each in ("127.0.0.1:10912", "10.0.0.9:10912")],
+        )
 
     @defer.inlineCallbacks
     def test_gone_master_is_told_and_its_ha_address_kept(self):
