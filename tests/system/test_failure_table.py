@@ -113,9 +113,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         ) as group,
     ):
         link.target = group.ha_port
-        group.start()
         pair = Pair(group, link)
-        pair.wait_ok()
+        assert group.namesrv is not None
+        group.namesrv.start()
+        group.master.start()
+        assert (
+            pair.put(b"probe")[0] == NO_SLAVE
+        )  # makes the topic, which the slave asks for once it has linked
+        pair.ready()
         with group.slave_client() as client:
             wait_until(lambda: client.pull(TOPIC, 0, 0).code == OK, SYNC_SECONDS, "the slave has the topic")
         yield pair
