@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import catchup, consuming, report, restarting, sampling, sending, waiting
+from bench import catchup, consuming, manytopics, report, restarting, sampling, sending, waiting
 from bench.arena import Arena
 from bench.figures import Figure, Outcome, spread
 from bench.plots import draw_all
@@ -39,6 +39,8 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "dispatch-lag": sampling.dispatch_lag,
     "pull": consuming.pull,
     "end-to-end": consuming.end_to_end,
+    "idle": manytopics.idle_connections,
+    "topics": manytopics.topics,
 }
 STORES = REPOSITORY / "var" / "bench"
 RESULTS = REPOSITORY / "bench" / "results" / "latest.json"

@@ -81,16 +81,23 @@ class Arena:
 
     @contextmanager
     def pair(
-        self, kind: Kind, role: str, settings: Mapping[str, Setting] | None = None
+        self, kind: Kind, role: str, settings: Mapping[str, Setting] | None = None, *, namesrv: bool = False
     ) -> Iterator[BrokerGroup]:
-        """A pair that isn't started yet; killed and its stores removed afterwards."""
+        """A pair that isn't started yet, on request with a name server of its kind; killed and its stores
+        removed afterwards."""
         folder = self.folder / f"{kind.value}-{next(self._numbers)}"
         shutil.rmtree(folder, ignore_errors=True)
         shipped: dict[str, Setting] = dict(
             read_conf(REPOSITORY / "conf" / CONF[role] / "broker-a.properties")
         )
         group = BrokerGroup(
-            folder, kind, kind, role=role, settings={**shipped, **(settings or {})}, java_options=JAVA_OPTIONS
+            folder,
+            kind,
+            kind,
+            kind if namesrv else None,
+            role=role,
+            settings={**shipped, **(settings or {})},
+            java_options=JAVA_OPTIONS,
         )
         try:
             with group:

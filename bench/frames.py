@@ -40,6 +40,20 @@ class Load:
     size: int = 1024
     batch: int = 0
     queues: int = 4
+    topics: int = 1
+    """More than one: topics are named by `topic` and four digits, and shared out among the connections."""
+
+    def target(self, connection: int, slot: int) -> tuple[str, int]:
+        """Topic and queue of a ring's frame."""
+        if self.topics == 1:
+            return self.topic, slot % self.queues
+        share = self.topics // self.connections
+        return topic_name(self.topic, connection * share + slot % share), slot // share % self.queues
+
+    @property
+    def round(self) -> int:
+        """Frames until a connection begins again with its first topic and queue."""
+        return self.queues * max(1, self.topics // self.connections)
 
     @property
     def messages_per_request(self) -> int:
@@ -53,12 +67,12 @@ class FrameRing:
         assert load.queues <= MAX_QUEUES
         self._each = load.messages_per_request
         unique = f"{(time.time_ns() // 1000) & (1 << 64) - 1:016X}{connection:06X}"
-        frame = _frame(load, unique, 0)
+        frame = _frame(load, unique, *load.target(connection, 0))
         self.frame_size = len(frame)
         self.frames = max(RING_FRAMES[0], min(RING_FRAMES[1], RING_BYTES // len(frame)))
-        self.frames -= self.frames % load.queues
+        self.frames = max(load.round, self.frames - self.frames % load.round)
         self.buffer = bytearray().join(
-            _frame(load, unique, slot % load.queues) for slot in range(self.frames)
+            _frame(load, unique, *load.target(connection, slot)) for slot in range(self.frames)
         )
         self.view = memoryview(self.buffer)
         self._grid = np.frombuffer(self.buffer, dtype=np.uint8).reshape(self.frames, self.frame_size)
@@ -76,14 +90,19 @@ class FrameRing:
         self._grid[:, self._key_columns] = _digits(keys, KEY_DIGITS)
 
 
-def _frame(load: Load, unique: str, queue_id: int) -> bytes:
+def topic_name(prefix: str, number: int) -> str:
+    """Topic `number` of many; all names are equally long."""
+    return f"{prefix}{number:04d}"
+
+
+def _frame(load: Load, unique: str, topic: str, queue_id: int) -> bytes:
     message_id = unique + "0" * KEY_DIGITS
     properties = f"UNIQ_KEY\x01{message_id}\x02WAIT\x01true\x02TAGS\x01TagA"
     payload = bytes(random.Random(load.size).choices(range(32, 127), k=load.size))
     body = _inner(payload, properties.encode()) * load.batch if load.batch else payload
     outer = "WAIT\x01true" if load.batch else properties
     born = int(time.time() * 1000)
-    values = ["bench", load.topic, "TBW102", load.queues, queue_id, 0, born, 0, outer, 0, "false"]
+    values = ["bench", topic, "TBW102", load.queues, queue_id, 0, born, 0, outer, 0, "false"]
     ext = {name: str(value) for name, value in zip("abcdefghijk", values, strict=True)}
     ext["m"] = "true" if load.batch else "false"
     header = {

@@ -329,6 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", type=int, default=1024, help="body bytes of a message")
     parser.add_argument("--batch", type=int, default=0, help="messages a request (0: SEND_MESSAGE_V2)")
     parser.add_argument("--queues", type=int, default=4)
+    parser.add_argument("--topics", type=int, default=1, help="more than one: TOPIC0000, TOPIC0001, ...")
     parser.add_argument(
         "--requests", type=int, help="stop after so many requests (split over the connections)"
     )

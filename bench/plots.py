@@ -95,6 +95,15 @@ def _lag(axes: Axes, series: Series) -> None:
     axes.set_ylabel("dispatch behind, MB")
 
 
+def _topics(axes: Axes, series: Series) -> None:
+    for kind, curve in series["known"].items():
+        for which, style in (("name server", "-"), ("slave", "--")):
+            xs, ys = [point["topics"] for point in curve], [point[which] for point in curve]
+            axes.plot(xs, ys, f"o{style}", color=COLOURS[kind], label=f"{NAMES[kind]}, {which}")
+    axes.set_xlabel("topics of 8 queues")
+    axes.set_ylabel("seconds until all are known")
+
+
 PLOTS: list[tuple[str, str, str, Callable[[Axes, Series], None]]] = [
     ("send-sync", "warm-send-sync", "Warming up: single sends, SYNC_MASTER, 4 x 64 in flight", _warm),
     ("batch-sync", "warm-batch-sync", "Warming up: batch sends, SYNC_MASTER, 4 x 8 in flight", _warm),
@@ -102,4 +111,5 @@ PLOTS: list[tuple[str, str, str, Callable[[Axes, Series], None]]] = [
     ("memory", "memory", "Anonymous memory while the log grows", _memory),
     ("silent-slave", "ack-cost", "Cost of one ack by number of waiting puts", _acks),
     ("dispatch-lag", "dispatch-lag", "Queues and index behind the log at full batch rate", _lag),
+    ("topics", "topics", "Making topics: until name server and slave know them", _topics),
 ]

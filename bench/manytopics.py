@@ -1,0 +1,155 @@
+"""Rows about width instead of depth: connections that do nothing, and topics by the hundred."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from bench.arena import REWARM_SECONDS, SINGLE, Arena, LoadOptions, attempt, check_answers
+from bench.figures import Outcome, Values, absolute_figure
+from bench.frames import topic_name
+from tests.support.brokergroup import BrokerGroup
+from tests.support.processes import wait_until
+from tests.support.remotingclient import RemotingClient
+
+IDLE = 1000
+IDLE_MEMORY, IDLE_CPU = 50.0, 1.0  # MB, percent of a core
+TOPICS, QUEUES = (10, 100, 500), 8
+STOP_LIMIT = 300.0  # seconds; RocketMQ syncs each queue's file by itself
+KNOWN_LIMIT = 90.0  # seconds until a row gives a side up
+LOSS_LIMIT = 10.0  # percent
+HEART_BEAT, UPDATE_AND_CREATE_TOPIC, GET_ALL_TOPIC_CONFIG, GET_ALL_TOPIC_LIST = 34, 17, 21, 206
+PREFIX = "width"
+
+
+def idle_connections(arena: Arena) -> Outcome:
+    """1,000 connections to the master that have said who they are, and nothing since."""
+    outcome = Outcome()
+    memory: Values = {}
+    busy: Values = {}
+    seconds = 3 if arena.quick else 20
+    for kind in arena.kinds:
+        with attempt(arena, outcome, kind), arena.pair(kind, "ASYNC_MASTER") as group, ExitStack() as stack:
+            group.start()
+            arena.load(group.master_port, SINGLE, seconds=3 if arena.quick else 15, quiet=True)
+            time.sleep(2)
+            before, idle_before = group.master.memory(), _busy(group, seconds)
+            for number in range(IDLE):
+                client = stack.enter_context(group.master_client())
+                beat = b'{"clientID":"10.0.0.1@%d","producerDataSet":[{"groupName":"g%d"}]}' % (
+                    number,
+                    number,
+                )
+                client.call(HEART_BEAT, {}, beat).expect(0)
+            time.sleep(1)
+            busy[kind] = [_busy(group, seconds)]
+            memory[kind] = [(group.master.memory() - before) / 1e6]
+            outcome.notes.append(f"{kind.value}: {idle_before:.2f} % of a core without them")
+    label = f"{IDLE:,} idle connections"
+    text = f"< {IDLE_MEMORY:g} MB"
+    outcome.figures.append(
+        absolute_figure(f"{label}: memory", "MB more", memory, text, at_most=IDLE_MEMORY, digits=1)
+    )
+    text = f"< {IDLE_CPU:g} %"
+    outcome.figures.append(
+        absolute_figure(f"{label}: processor", "% of a core", busy, text, at_most=IDLE_CPU, digits=2)
+    )
+    return outcome
+
+
+def _busy(group: BrokerGroup, seconds: float) -> float:
+    begun = group.master.cpu_seconds()
+    time.sleep(seconds)
+    return (group.master.cpu_seconds() - begun) / seconds * 100
+
+
+def topics(arena: Arena) -> Outcome:
+    """Up to 500 topics x 8 queues: until name server and slave know them, a start with them, sends to all."""
+    outcome = Outcome()
+    known: dict[str, list[dict[str, float]]] = {}
+    starts: Values = {}
+    losses: Values = {}
+    for kind in arena.kinds:
+        with attempt(arena, outcome, kind), arena.pair(kind, "ASYNC_MASTER", namesrv=True) as group:
+            group.start()
+            known[kind.value] = [_make_known(arena, group, count) for count in TOPICS]
+            losses[kind] = _rate_losses(arena, group)
+            begun = time.perf_counter()
+            group.master.stop(STOP_LIMIT)
+            outcome.notes.append(f"{kind.value}: an orderly stop took {time.perf_counter() - begun:.1f} s")
+            starts[kind] = [group.master.start()]
+    outcome.series["known"] = known
+    for which in ("name server", "slave"):
+        values: Values = {kind: [known[kind.value][-1][which]] for kind in starts}
+        label = f"{TOPICS[-1]} topics x {QUEUES} queues made: all known to the {which}"
+        outcome.figures.append(absolute_figure(label, "s", values, "seconds", at_most=10.0, digits=2))
+    label = f"start of a master with {TOPICS[-1]} topics x {QUEUES} queues"
+    outcome.figures.append(absolute_figure(label, "s", starts, "seconds", at_most=10.0, digits=2))
+    label, text = f"sends to {TOPICS[-1]} topics x {QUEUES} beside one topic", f"≤ {LOSS_LIMIT:g} % below"
+    outcome.figures.append(absolute_figure(label, "% below", losses, text, at_most=LOSS_LIMIT, digits=1))
+    for name, curve in known.items():
+        points = (f"{p['topics']:.0f}: {p['name server']:.2f} and {p['slave']:.2f} s" for p in curve)
+        outcome.notes.append(f"{name}: topics until name server and slave know them: {', '.join(points)}")
+    return outcome
+
+
+def _make_known(arena: Arena, group: BrokerGroup, count: int) -> dict[str, float]:
+    """Make topics until there are `count`; seconds until all are known."""
+    begun = time.perf_counter()
+    names = [topic_name(PREFIX, number) for number in range(count)]
+    with group.master_client(60) as client:
+        posted = [client.post(UPDATE_AND_CREATE_TOPIC, _topic_fields(name)) for name in names]
+        for each in posted:
+            client.answer(each).expect(0)
+    made = time.perf_counter() - begun
+    with RemotingClient("127.0.0.1", group.namesrv_port, 30) as client:
+        _wait_known(client, GET_ALL_TOPIC_LIST, names)
+    registered = time.perf_counter() - begun
+    with group.slave_client(30) as client:
+        _wait_known(client, GET_ALL_TOPIC_CONFIG, names)
+    synced = time.perf_counter() - begun
+    arena.say(
+        f"{group.master_kind.value}: {count} topics made in {made:.2f} s, known to the name server after "
+        f"{registered:.2f} s, to the slave after {synced:.2f} s"
+    )
+    return {"topics": count, "made": made, "name server": registered, "slave": synced}
+
+
+def _topic_fields(name: str) -> dict[str, str]:
+    queues = str(QUEUES)
+    fields = {"topic": name, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues}
+    return fields | {"perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+
+
+def _wait_known(client: RemotingClient, code: int, names: list[str]) -> None:
+    def all_there() -> bool:
+        body = client.call(code).expect(0).body
+        return all(b'"%b"' % name.encode() in body for name in names)
+
+    wait_until(all_there, KNOWN_LIMIT, f"{len(names)} topics are known")
+
+
+def _rate_losses(arena: Arena, group: BrokerGroup) -> list[float]:
+    """Percent that sends to all topics are below sends to one, a value for each repetition."""
+    one: LoadOptions = {**SINGLE, "topic": f"{PREFIX}0000", "queues": QUEUES}
+    many: LoadOptions = {**SINGLE, "topic": PREFIX, "queues": QUEUES, "topics": TOPICS[-1]}
+    warm = arena.warm_seconds(group.master_kind)
+    for options in (one, many):
+        arena.load(group.master_port, options, warm=warm, quiet=True)
+    losses = []
+    for number in range(arena.repeats):
+        rates = [_rate(arena, group, options) for options in (one, many)]
+        arena.say(
+            f"{group.master_kind.value} {number + 1}: {rates[0]:,.0f} to one, {rates[1]:,.0f} msgs/s to all"
+        )
+        losses.append(100 * (1 - rates[1] / rates[0]))
+    return losses
+
+
+def _rate(arena: Arena, group: BrokerGroup, options: LoadOptions) -> float:
+    result: dict[str, Any] = arena.load(
+        group.master_port, options, warm=(REWARM_SECONDS, 0), seconds=arena.measure_seconds, quiet=True
+    )
+    check_answers(result)
+    return float(result["rate"])
