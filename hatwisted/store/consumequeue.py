@@ -37,6 +37,10 @@ RECOVERED_FILES = 3
 SCAN_CHUNK = 3276 * ENTRY_SIZE
 """Bytes read at once by a scan: 64 KiB, so that a short queue costs one read."""
 
+SYNC_ALL_FROM = 64
+"""Queues with something new from which on the whole file system is synced in their stead: one call instead of
+one to three a queue, each of which waits for the disk."""
+
 GAP_LIMIT = 300_000
 """Indexes that may be missing between two records of a queue, and are then filled with blank entries: one
 file's worth of the default size. More is no gap but a foreign record."""
@@ -203,6 +207,18 @@ class ConsumeQueue:
         if end > self._flushed:
             self._files.datasync(self._flushed, end)
             self._flushed = end
+
+    @property
+    def unsynced(self) -> tuple[int, int] | None:
+        """What `synced` has to be told once everything that's there now is durable; None if it is."""
+        end = self._end
+        return (end, self._files.names_changed) if end > self._flushed else None
+
+    def synced(self, mark: tuple[int, int]) -> None:
+        """All that there was at this mark is durable."""
+        end, names = mark
+        self._flushed = max(self._flushed, end)
+        self._files.names_synced(names)
 
     # -- recovery --------------------------------------------------------------------------------------------
 
@@ -413,7 +429,13 @@ class ConsumeQueueTable:
 
     def datasync(self) -> None:
         """Make everything durable that's there by now. Blocks, may run in another thread."""
-        for queue in self:
+        unsynced = [(queue, mark) for queue in self if (mark := queue.unsynced) is not None]
+        if len(unsynced) > SYNC_ALL_FROM:
+            self._fs.sync_all(self._root)
+            for queue, mark in unsynced:
+                queue.synced(mark)
+            return
+        for queue, _ in unsynced:
             try:
                 queue.datasync()
             except FileNotFoundError:

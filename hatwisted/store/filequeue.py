@@ -225,6 +225,15 @@ class FileQueue:
             if start + self.file_size > begin:
                 self._sync_file(start)
 
+    @property
+    def names_changed(self) -> int:
+        """Rises whenever a file of the sequence is made or removed; for `names_synced`."""
+        return self._names_changed
+
+    def names_synced(self, changed: int) -> None:
+        """All names are durable that there were at this `names_changed`."""
+        self._names_synced = max(self._names_synced, changed)
+
     def _sync_names(self) -> None:
         changed = self._names_changed
         if changed == self._names_synced:

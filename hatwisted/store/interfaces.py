@@ -84,6 +84,10 @@ class IFileSystem(Interface):
     def sync_folder(path: str) -> None:
         """Make created and removed names durable. Blocks."""
 
+    def sync_all(path: str) -> None:
+        """Make durable whatever has been written to the file system that holds `path`: contents and names, of
+        thousands of files in one go. Blocks."""
+
     def usage(path: str) -> tuple[int, int]:
         """(total, free-for-us) bytes of the file system that holds `path`."""
 

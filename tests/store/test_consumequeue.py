@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store import consumequeue
-from hatwisted.store.consumequeue import SCAN_CHUNK, ConsumeQueue, ConsumeQueueTable
+from hatwisted.store.consumequeue import SCAN_CHUNK, SYNC_ALL_FROM, ConsumeQueue, ConsumeQueueTable
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.queueentry import ENTRY_SIZE, blank_entry, count_in_use
 from hatwisted.wire.layout import file_name
@@ -439,6 +439,19 @@ class TableTests(QueueCase):
         self.table.datasync()
         self.assertEqual(self.fs.count("datasync", "T/3"), 1)
         self.assertEqual(self.fs.count("datasync"), 1)
+
+    def test_many_queues_are_synced_in_one_go_which_is_made_up_for_if_it_fails(self) -> None:
+        for queue_id in range(SYNC_ALL_FROM + 1):
+            self.table.get("many", queue_id).append(0, entries(0, 1))
+        self.fs.fail("sync_all", error=errno.EIO)
+        self.assertRaises(OSError, self.table.datasync)
+        self.table.datasync()
+        self.assertEqual((self.fs.count("sync_all"), self.fs.count("datasync")), (2, 0))
+        self.fs.calls.clear()
+        self.table.get("many", 0).append(1, entries(1, 1))
+        self.table.datasync()
+        self.assertEqual((self.fs.count("sync_all"), self.fs.count("sync_folder")), (0, 0))
+        self.assertEqual(self.fs.count("datasync", "many/0"), 1)
 
     def test_a_failed_sync_is_made_up_for(self) -> None:
         self.queue.append(0, entries(0, 3))

@@ -30,7 +30,7 @@ STALL_LIMIT = 20.0
 
 OPERATIONS = frozenset(
     "open pread pwrite reserve extend datasync map listdir exists size mtime makedirs remove replace "
-    "read write sync_folder usage lock".split()
+    "read write sync_folder sync_all usage lock".split()
 )
 
 
@@ -262,6 +262,10 @@ class FaultyFileSystem:
     def sync_folder(self, path: str) -> None:
         self.meet("sync_folder", path)
         self._inner.sync_folder(path)
+
+    def sync_all(self, path: str) -> None:
+        self.meet("sync_all", path)
+        self._inner.sync_all(path)
 
     def usage(self, path: str) -> tuple[int, int]:
         self.meet("usage", path)
