@@ -169,6 +169,11 @@ def _write(value: Any, indent: str | None, depth: int) -> Iterator[str]:
 
 
 def _write_map(value: Mapping[Any, Any], indent: str | None, depth: int) -> Iterator[str]:
+    if indent is not None and value and {*map(type, value), *map(type, value.values())} == {int}:
+        # Consumer offsets are thousands of these, written every few seconds: in one piece.
+        pairs = ",".join([f"{key}:{item}" for key, item in value.items()])
+        yield "{" + pairs + _break(indent, depth) + "}"
+        return
     yield "{"
     for number, (key, item) in enumerate(value.items()):
         yield "," if number else ""
