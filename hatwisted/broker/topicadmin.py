@@ -6,8 +6,9 @@ their time. Deleting takes the queues out of service in slices and off the react
 group's progress in the topic goes with it, as in 5.x and not in 4.9.7, where a consumer of the topic made anew
 passes over as many messages as it had consumed of the old one.
 
-A slave makes and deletes no topics. It may be told to clean up, but then it only takes away what its master,
-being alive, has had time to tell it of: its queues may be the only place where a new topic is known.
+A slave makes and deletes no topics, but 5.x tools needn't know. It may be told to clean up, but then it only
+takes away what its master, being alive, has had time to tell it of: its queues may be the only place where a new
+topic is known.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hatwisted.broker.offsets import ConsumerOffsetTable
 from hatwisted.broker.topics import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfigTable, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
@@ -106,6 +107,8 @@ class TopicAdmin:
         answer.callback(response(request))
 
     def delete(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        if self._slave and request.version >= V5_0_0:
+            return self._follow_deletion(request)
         refused = self._refusal(request)
         if refused is not None:
             return refused
@@ -114,6 +117,16 @@ class TopicAdmin:
         self._topics.delete(topic)
         self._offsets.remove_topic(topic)
         dropped = self._store.removal.drop_topics(lambda name: name == topic)
+        return dropped.addCallback(lambda _: response(request))
+
+    def _follow_deletion(self, request: RemotingCommand) -> _Answer:
+        """5.x tools delete a topic on slaves too, and stop at a refusal with half of their work done. The queues
+        go if the master has told that the topic is gone; else 316 takes them when it has."""
+        topic = text_field(request.ext, "topic")
+        known = self._topics.get(topic) is not None or self._topics.is_system(topic)
+        if known or not self._hears_master():
+            return response(request)
+        dropped = self._store.removal.drop_topics(lambda name: name == topic and self._is_unused(name))
         return dropped.addCallback(lambda _: response(request))
 
     def _refusal(self, request: RemotingCommand) -> RemotingCommand | None:

@@ -154,6 +154,17 @@ class TestSlave(TestCase):
             self.assertEqual((answer.code, answer.remark), (1, NOT_ON_A_SLAVE))
 
     @inlineCallbacks
+    def test_a_slave_follows_its_master_in_what_5_x_tools_delete(self):
+        rig = self.rig
+        rig.put("T")
+        rig.clock.advance(61)
+        self.assertEqual((yield rig.ask(DELETE, topic="T", version=479)).code, 0)
+        self.assertIsNotNone(rig.store.queues.find("T", 0))
+        rig.tables.topics.delete("T")
+        self.assertEqual((yield rig.ask(DELETE, topic="T", version=479)).code, 0)
+        self.assertIsNone(rig.store.queues.find("T", 0))
+
+    @inlineCallbacks
     def test_a_slave_cleans_up_only_what_its_master_could_have_told_of(self):
         rig = self.rig
         rig.put("T")
