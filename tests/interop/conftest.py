@@ -17,8 +17,10 @@ from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from tests.support.linkproxy import LinkProxy
 
 PAIRS = [(OURS, JAVA), (JAVA, OURS), (OURS, OURS)]
+SERVERS = [OURS]  # whose name server, master and slave clients are tried with
 if os.environ.get("HATWISTED_INTEROP_CONTROL"):
     PAIRS.append((JAVA, JAVA))
+    SERVERS.append(JAVA)
 
 
 def needs(*kinds: Kind) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import needs
+from tests.interop.conftest import SERVERS, needs
 from tests.support import javaclient
 from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
 from tests.support.clientprogram import Event
@@ -34,9 +34,12 @@ SYNC_SECONDS = 25.0  # a slave copies its master's tables every 10 s
 NAME, BODY, QUEUE, OFFSET, AGAIN, TOPIC = range(6)  # words of a push consumer's "got"
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
-    with BrokerGroup(tmp_path_factory.mktemp("java"), namesrv_kind=OURS, settings=SETTINGS) as pair:
+@pytest.fixture(scope="module", params=SERVERS, ids=lambda kind: kind.value)
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
+    kind = request.param
+    needs(kind)
+    folder = tmp_path_factory.mktemp("java")
+    with BrokerGroup(folder, kind, kind, namesrv_kind=kind, settings=SETTINGS) as pair:
         pair.start()
         yield pair
         for server in (pair.master, pair.slave, pair.namesrv):
@@ -210,6 +213,8 @@ def test_an_orderly_consumer_keeps_order_and_locks_its_queues(
 def test_lite_pull_by_subscription_and_by_assignment(
     group: BrokerGroup, version: str, topic: str, tmp_path: Path
 ) -> None:
+    if group.master_kind is JAVA and version.startswith("5."):
+        pytest.skip("RocketMQ 4.9.7 doesn't serve the lite pull of 5.x clients (361)")
     sent = put(group, topic, "m", 12)
     with program(group, version, "LitePull", tmp_path) as client:
         client.tell("subscribe", f"g-{topic}", topic, "*", len(sent) + 1)

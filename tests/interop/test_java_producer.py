@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.conftest import SERVERS, needs
 from tests.support import javaclient
 from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from tests.support.clientprogram import ClientFailed
@@ -36,9 +37,12 @@ CLIENTS = [("4.9.7", ()), ("5.3.3", ()), ("4.9.7", (BINARY,))]
 QUEUES = 4
 
 
-@pytest.fixture(scope="module")
-def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
-    with BrokerGroup(tmp_path_factory.mktemp("java"), namesrv_kind=OURS, settings=SETTINGS) as pair:
+@pytest.fixture(scope="module", params=SERVERS, ids=lambda kind: kind.value)
+def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
+    kind = request.param
+    needs(kind)
+    folder = tmp_path_factory.mktemp("java")
+    with BrokerGroup(folder, kind, kind, namesrv_kind=kind, settings=SETTINGS) as pair:
         pair.start()
         yield pair
         for server in (pair.master, pair.slave, pair.namesrv):
