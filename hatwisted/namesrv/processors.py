@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import UNSET
 from twisted.logger import Logger
 
 from hatwisted.config.errors import ConfigError
@@ -128,7 +129,7 @@ class NameServerProcessors:
 
     def member_group(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         group = self._routes.group(text_field(request.ext, "brokerName"))
-        return response(request, body=encode_body(MemberGroup(broker_member_group=group)))
+        return response(request, body=encode_body(MemberGroup(broker_member_group=group or UNSET)))
 
     # ---- clients
 
@@ -139,7 +140,8 @@ class NameServerProcessors:
             remark = f"No topic route info in name server for the topic: {topic}"
             return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
         if self._config.config.order_message_enable:
-            route.order_topic_conf = self._settings.get(ORDER_TOPIC_CONFIG, topic)
+            order = self._settings.get(ORDER_TOPIC_CONFIG, topic)
+            route.order_topic_conf = UNSET if order is None else order
         return response(request, body=encode_body(route))
 
     def cluster_info(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:

@@ -82,9 +82,9 @@ class BrokerData(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class MemberGroup(msgspec.Struct, kw_only=True, rename="camel"):
-    """One group, or None: answer of code 901."""
+    """One group, if it is known: answer of code 901."""
 
-    broker_member_group: BrokerData | None = None
+    broker_member_group: BrokerData | UnsetType = UNSET
 
 
 class QueueData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -8,6 +8,7 @@ ours: full, partial and compressed registrations, and the question for the data 
 from __future__ import annotations
 
 import functools
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.support.remotingclient import RemotingClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 
+MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 VERSIONS = ("4.9.7", "5.3.3")
 HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
 QUERY_OFFSET, COMMIT, CLUSTER_INFO = 14, 15, 106
@@ -127,4 +129,37 @@ def test_B109_B113_rocketmqs_broker_under_our_name_server(
         wait_until(lambda: ids(group, "Routed") == {0: group.master_port}, REGISTERED, "back with its topics")
         master.stop()
         assert not in_cluster(group), "stopped in order, it has unregistered"
+        assert "Traceback" not in group.namesrv.log_text()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_mqadmins_name_server_commands(version: str, tmp_path: Path) -> None:
+    needs_version(version)
+    with BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER", settings=SETTINGS) as group:
+        assert group.namesrv is not None
+        group.namesrv.start()
+        group.master.start()
+        address = f"127.0.0.1:{group.namesrv_port}"
+
+        def mqadmin(*arguments: str) -> str:
+            command = javarocketmq.java_command(MQADMIN, tmp_path / "mqadmin-home", HEAP, version)
+            done = subprocess.run(
+                [*command, *arguments, "-n", address], capture_output=True, text=True, timeout=60
+            )
+            assert "Exception" not in done.stdout + done.stderr, done.stderr[-2000:]
+            return done.stdout
+
+        assert "orderMessageEnable" in mqadmin("getNamesrvConfig")
+        mqadmin("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true")
+        assert "orderMessageEnable=true" in (tmp_path / "namesrv.conf").read_text()
+        mqadmin("updateKvConfig", "-s", "ORDER_TOPIC_CONFIG", "-k", "TBW102", "-v", "broker-a:4")
+        with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+            assert client.route("TBW102").json()["orderTopicConf"] == "broker-a:4"
+        assert "broker-a" in mqadmin("wipeWritePerm", "-b", group.name)
+        with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+            (queues,) = client.route("SELF_TEST_TOPIC").json()["queueDatas"]
+        assert queues["perm"] == 4
+        mqadmin("deleteKvConfig", "-s", "ORDER_TOPIC_CONFIG", "-k", "TBW102")
+        with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+            assert "orderTopicConf" not in client.route("TBW102").json()
         assert "Traceback" not in group.namesrv.log_text()
