@@ -46,6 +46,10 @@ class QueueComparison:
         dispatched = (kinds == layout.SYS_TRANSACTION_NONE) | (kinds == layout.SYS_TRANSACTION_COMMIT)
         for rows in _groups(scan, np.flatnonzero(dispatched)):
             topic, queue_id = scan.topics[scan.topic_rows[rows[0]]], int(scan.queue_ids[rows[0]])
+            if self._table is not None:
+                rows = rows[scan.physical_offsets[rows] >= self._table.deleted.reached(topic, queue_id)]
+                if not len(rows):
+                    continue
             indexes = scan.queue_offsets[rows]
             self._check_order(topic, queue_id, indexes, scan.physical_offsets[rows])
             if self._table is not None:

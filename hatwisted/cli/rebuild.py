@@ -77,6 +77,11 @@ class Rebuild:
         clock = _WallClock()
         self._queue_file_size = queue_file_size
         self._queues = ConsumeQueueTable(self._fs, self._queue_path + NEW, queue_file_size)
+        # What was deleted stays so.
+        self._queues.deleted = ConsumeQueueTable(
+            self._fs, self._queue_path, queue_file_size, read_only=True
+        ).deleted
+        self._queues.deleted.load_all()
         self._index = None
         if index_shape is not None:
             self._index = IndexService(self._fs, self._index_path + NEW, clock, *index_shape)

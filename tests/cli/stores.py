@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from twisted.internet.task import Clock
 
 from hatwisted.cli.main import main
+from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
@@ -112,3 +113,14 @@ def start_store(store: Path) -> RecoveryReport:
     started.stop().addBoth(stopped.append)
     assert stopped == [None], stopped
     return report
+
+
+def delete_queue(store: Path) -> None:
+    """What a broker does to TopicA's queue 0 when the topic is deleted."""
+    queues = ConsumeQueueTable(PosixFileSystem(), str(store / "consumequeue"), 2000)
+    queues.load_all()
+    queues.recover()
+    queue = queues.find("TopicA", 0)
+    assert queue is not None
+    queues.delete(queue)
+    queues.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.cli.stores import GOLDEN_END, golden_copy, overwrite, run, snapshot, write_log
+from tests.cli.stores import GOLDEN_END, delete_queue, golden_copy, overwrite, run, snapshot, write_log
 
 QUEUE_A0 = Path("consumequeue") / "TopicA" / "0" / ("0" * 20)
 
@@ -76,6 +76,10 @@ class CheckTests(SynchronousTestCase):
     def test_record_torn_in_its_properties_is_noted(self) -> None:
         overwrite(self.store, GOLDEN_END - 2, bytes(2))
         self.assertIn("the last record, at offset 111452, ends in zero bytes", self.check()["notes"][0])
+
+    def test_deleted_queue_is_not_missed(self) -> None:
+        delete_queue(self.store)
+        self.assertEqual(self.check()["queues"], 17)
 
     def test_B95_missing_queue(self) -> None:
         shutil.rmtree(self.store / "consumequeue" / "TopicTx")

@@ -12,7 +12,16 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.filesystem import PosixFile, PosixFileSystem
-from tests.cli.stores import GOLDEN, GOLDEN_END, golden_copy, overwrite, run, snapshot, start_store
+from tests.cli.stores import (
+    GOLDEN,
+    GOLDEN_END,
+    delete_queue,
+    golden_copy,
+    overwrite,
+    run,
+    snapshot,
+    start_store,
+)
 
 QUEUES, INDEX = "consumequeue", "index"
 
@@ -35,7 +44,7 @@ class RebuildTests(SynchronousTestCase):
         result = run("index", self.store, *options)
         self.assertEqual(result.exit_code, code, result.output)
         suffixes = {path.suffix for path in self.store.iterdir()}
-        self.assertEqual(suffixes, {""}, "something was left behind")
+        self.assertEqual(suffixes - {".deleted"}, {""}, "something was left behind")
         return result.output
 
     def assertGolden(self) -> None:
@@ -53,6 +62,12 @@ class RebuildTests(SynchronousTestCase):
         report = json.loads(self.rebuild("--json", *sizes))
         self.assertEqual((report["end"], report["queues"], report["queueEntries"]), (GOLDEN_END, 18, 246))
         self.assertGolden()
+
+    def test_deleted_queue_is_not_built(self) -> None:
+        delete_queue(self.store)
+        self.rebuild()
+        self.assertFalse((self.store / "consumequeue" / "TopicA" / "0").exists())
+        self.assertTrue((self.store / "consumequeue" / "TopicA" / "1").exists())
 
     def test_sizes_are_taken_from_what_is_there(self) -> None:
         shutil.rmtree(self.store / QUEUES / "TopicA")
