@@ -148,7 +148,7 @@ class TestSlave(TestCase):
         self.rig = BrokerRig(self, slave=True)
 
     @inlineCallbacks
-    def test_B101_a_slave_changes_no_topics_and_groups(self):
+    def test_a_slave_changes_no_topics_and_groups(self):
         for code in (UPDATE, DELETE, 200, 207):
             answer = yield self.rig.ask(code, **FIELDS, groupName="g")
             self.assertEqual((answer.code, answer.remark), (1, NOT_ON_A_SLAVE))

@@ -95,7 +95,7 @@ def test_permission_changed(run: Run, group: BrokerGroup, topic: str) -> None:
     assert '"perm":4' in run("topicRoute", "-t", topic)
 
 
-def test_B101_slaves_and_system_topics_are_refused(run: Run, group: BrokerGroup) -> None:
+def test_slaves_and_system_topics_are_refused(run: Run, group: BrokerGroup) -> None:
     assert "from slave broker" in run("updateTopic", "-b", slave(group), "-t", "Any")
     assert "conflict with system topic" in run("updateTopic", "-b", master(group), "-t", "TBW102")
 
