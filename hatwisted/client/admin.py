@@ -1,0 +1,301 @@
+"""Topics, groups and offsets of a cluster, as mqadmin shows and changes them.
+
+Changes go to every master (of a cluster, if one is named) and fail with what the first refusal says; questions
+add up what the brokers answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from twisted.internet.defer import Deferred
+
+from hatwisted.client.command import command
+from hatwisted.client.errors import ClientError, NoRoute, Refused
+from hatwisted.client.message import DLQ_PREFIX, RETRY_PREFIX, checked_topic
+from hatwisted.client.offsets import broker_address
+from hatwisted.client.routes import DEFAULT_TOPIC, MASTER_ID, addresses_of, readable_queues
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
+from hatwisted.wire.registration import ClusterInfo, TopicRoute, decode_body
+
+if TYPE_CHECKING:
+    from hatwisted.client.cluster import Cluster
+
+ADMIN_TIMEOUT: Final = 10.0
+"""Seconds for one answer; resets ask clients in turn."""
+LATEST: Final = -1
+"""As a reset's timestamp: the end of each queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStanding:
+    """How far a group is in a queue: next offset to consume, the queue's end, store time (ms) of the last one
+    consumed (0: not known)."""
+
+    queue: MessageQueue
+    consumed: int
+    end: int
+    last_timestamp: int
+
+    @property
+    def lag(self) -> int:
+        """Messages still to be consumed."""
+        return self.end - self.consumed
+
+
+class Admin:
+    """Made by `Cluster.admin`. Every method fails with Refused, CallFailed, NoNameServer or NoRoute."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    # ---- topics
+
+    def topics(self) -> Deferred[list[str]]:
+        """All topic names, sorted."""
+        return Deferred.fromCoroutine(self._topics())
+
+    async def _topics(self) -> list[str]:
+        body = await self._ask_names(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return sorted(str(each) for each in fastjson.loads(body).get("topicList") or [])
+
+    def route(self, topic: str) -> Deferred[TopicRoute]:
+        """Where a topic lives. NoRoute if nobody knows it."""
+        return Deferred.fromCoroutine(self._route(topic))
+
+    async def _route(self, topic: str) -> TopicRoute:
+        route = await self._cluster.routes.route(topic, fresh=True)
+        if route is None:
+            raise NoRoute(topic, "the name servers don't know it")
+        return route
+
+    def create_topic(
+        self, topic: str, *, queues: int = 8, perm: int = 6, cluster: str | None = None
+    ) -> Deferred[list[str]]:
+        """Make or change a topic on all masters; fires with their addresses. perm: 4 read, 2 write."""
+        fields: dict[str, object] = {
+            "topic": checked_topic(topic),
+            "defaultTopic": DEFAULT_TOPIC,
+            "readQueueNums": queues,
+            "writeQueueNums": queues,
+            "perm": perm,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": False,
+        }
+        return Deferred.fromCoroutine(
+            self._on_masters(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, cluster=cluster)
+        )
+
+    def delete_topic(self, topic: str, *, cluster: str | None = None) -> Deferred[list[str]]:
+        """Remove a topic from all masters and name servers."""
+        return Deferred.fromCoroutine(self._delete_topic(topic, cluster))
+
+    async def _delete_topic(self, topic: str, cluster: str | None) -> list[str]:
+        asked = await self._on_masters(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, cluster=cluster)
+        for server in self._cluster.routes.servers:
+            await self._cluster.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+        self._cluster.routes.forget(topic)
+        return asked
+
+    def topic_offsets(self, topic: str) -> Deferred[dict[MessageQueue, tuple[int, int]]]:
+        """By queue: first and next offset."""
+        return Deferred.fromCoroutine(self._topic_offsets(topic))
+
+    async def _topic_offsets(self, topic: str) -> dict[MessageQueue, tuple[int, int]]:
+        found = {}
+        for address in _readers_of(await self._route(topic)):
+            answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+            for key, row in fastjson.loads(answer)["offsetTable"].items():
+                found[parse_queue_key(key)] = int(row["minOffset"]), int(row["maxOffset"])
+        return dict(sorted(found.items(), key=lambda each: (each[0].broker_name, each[0].queue_id)))
+
+    # ---- the cluster
+
+    def cluster_info(self) -> Deferred[ClusterInfo]:
+        """All brokers, by name and by cluster."""
+        return Deferred.fromCoroutine(self._cluster_info())
+
+    async def _cluster_info(self) -> ClusterInfo:
+        return decode_body(await self._ask_names(RequestCode.GET_BROKER_CLUSTER_INFO), ClusterInfo)
+
+    def broker_info(self, address: str) -> Deferred[dict[str, str]]:
+        """A broker's own words about itself (version, rates, log offsets)."""
+        return Deferred.fromCoroutine(self._broker_info(address))
+
+    async def _broker_info(self, address: str) -> dict[str, str]:
+        body = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        return {name: str(value) for name, value in fastjson.loads(body)["table"].items()}
+
+    # ---- groups
+
+    def groups(self) -> Deferred[dict[str, dict[str, Any]]]:
+        """Consumer groups and their settings, as the masters know them."""
+        return Deferred.fromCoroutine(self._groups())
+
+    async def _groups(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for address in await self._masters(None):
+            body = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            found |= fastjson.loads(body).get("subscriptionGroupTable") or {}
+        return dict(sorted(found.items()))
+
+    def create_group(self, group: str, *, cluster: str | None = None, **settings: Any) -> Deferred[list[str]]:
+        """Make or change a consumer group; settings as RocketMQ names them (retryMaxTimes, consumeEnable)."""
+        config = {
+            "brokerId": 0,
+            "consumeBroadcastEnable": True,
+            "consumeEnable": True,
+            "consumeFromMinEnable": True,
+            "groupName": group,
+            "notifyConsumerIdsChangedEnable": True,
+            "retryMaxTimes": 16,
+            "retryQueueNums": 1,
+            "whichBrokerWhenConsumeSlowly": 1,
+            **settings,
+        }
+        body = fastjson.dumps_compact(config)
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        return Deferred.fromCoroutine(self._on_masters(code, {}, body, cluster=cluster))
+
+    def delete_group(self, group: str, *, cluster: str | None = None) -> Deferred[list[str]]:
+        """Remove a group, its progress, and its topics of retries and dead letters."""
+        return Deferred.fromCoroutine(self._delete_group(group, cluster))
+
+    async def _delete_group(self, group: str, cluster: str | None) -> list[str]:
+        fields: dict[str, object] = {"groupName": group, "removeOffset": True, "cleanOffset": True}
+        asked = await self._on_masters(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields, cluster=cluster)
+        for topic in (RETRY_PREFIX + group, DLQ_PREFIX + group):
+            if await self._cluster.routes.route(topic, fresh=True) is not None:
+                await self._delete_topic(topic, cluster)
+        return asked
+
+    def members(self, group: str) -> Deferred[dict[str, str]]:
+        """Client ids of a consumer group that are connected now, and their addresses."""
+        return Deferred.fromCoroutine(self._members(group))
+
+    async def _members(self, group: str) -> dict[str, str]:
+        found = {}
+        for address in await self._masters(None):
+            answer = await self._cluster.call(
+                address, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}
+            )
+            if answer.code == ResponseCode.CONSUMER_NOT_ONLINE:
+                continue
+            if answer.code != ResponseCode.SUCCESS:
+                raise Refused.of(address, answer)
+            for each in fastjson.loads(answer.body).get("connectionSet") or []:
+                found[str(each["clientId"])] = str(each["clientAddr"])
+        return dict(sorted(found.items()))
+
+    # ---- offsets
+
+    def progress(self, group: str) -> Deferred[list[QueueStanding]]:
+        """How far a group is, by queue. NoRoute if no broker knows the group."""
+        return Deferred.fromCoroutine(self._progress(group))
+
+    async def _progress(self, group: str) -> list[QueueStanding]:
+        found = []
+        for address in _readers_of(await self._route(RETRY_PREFIX + group)):
+            body = await self._ask(address, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
+            for key, row in fastjson.loads(body)["offsetTable"].items():
+                found.append(
+                    QueueStanding(
+                        parse_queue_key(key),
+                        int(row["consumerOffset"]),
+                        int(row["brokerOffset"]),
+                        int(row.get("lastTimestamp", 0)),
+                    )
+                )
+        return sorted(found, key=lambda each: (each.queue.topic, each.queue.broker_name, each.queue.queue_id))
+
+    def reset(self, group: str, topic: str, timestamp: int) -> Deferred[dict[MessageQueue, int]]:
+        """Move a group to the first message stored at `timestamp` (ms) or later; LATEST: to the end, 0: to the
+        beginning. Its members, if there are any, go there at once. Fires with the new offsets."""
+        return Deferred.fromCoroutine(self._reset(group, topic, timestamp))
+
+    async def _reset(self, group: str, topic: str, timestamp: int) -> dict[MessageQueue, int]:
+        route = await self._route(topic)
+        fields: dict[str, object] = {"topic": topic, "group": group, "timestamp": timestamp, "isForce": True}
+        found: dict[MessageQueue, int] = {}
+        for broker in route.broker_datas:
+            address = broker.broker_addrs.get(MASTER_ID)
+            if address is None:
+                raise NoRoute(topic, f"{broker.broker_name} has no master now, its offsets can't be moved")
+            answer = await self._cluster.call(
+                address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, timeout=ADMIN_TIMEOUT
+            )
+            if answer.code == ResponseCode.SUCCESS:
+                table = fastjson.loads(answer.body).get("offsetTable") or {}
+                found |= {parse_queue_key(key): int(offset) for key, offset in table.items()}
+            elif answer.code in (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR):
+                # Nobody's there, or never was: the offsets are all there is to move.
+                found |= await self._reset_offline(group, topic, route, broker.broker_name, timestamp)
+            else:
+                raise Refused.of(address, answer)
+        return found
+
+    async def _reset_offline(
+        self, group: str, topic: str, route: TopicRoute, broker: str, timestamp: int
+    ) -> dict[MessageQueue, int]:
+        found = {}
+        for queue in readable_queues(topic, route):
+            if queue.broker_name != broker:
+                continue
+            address = broker_address(self._cluster, queue)
+            where: dict[str, object] = {"topic": topic, "queueId": queue.queue_id}
+            if timestamp == LATEST:
+                answer = await self._cluster.ask(address, RequestCode.GET_MAX_OFFSET, where)
+            else:
+                code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+                answer = await self._cluster.ask(address, code, where | {"timestamp": timestamp})
+            offset = found[queue] = int(answer.ext["offset"])
+            where |= {"consumerGroup": group, "commitOffset": offset}
+            await self._cluster.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, where)
+        return found
+
+    # ---- asking
+
+    async def _ask(self, address: str, code: int, fields: Mapping[str, object] | None = None) -> bytes:
+        answer = await self._cluster.ask(address, code, fields, timeout=ADMIN_TIMEOUT)
+        return answer.body
+
+    async def _ask_names(self, code: int) -> bytes:
+        address, answer = await self._cluster.routes.ask(command(code))
+        if answer.code != ResponseCode.SUCCESS:
+            raise Refused.of(address, answer)
+        return answer.body
+
+    async def _masters(self, cluster: str | None) -> list[str]:
+        info = await self._cluster_info()
+        if cluster is not None and cluster not in info.cluster_addr_table:
+            known = ", ".join(sorted(info.cluster_addr_table)) or "none"
+            raise ClientError(f"no cluster {cluster}; known: {known}")
+        found = sorted(
+            group.broker_addrs[MASTER_ID]
+            for group in info.broker_addr_table.values()
+            if MASTER_ID in group.broker_addrs and cluster in (None, group.cluster)
+        )
+        if not found:
+            raise ClientError("the name servers know no master now")
+        return found
+
+    async def _on_masters(
+        self, code: int, fields: Mapping[str, object], body: bytes = b"", *, cluster: str | None
+    ) -> list[str]:
+        masters = await self._masters(cluster)
+        for address in masters:
+            await self._cluster.ask(address, code, fields, body, ADMIN_TIMEOUT)
+        return masters
+
+
+def _readers_of(route: TopicRoute) -> Iterable[str]:
+    """One broker of each group: its master, or a slave while that's gone."""
+    for group in route.broker_datas:
+        addresses = addresses_of(route, group.broker_name)
+        if addresses:
+            yield addresses[min(addresses)]

@@ -1,0 +1,233 @@
+"""One queue being read: a pull after the other, into a buffer that a bounded number of messages and bytes fit.
+
+A pull waits at the broker until something comes (long polling). Which broker of the group is asked next is
+what the last answer suggests; when the master is gone, it's a slave. The queue's progress is the first message
+that hasn't been settled, so what is in the buffer when a program dies is delivered again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.client.compression import UnreadableBody
+from hatwisted.client.errors import ClientError, Refused
+from hatwisted.client.message import ReceivedMessage, decode_records, received
+from hatwisted.client.offsets import broker_address
+from hatwisted.client.routes import MASTER_ID
+from hatwisted.client.subscription import TAG, Subscription
+from hatwisted.remoting.client import CallFailed, TooManyCalls
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.remoting import RemotingCommand
+
+if TYPE_CHECKING:
+    from hatwisted.client.cluster import Cluster
+
+PREFETCH_MESSAGES: Final = 1000
+PREFETCH_BYTES: Final = 16 * 1024 * 1024
+"""Of one queue, read and not yet settled; above it no pull is made (4.9.7: 1000 and 100 MiB)."""
+PULL_MESSAGES: Final = 32
+"""Of one pull; brokers give no more at once."""
+HOLD: Final = 15.0
+"""Seconds that a broker keeps a pull that finds nothing (4.9.7: 15 s)."""
+PULL_TIMEOUT: Final = 30.0
+"""Seconds for the answer; brokers look at held pulls every 5 s only (4.9.7: 30 s)."""
+PAUSE: Final = 3.0
+"""Seconds before the next pull after an error (4.9.7: 3 s)."""
+ELSEWHERE_PAUSE: Final = 0.1
+"""Seconds before the next pull when another broker of the group can be asked."""
+_COMMIT, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+_LOST_MEMBERSHIP: Final = frozenset(
+    (
+        ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ResponseCode.FILTER_DATA_NOT_EXIST,
+    )
+)
+
+
+class QueueReader:
+    """start: offset of the first message to read; arrived: called when there is something to take."""
+
+    _log = Logger(namespace="hatwisted.client")
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        queue: MessageQueue,
+        subscription: Subscription,
+        start: int,
+        arrived: Callable[[QueueReader], None],
+        *,
+        clustering: bool = True,
+        prefetch_messages: int = PREFETCH_MESSAGES,
+        prefetch_bytes: int = PREFETCH_BYTES,
+    ) -> None:
+        self.queue = queue
+        self.dropped = False
+        self.committed: int | None = None
+        self._cluster = cluster
+        self._group = group
+        self._subscription = subscription
+        self._next = start
+        self._arrived = arrived
+        self._clustering = clustering
+        self._max_messages = prefetch_messages
+        self._max_bytes = prefetch_bytes
+        self._buffer: deque[ReceivedMessage] = deque()
+        self._taken: list[ReceivedMessage] = []
+        self._bytes = 0
+        self._room: Deferred[None] | None = None
+        self._suggested = MASTER_ID
+        self._running: Deferred[None] | None = None
+
+    # ---- its consumer's side
+
+    def start(self) -> None:
+        """Begin to pull."""
+        self._running = Deferred.fromCoroutine(self._run())
+        self._running.addErrback(self._ended)
+
+    def stop(self) -> None:
+        """Pull no more; what wasn't taken is forgotten, and `dropped` says so."""
+        self.dropped = True
+        self._buffer.clear()
+        if self._running is not None:
+            self._running.cancel()
+
+    @property
+    def progress(self) -> int:
+        """The offset to go on from after a restart."""
+        if self._taken:
+            return self._taken[0].queue_offset
+        return self._buffer[0].queue_offset if self._buffer else self._next
+
+    @property
+    def buffered(self) -> int:
+        """Messages read and not yet settled."""
+        return len(self._buffer) + len(self._taken)
+
+    def take(self, count: int) -> list[ReceivedMessage]:
+        """Up to `count` messages in order; none while a batch is out, or nothing is there."""
+        if not self._taken and self._buffer:
+            self._taken = [self._buffer.popleft() for _ in range(min(count, len(self._buffer)))]
+        return self._taken
+
+    def settle(self) -> None:
+        """What was taken is done with."""
+        self._bytes -= sum(message.size for message in self._taken)
+        self._taken = []
+        if self._room is not None and self._has_room():
+            waiter, self._room = self._room, None
+            waiter.callback(None)
+
+    def _has_room(self) -> bool:
+        return self.buffered < self._max_messages and self._bytes < self._max_bytes
+
+    # ---- the broker's side
+
+    async def _run(self) -> None:
+        while not self.dropped:
+            if not self._has_room():
+                self._room = Deferred()
+                await self._room
+            pause = await self._round()
+            if pause:
+                await deferLater(self._cluster.clock, pause)
+
+    async def _round(self) -> float:
+        """One pull; seconds to wait before the next."""
+        try:
+            address = broker_address(self._cluster, self.queue, self._suggested)
+        except ClientError:
+            await self._cluster.routes.refresh([self.queue.topic])
+            return PAUSE
+        try:
+            answer = await self._cluster.call(
+                address, RequestCode.PULL_MESSAGE, self._fields(), timeout=PULL_TIMEOUT
+            )
+            return await self._take_in(address, answer)
+        except TooManyCalls as error:
+            self._log.warn("{queue}: {error}", queue=self.queue, error=error)
+        except CallFailed as error:
+            self._log.info("{queue}: {error}", queue=self.queue, error=error)
+            self._cluster.routes.unreachable(address)
+            await self._cluster.routes.refresh([self.queue.topic])
+            if self._cluster.routes.address(self.queue.topic, self.queue.broker_name) not in (None, address):
+                return ELSEWHERE_PAUSE
+        except (ClientError, ValueError, KeyError) as error:
+            self._log.warn("{queue}: {error}", queue=self.queue, error=error)
+        return PAUSE
+
+    def _fields(self) -> dict[str, object]:
+        flags = _SUSPEND
+        if self._clustering and self.progress > 0:
+            flags |= _COMMIT
+        by_tag = self._subscription.kind == TAG
+        return {
+            "consumerGroup": self._group,
+            "topic": self.queue.topic,
+            "queueId": self.queue.queue_id,
+            "queueOffset": self._next,
+            "maxMsgNums": PULL_MESSAGES,
+            # An expression is compiled once, from the heartbeat; tags are cheap enough to come with each pull,
+            # which then doesn't depend on the heartbeat.
+            "sysFlag": flags | (_SUBSCRIPTION if by_tag else 0),
+            "commitOffset": self.progress if flags & _COMMIT else 0,
+            "suspendTimeoutMillis": int(HOLD * 1000),
+            "subscription": self._subscription.expression if by_tag else None,
+            "subVersion": self._subscription.version,
+            "expressionType": self._subscription.kind,
+            "bname": self.queue.broker_name,
+        }
+
+    async def _take_in(self, address: str, answer: RemotingCommand) -> float:
+        if answer.code == ResponseCode.SUCCESS:
+            self._fill(answer)
+        elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            self._log.warn(
+                "{queue}: offset {old} is {remark} at {address}, going on at {new}",
+                queue=self.queue,
+                old=self._next,
+                remark=answer.remark,
+                address=address,
+                new=answer.ext["nextBeginOffset"],
+            )
+        elif answer.code in _LOST_MEMBERSHIP:
+            await self._cluster.heartbeat()
+            return PAUSE
+        elif answer.code not in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
+            raise Refused.of(address, answer)
+        following = int(answer.ext["nextBeginOffset"])
+        # A broker that says "again, same place" means it, but not a thousand times a second.
+        stuck = answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and following == self._next
+        self._next = following
+        self._suggested = int(answer.ext.get("suggestWhichBrokerId", MASTER_ID))
+        if self._buffer:
+            self._arrived(self)
+        return PAUSE if stuck else 0.0
+
+    def _fill(self, answer: RemotingCommand) -> None:
+        for record in decode_records(answer.body):
+            try:
+                message = received(record, self.queue.broker_name)
+            except UnreadableBody as error:
+                self._log.error(
+                    "{queue} offset {at}: {error}", queue=self.queue, at=record.queue_offset, error=error
+                )
+                continue
+            if self._subscription.wants(message.properties):
+                self._buffer.append(message)
+                self._bytes += message.size
+
+    def _ended(self, failure: Failure) -> None:
+        if not self.dropped or not failure.check(CancelledError):
+            self._log.failure("reading {queue} ended", failure=failure, queue=self.queue)

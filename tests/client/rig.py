@@ -1,0 +1,102 @@
+"""A cluster in this process for the client's tests: name server and masters as twistd would start them."""
+
+from pathlib import Path
+
+from twisted.internet import reactor, task
+from twisted.internet.defer import Deferred, inlineCallbacks
+
+from hatwisted.client.cluster import Cluster
+from hatwisted.config.load import load_broker_config
+from hatwisted.config.schema import NamesrvConfig
+from hatwisted.namesrv.service import NameServerService
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.worker import InlineWorker
+from hatwisted.tap import compose
+from tests.support.processes import BROKER_PORTS, free_port
+
+SETTINGS = {
+    "mappedFileSizeCommitLog": 1 << 20,
+    "mappedFileSizeConsumeQueue": 20 * 1000,
+    "messageIndexEnable": False,
+    "brokerIP1": "127.0.0.1",
+    "brokerIP2": "127.0.0.1",
+    "bindAddress": "127.0.0.1",
+    "maxMessageSize": 500_000,
+}
+
+
+def asynchronous(test):
+    """A coroutine as a test."""
+
+    def run(self):
+        return Deferred.fromCoroutine(test(self))
+
+    run.__name__ = test.__name__
+    return run
+
+
+class ClusterRig:
+    """`start` it; `new_cluster` gives a client. masters: how many."""
+
+    def __init__(self, case, masters=1, **settings):
+        self.case = case
+        self.folder = Path(case.mktemp()).absolute()
+        self.folder.mkdir(parents=True)
+        self.masters = masters
+        self.settings = SETTINGS | settings
+        self.brokers = {}
+
+    @inlineCallbacks
+    def start(self):
+        fs, worker = PosixFileSystem(), InlineWorker()
+        config = NamesrvConfig(listen_port=0, kv_config_path=str(self.folder / "kv.json"))
+        self.names = NameServerService(reactor, reactor, fs, worker, config=config, interface="127.0.0.1")
+        self.names.startService()
+        self.case.addCleanup(self.names.stopService)
+        for number in range(self.masters):
+            name = f"broker-{'abc'[number]}"
+            yield self.add_broker(name, name)
+
+    @inlineCallbacks
+    def add_broker(self, key, name, role="ASYNC_MASTER", **more):
+        port = free_port(BROKER_PORTS)
+        root = self.folder / key
+        settings = self.settings | more
+        settings |= {
+            "brokerName": name,
+            "brokerRole": role,
+            "brokerId": 1 if role == "SLAVE" else 0,
+            "listenPort": port,
+            "namesrvAddr": self.names.address,
+            "storePathRootDir": root,
+            "storePathCommitLog": root / "commitlog",
+        }
+        path = self.folder / f"{key}.conf"
+        text = "".join(f"{name}={_text(value)}\n" for name, value in settings.items())
+        path.write_text(text)
+        config = load_broker_config(str(path)).config
+        service = (compose.slave if role == "SLAVE" else compose.master)(config, reactor)
+        service.startService()
+        self.brokers[key] = service
+        service.address = f"127.0.0.1:{port}"
+        self.case.addCleanup(self.stop_broker, key)
+        yield self.until(lambda: service.address in str(self.names.routes.cluster_info()))
+
+    def stop_broker(self, key):
+        service = self.brokers.pop(key, None)
+        return None if service is None else service.stopService()
+
+    def new_cluster(self, **options):
+        cluster = Cluster(reactor, self.names.address, **options)
+        self.case.addCleanup(cluster.close)
+        return cluster
+
+    @inlineCallbacks
+    def until(self, happened):
+        """Let the reactor turn until `happened()`."""
+        loop = task.LoopingCall(lambda: happened() and loop.stop())
+        yield loop.start(0.005)
+
+
+def _text(value):
+    return str(value).lower() if isinstance(value, bool) else value

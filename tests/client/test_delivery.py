@@ -1,0 +1,98 @@
+"""Halving of failing batches, sharing out of queues, choice of brokers: the rules without a network."""
+
+from twisted.internet.defer import Deferred, fail
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.client.allocation import allocate
+from hatwisted.client.delivery import deliver
+from hatwisted.client.selection import BrokerFaults, RoundRobin, interleaved
+from hatwisted.wire.messagequeue import MessageQueue
+
+
+def queue(broker, number):
+    return MessageQueue(broker_name=broker, queue_id=number, topic="T")
+
+
+class TestHalving(SynchronousTestCase):
+    def run_with(self, batch, bad):
+        self.calls, self.failed = [], []
+
+        def listener(part):
+            self.calls.append(list(part))
+            return fail(ValueError("bad")) if bad & set(part) else None
+
+        work = deliver(batch, listener, lambda message, error: self.failed.append(message))
+        self.successResultOf(Deferred.fromCoroutine(_awaitable(work)))
+
+    def test_a_good_batch_is_delivered_once(self):
+        self.run_with(list(range(8)), set())
+        self.assertEqual((self.calls, self.failed), ([list(range(8))], []))
+
+    def test_a_bad_message_ends_alone_and_every_other_one_in_a_batch_that_succeeded(self):
+        for bad in ({0}, {5}, {15}, {3, 4}, set(range(16))):
+            self.run_with(list(range(16)), bad)
+            self.assertEqual(set(self.failed), bad)
+            self.assertEqual(len(self.failed), len(bad))
+            good = [message for part in self.calls if not bad & set(part) for message in part]
+            self.assertEqual(good, [each for each in range(16) if each not in bad])
+
+    def test_one_bad_message_costs_two_deliveries_a_halving(self):
+        self.run_with(list(range(1024)), {700})
+        self.assertEqual(len(self.calls), 1 + 2 * 10)
+
+
+async def _awaitable(work):
+    await work
+
+
+class TestAllocation(SynchronousTestCase):
+    def test_every_queue_has_one_reader_and_shares_differ_by_one(self):
+        queues = [queue(broker, number) for broker in ("a", "b") for number in range(7)]
+        for members in (["c1"], ["c2", "c1"], ["c3", "c1", "c2"], [f"c{n:02}" for n in range(20)]):
+            shares = {member: allocate(queues, members, member) for member in members}
+            self.assertEqual([each for name in sorted(shares) for each in shares[name]], queues)
+            sizes = {len(share) for share in shares.values()}
+            self.assertLessEqual(max(sizes) - min(sizes), 1)
+
+    def test_as_java_does_it(self):
+        queues = [queue("a", number) for number in range(8)]
+        ids = [[each.queue_id for each in allocate(queues, "xyz", member)] for member in "xyz"]
+        self.assertEqual(ids, [[0, 1, 2], [3, 4, 5], [6, 7]])
+
+    def test_who_isnt_a_member_gets_nothing(self):
+        self.assertEqual(allocate([queue("a", 0)], ["c1"], "c2"), [])
+
+
+class TestSelection(SynchronousTestCase):
+    def setUp(self):
+        self.queues = interleaved([queue(broker, number) for broker in "ab" for number in range(2)])
+        self.faults, self.turn = BrokerFaults(), RoundRobin()
+
+    def brokers(self, count, now, tried=()):
+        return "".join(
+            self.turn.choose(self.queues, self.faults, now, tried).broker_name for _ in range(count)
+        )
+
+    def test_brokers_take_turns(self):
+        self.assertEqual(self.brokers(6, 0), "ababab")
+
+    def test_a_failed_broker_is_avoided_for_longer_each_time(self):
+        self.faults.failed("a", 0)
+        self.assertEqual((self.brokers(4, 29.9), set(self.brokers(4, 30))), ("bbbb", {"a", "b"}))
+        self.faults.failed("a", 100)
+        self.assertEqual((self.brokers(4, 159.9), set(self.brokers(4, 160))), ("bbbb", {"a", "b"}))
+        self.faults.answered("a", 0.001, 160)
+        self.faults.failed("a", 200)
+        self.assertEqual(set(self.brokers(4, 230)), {"a", "b"})
+
+    def test_a_slow_broker_is_avoided_by_its_latency(self):
+        for latency, pause in ((0.5, 0), (0.55, 30), (1, 60), (2.5, 120), (3, 180), (20, 600)):
+            self.faults.answered("a", latency, 0)
+            self.assertEqual(self.faults.avoided("a", pause * 0.99), pause > 0)
+            self.assertFalse(self.faults.avoided("a", pause))
+
+    def test_when_all_are_to_be_avoided_all_are_used_but_the_one_just_tried(self):
+        self.faults.failed("a", 0)
+        self.faults.failed("b", 0)
+        self.assertEqual(set(self.brokers(4, 1)), {"a", "b"})
+        self.assertEqual(self.brokers(4, 1, {"a"}), "bbbb")
