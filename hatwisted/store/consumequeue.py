@@ -63,6 +63,8 @@ class ConsumeQueue:
         self._end = 0
         self._file_end = 0
         self._flushed = 0
+        self._life = 0
+        """Counts how often the queue began anew: a sync under way then says nothing of the new files."""
         self.topic = topic
         self.queue_id = queue_id
         self.min_offset = 0
@@ -203,21 +205,23 @@ class ConsumeQueue:
 
     def datasync(self) -> None:
         """Make all entries durable that are there by now. Blocks, may run in another thread."""
-        end = self._end
+        end, life = self._end, self._life
         if end > self._flushed:
             self._files.datasync(self._flushed, end)
-            self._flushed = end
+            if life == self._life:
+                self._flushed = end
 
     @property
-    def unsynced(self) -> tuple[int, int] | None:
+    def unsynced(self) -> tuple[int, int, int] | None:
         """What `synced` has to be told once everything that's there now is durable; None if it is."""
         end = self._end
-        return (end, self._files.names_changed) if end > self._flushed else None
+        return (end, self._files.names_changed, self._life) if end > self._flushed else None
 
-    def synced(self, mark: tuple[int, int]) -> None:
+    def synced(self, mark: tuple[int, int, int]) -> None:
         """All that there was at this mark is durable."""
-        end, names = mark
-        self._flushed = max(self._flushed, end)
+        end, names, life = mark
+        if life == self._life:
+            self._flushed = max(self._flushed, end)
         self._files.names_synced(names)
 
     # -- recovery --------------------------------------------------------------------------------------------
@@ -304,6 +308,7 @@ class ConsumeQueue:
         """Remove all files: there's no log any more that they could name records of."""
         self._files.delete_from(0)
         self._end = self._file_end = self._flushed = 0
+        self._life += 1
         self.min_offset = self.max_offset = self.max_physical = 0
 
     def close(self) -> None:
@@ -314,6 +319,7 @@ class ConsumeQueue:
         """The files are another's from now on: whoever still holds this queue finds it empty."""
         self._files.detach_before(self._file_end)
         self._end = self._file_end = self._flushed = 0
+        self._life += 1
         self.min_offset = self.max_offset = self.max_physical = 0
 
     @property

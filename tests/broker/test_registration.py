@@ -110,6 +110,19 @@ class TestRegistering(RegistrationCase):
         self.assertEqual(server.routes.route("T").queue_datas[0].write_queue_nums, 4)
 
     @defer.inlineCallbacks
+    def test_another_permission_is_registered_at_once(self):
+        server = self.name_server()
+        registration = self.broker(server.address)
+        registration.start()
+        yield registration.settled()
+        before = registration.topics.version
+        registration.permit(6)
+        self.assertEqual(registration.topics.version, before)
+        registration.permit(4)
+        yield registration.settled()
+        self.assertEqual(server.routes.route("TBW102").queue_datas[0].perm, 4)
+
+    @defer.inlineCallbacks
     def test_many_new_topics_at_once_cost_few_registrations_and_none_is_forgotten(self):
         server = self.name_server()
         registration = self.broker(server.address)

@@ -157,6 +157,19 @@ class TestDeletedQueues(SynchronousTestCase):
         self.assertEqual(deleted.reached("T", 0), end - 1)
         self.assertEqual([queue.max_offset for queue in deleted], [1])
 
+    def test_a_sync_of_the_former_queue_says_nothing_of_the_one_begun_anew(self):
+        self.put("T", b"0", b"1", b"2")
+        queue = self.store.queues.find("T", 0)
+        mark = queue.unsynced
+        self.store.log.queue_offsets.clear()
+        self.put("T", b"new")
+        self.assertIs(self.store.queues.find("T", 0), queue)
+        self.assertEqual(queue.max_offset, 1)
+        queue.synced(mark)
+        self.assertIsNotNone(queue.unsynced)
+        queue.datasync()
+        self.assertIsNone(queue.unsynced)
+
     def test_many_queues_leave_the_reactor_its_turns(self):
         for queue_id in range(40):
             self.put("T", b"0", queue_id=queue_id, dispatch=False)
