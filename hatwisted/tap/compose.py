@@ -46,7 +46,7 @@ from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.retention import RetentionPolicy
 from hatwisted.store.worker import ThreadWorker
-from hatwisted.tap.embedded import announce, claim_name_server_port, stacked
+from hatwisted.tap.embedded import Announcement, claim_name_server_port, stacked
 from hatwisted.tap.ports import ClaimedPorts, PortUnavailable
 from hatwisted.wire.hostport import HostPort
 
@@ -57,16 +57,15 @@ def master(config: BrokerConfig, reactor: Any) -> IService:
         return _master(config, reactor)
     ports = ClaimedPorts(reactor)
     interface = _interface(config.bind_address)
-    port = claim_name_server_port(ports, interface, config.embedded_namesrv_port)
+    port, warning = claim_name_server_port(ports, interface, config.embedded_namesrv_port)
     # Others reach it by this host's address; this broker doesn't need to.
     own = config.bind_address if interface not in ("", "::") else "127.0.0.1"
     broker = _master(msgspec.structs.replace(config, namesrv_addr=f"{own}:{port}"), reactor)
-    announce(f"{config.broker_ip1 if own == '127.0.0.1' else own}:{port}")
-    settings = os.path.join(config.store_path_root_dir, "config", "kvConfig.json")
-    return stacked(
-        _name_server(ports, reactor, NamesrvConfig(listen_port=port, kv_config_path=settings), interface),
-        broker,
+    settings = NamesrvConfig(
+        listen_port=port, kv_config_path=os.path.join(config.store_path_root_dir, "config", "kvConfig.json")
     )
+    told = f"{config.broker_ip1 if own == '127.0.0.1' else own}:{port}"
+    return stacked(_name_server(ports, reactor, settings, interface), broker, Announcement(told, warning))
 
 
 def _master(config: BrokerConfig, reactor: Any) -> IService:

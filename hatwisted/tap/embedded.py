@@ -10,9 +10,10 @@ start. Rejected: a fixed other port (two masters on a host would collide again),
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Generator
+from typing import Any, TextIO
 
 from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
@@ -21,8 +22,6 @@ from twisted.logger import Logger
 from hatwisted.config.errors import SettingError
 from hatwisted.namesrv.service import DEFAULT_PORT
 from hatwisted.tap.ports import ClaimedPorts, PortUnavailable
-
-_log = Logger()
 
 
 class Stack(MultiService):
@@ -44,34 +43,52 @@ def stacked(*services: IService) -> Stack:
     return stack
 
 
-def claim_name_server_port(ports: ClaimedPorts, interface: str, wished: int | None) -> int:
-    """A port of `ports` for the name server, by the rule above. Raises SettingError if `wished` can't be had."""
-    if wished is not None:
-        try:
-            ports.claim(wished, interface)
-        except PortUnavailable as error:
-            raise SettingError("embeddedNamesrvPort", str(error)) from None
-        return wished
+def claim_name_server_port(ports: ClaimedPorts, interface: str, wished: int | None) -> tuple[int, str | None]:
+    """A port of `ports` for the name server, by the rule above, and what to tell the operator about it. Raises
+    SettingError if `wished` can't be had."""
+    port = DEFAULT_PORT if wished is None else wished
     try:
-        ports.claim(DEFAULT_PORT, interface)
+        ports.claim(port, interface)
+        return port, None
     except PortUnavailable as error:
+        if wished is not None:
+            raise SettingError("embeddedNamesrvPort", str(error)) from None
         port = ports.claim_any(interface)
-        _tell(
-            _log.warn,
+        return port, (
             f"{error}; the name server takes port {port}, another one with every start: set namesrvAddr if "
-            "this host has a name server, or embeddedNamesrvPort",
+            "this host has a name server, or embeddedNamesrvPort"
         )
-        return port
-    return DEFAULT_PORT
 
 
-def announce(address: str) -> None:
-    """Tell clients' `namesrvAddr` on the terminal and in the log."""
-    _tell(_log.info, f"no namesrvAddr is set: this master brings its own name server, {address}")
+class Announcement(Service):
+    """Tells clients' `namesrvAddr` in the log and on the terminal, once all beneath it has started.
+
+    A daemon has left the terminal by then: a duplicate of standard output passes through the fork.
+    """
+
+    _log = Logger()
+
+    def __init__(self, address: str, warning: str | None) -> None:
+        self._address = address
+        self._warning = warning
+        self._terminal = _duplicate(sys.stdout)
+
+    def startService(self) -> None:
+        super().startService()
+        line = f"no namesrvAddr is set: this master brings its own name server, {self._address}"
+        self._log.info("{line}", line=line)
+        told = [line]
+        if self._warning is not None:
+            self._log.warn("{line}", line=self._warning)
+            told.append(self._warning)
+        self._terminal.write("".join(f"hamaster: {each}\n" for each in told))
+        self._terminal.flush()
+        if self._terminal is not sys.stdout:
+            self._terminal.close()
 
 
-def _tell(log: Callable[..., None], line: str) -> None:
-    """twistd hasn't forked: the terminal still hears it; with -n the log goes there as well."""
-    sys.stdout.write(f"hamaster: {line}\n")
-    sys.stdout.flush()
-    log("{line}", line=line)
+def _duplicate(stream: TextIO) -> TextIO:
+    try:
+        return os.fdopen(os.dup(stream.fileno()), "w")
+    except (OSError, ValueError):  # no file behind it
+        return stream
