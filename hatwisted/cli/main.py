@@ -21,13 +21,18 @@ import msgspec
 
 from hatwisted.cli.check import StoreCheck
 from hatwisted.cli.checktext import plan_lines, report_lines
+from hatwisted.cli.cluster import cluster
+from hatwisted.cli.consume import consume
 from hatwisted.cli.dump import RecordFilter, dump, follow, last_records
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.group import group
+from hatwisted.cli.produce import produce
 from hatwisted.cli.progress import ScanProgress
 from hatwisted.cli.rebuild import Rebuild
 from hatwisted.cli.recordformat import BodyForm, as_json, as_line
 from hatwisted.cli.repair import LogInspection, plan_repair, repair
 from hatwisted.cli.storefolder import StoreFolder
+from hatwisted.cli.topic import topic
 from hatwisted.store.consumequeue import DEFAULT_FILE_SIZE
 from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.store.errors import StoreError, WrongFile
@@ -113,7 +118,11 @@ DIRECTORY: Callable[[Callable[..., Any]], Callable[..., Any]] = click.argument(
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), prog_name="hatwisted")
 def main() -> None:
-    """Tools for RocketMQ-compatible message stores."""
+    """Tools for RocketMQ-compatible clusters and message stores."""
+
+
+for _command in (produce, consume, topic, group, cluster):
+    main.add_command(_command)
 
 
 @main.group()

@@ -23,7 +23,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from twisted.internet.defer import Deferred, DeferredList, DeferredLock, TimeoutError
+from twisted.internet.defer import Deferred, DeferredList, DeferredLock, TimeoutError, succeed
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -114,6 +114,7 @@ class Consumer:
         self._working: dict[QueueReader, Deferred[None]] = {}
         self._balancing = DeferredLock()
         self._running = self._stopped = False
+        self._stopping: Deferred[None] = succeed(None)
         self._loops: list[LoopingCall] = []
         self._offers: deque[tuple[ReceivedMessage, Deferred[None]]] = deque()
         self._takers: deque[Deferred[ReceivedMessage | None]] = deque()
@@ -130,7 +131,20 @@ class Consumer:
 
     def stop(self) -> Deferred[None]:
         """Read no more, wait up to STOP_PATIENCE for what the program works on, commit, leave the group."""
-        return Deferred.fromCoroutine(self._stop())
+        if not self._stopped:
+            self._stopped = True
+            # In place before it begins: a loop that ends by it may ask to stop again at once.
+            self._stopping = Deferred()
+            Deferred.fromCoroutine(self._stop()).chainDeferred(self._stopping)
+        # Every caller waits for the one stop, and none of them can end it.
+        again: Deferred[None] = Deferred()
+
+        def ended(outcome: object) -> object:
+            again.callback(None)
+            return outcome
+
+        self._stopping.addBoth(ended)
+        return again
 
     def commit(self) -> Deferred[None]:
         """Tell the brokers (or the file) how far this consumer is, now; done every 5 s anyway."""
@@ -172,9 +186,6 @@ class Consumer:
                 await self._cluster.ask(next(_addresses(route)), RequestCode.CHECK_CLIENT_CONFIG, body=text)
 
     async def _stop(self) -> None:
-        if self._stopped:
-            return
-        self._stopped = True
         for loop in self._loops:
             loop.stop()
         self._end_offers()

@@ -16,7 +16,7 @@ import random
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
@@ -105,6 +105,8 @@ class Producer:
         self._laned_bytes = 0
         self._keys = UniqueKeys()
         self._turns: dict[str, RoundRobin] = {}
+        self._unsettled = 0
+        self._settled: list[Deferred[None]] = []
         self._making: dict[str, float] = {}
         self._stopped = False
         cluster.join(self, consumer=False)
@@ -118,8 +120,20 @@ class Producer:
         give differently), SendFailed (all tries), ProducerFull, Closed, NoNameServer.
         """
         if self._coalesce and queue is None and self._may_share(message):
-            return Deferred.fromCoroutine(self._send_sharing(message))
-        return Deferred.fromCoroutine(self._send_one(message, queue))
+            return self._counted(Deferred.fromCoroutine(self._send_sharing(message)))
+        return self._counted(Deferred.fromCoroutine(self._send_one(message, queue)))
+
+    def _counted(self, send: Deferred[SendResult]) -> Deferred[SendResult]:
+        self._unsettled += 1
+        return send.addBoth(self._count_settled)
+
+    def _count_settled(self, outcome: Any) -> Any:
+        self._unsettled -= 1
+        if not self._unsettled:
+            waiting, self._settled = self._settled, []
+            for each in waiting:
+                each.callback(None)
+        return outcome
 
     def send_batch(self, messages: Sequence[Message]) -> Deferred[list[SendResult]]:
         """Store messages of one topic side by side in one queue, all or none; errors as `send`."""
@@ -134,6 +148,13 @@ class Producer:
         if self._laned_bytes * 2 > self._max_waiting:
             return self._window.idle()
         return self._window.ready()
+
+    def settled(self) -> Deferred[None]:
+        """Fires when every `send` has its result."""
+        if not self._unsettled:
+            return succeed(None)
+        self._settled.append(Deferred())
+        return self._settled[-1]
 
     def queues(self, topic: str) -> Deferred[list[MessageQueue]]:
         """The queues that take messages of `topic` now. NoRoute if there are none."""

@@ -1,0 +1,66 @@
+"""`hatwisted cluster`: who belongs to it and how they do."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from hatwisted.cli.clusterrun import Interrupt, namesrv_option, run
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.tables import json_option, show
+from hatwisted.client.cluster import Cluster
+from hatwisted.client.errors import ClientError
+from hatwisted.remoting.client import CallFailed
+
+
+@click.group()
+def cluster() -> None:
+    """Look at the brokers of a cluster."""
+
+
+@cluster.command("list")
+@namesrv_option
+@json_option
+def list_command(namesrv: str, as_json: bool) -> None:
+    """All brokers, each asked how it does.
+
+    Exit codes: 0 all answered; 1 some didn't; 2 wrong usage or no name server.
+    """
+
+    async def work(link: Cluster, _: Interrupt) -> int:
+        info = await link.admin().cluster_info()
+        found = []
+        for broker in sorted(
+            info.broker_addr_table.values(), key=lambda each: (each.cluster, each.broker_name)
+        ):
+            for number, address in sorted(broker.broker_addrs.items()):
+                found.append(
+                    {
+                        "cluster": broker.cluster,
+                        "broker": broker.broker_name,
+                        "id": number,
+                        "address": address,
+                    }
+                    | await _state(link, address)
+                )
+        columns = ("cluster", "broker", "id", "address", "version", "putTps", "getTps", "logEnd", "error")
+        show(as_json, found, columns, [[each.get(name, "") for name in columns] for each in found])
+        return EXIT_PROBLEMS if any("error" in each for each in found) else EXIT_OK
+
+    sys.exit(run(namesrv, work))
+
+
+async def _state(link: Cluster, address: str) -> dict[str, Any]:
+    try:
+        info = await link.admin().broker_info(address)
+    except (ClientError, CallFailed) as error:
+        return {"error": str(error)}
+    taken = info.get("getTransferredTps") or info.get("getTransferedTps", "")
+    return {
+        "version": info.get("brokerVersionDesc", ""),
+        "putTps": info.get("putTps", "").partition(" ")[0],
+        "getTps": taken.partition(" ")[0],
+        "logEnd": info.get("commitLogMaxOffset", ""),
+    }

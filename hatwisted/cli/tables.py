@@ -1,0 +1,31 @@
+"""Answers as a table for people or as one JSON document for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+
+def json_option(command: Any) -> Any:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help="The answer as one JSON document.")(command)
+
+
+def show(as_json: bool, value: Any, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """`value` as JSON, or `rows` under `columns`."""
+    if as_json:
+        click.echo(msgspec.json.encode(value))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*[str(each) for each in row])
+    width = None if sys.stdout.isatty() else 500
+    Console(width=width, highlight=False).print(table)
