@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from twisted.internet.defer import Deferred, DeferredList, DeferredLock, succeed
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -49,7 +49,8 @@ class ConfigFile:
         """The file couldn't be read, so that the backup is the only version: the next write keeps it."""
         self._told = ""
         """Why the last write failed, as told in the log: a full disk would be told every few seconds."""
-        self._one_write = DeferredLock()
+        self._writing = False
+        self._waiting: list[Deferred[None]] = []
 
     def load(self, decode: Callable[[bytes], None]) -> bool:
         """Pass the file's bytes, or its backup's, to `decode`; blocks, so only before the services start.
@@ -80,14 +81,33 @@ class ConfigFile:
     def flush(self) -> Deferred[None]:
         """Write if anything changed; fires when the file has the table's state of now, or when writing failed
         (logged once, tried again at the next flush). Never fails."""
-        return self._one_write.run(self._write)
+        done: Deferred[None] = Deferred()
+        self._waiting.append(done)
+        if not self._writing:
+            self._write()
+        return done
 
-    def _write(self) -> Deferred[None]:
+    def _write(self) -> None:
+        """One write for all who wait: they may be hundreds, as each new topic is saved at once."""
+        waiting, self._waiting = self._waiting, []
         if not self._dirty:
-            return succeed(None)
+            self._tell(waiting)
+            return
         self._dirty = False
+        self._writing = True
         writing = cast("Deferred[None]", self._worker.run(self._replace, self._encode()))
-        return writing.addCallbacks(self._written, self._not_written)
+        writing.addCallbacks(self._written, self._not_written)
+        writing.addCallback(lambda _: self._end_write(waiting))
+
+    def _end_write(self, waiting: Sequence[Deferred[None]]) -> None:
+        self._writing = False
+        self._tell(waiting)
+        if self._waiting and not self._writing:
+            self._write()
+
+    def _tell(self, waiting: Sequence[Deferred[None]]) -> None:
+        for done in waiting:
+            done.callback(None)
 
     def _replace(self, content: bytes) -> None:
         """In the worker: the former content becomes the backup, then the new one the file."""

@@ -152,6 +152,20 @@ class TestFlush(ConfigFileCase):
         self.assertEqual(self.worker.calls, [])
         self.assertEqual(self.path.read_bytes(), b"{4}")
 
+    def test_thousands_who_wait_share_one_write(self):
+        self.worker = SlowWorker()
+        file = self.make()
+        fired = []
+        for number in range(3000):
+            self.content = b"%d" % number
+            file.changed()
+            file.flush().addCallback(fired.append)
+        self.worker.go()
+        self.assertEqual(len(fired), 1)
+        self.worker.go()
+        self.assertEqual((len(fired), self.worker.calls), (3000, []))
+        self.assertEqual(self.path.read_bytes(), b"2999")
+
     def test_failed_write_is_tried_again(self):
         self.fs = CutFileSystem(0)
         file = self.make()
