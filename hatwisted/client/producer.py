@@ -13,7 +13,6 @@ Rejected: a linger time. It buys throughput with latency even when there's none 
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +23,7 @@ from twisted.logger import Logger
 from hatwisted.client.command import command
 from hatwisted.client.compression import COMPRESS_ABOVE
 from hatwisted.client.errors import Closed, NoNameServer, NoRoute, ProducerFull, Refused, SendFailed
+from hatwisted.client.lanes import LANE_REQUESTS, MAX_BATCH_BYTES, Batch, Lane
 from hatwisted.client.message import Message, UniqueKeys, checked_properties, checked_topic
 from hatwisted.client.routes import DEFAULT_TOPIC, writable_queues
 from hatwisted.client.selection import BrokerFaults, RoundRobin, interleaved
@@ -56,14 +56,9 @@ MAX_IN_FLIGHT: Final = 512
 """Requests without an answer; remoting allows 1024 a broker."""
 MAX_WAITING_BYTES: Final = 32 * 1024 * 1024
 """Bytes of messages that wait for their turn."""
-MAX_BATCH_BYTES: Final = 256 * 1024
-MAX_BATCH_MESSAGES: Final = 1000
-"""Of a batch that `coalesce` makes; a broker appends it in one go, others wait meanwhile."""
 MAKING_TIME: Final = 30.0
 """Seconds after a topic's first message in which it is sent to brokers that don't have it yet, too; RocketMQ's
 clients do so until they refresh their routes."""
-LANE_REQUESTS: Final = 4
-"""Requests of one topic in flight from which `coalesce` gathers."""
 
 RETRY_CODES: Final = frozenset((
     ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -101,7 +96,7 @@ class Producer:
         self._window = SendWindow(max_in_flight, max_waiting_bytes)
         self._max_waiting = max_waiting_bytes
         self._coalesce = coalesce
-        self._lanes: dict[tuple[str, bool, str | None], _Lane] = {}
+        self._lanes: dict[tuple[str, bool, str | None], Lane] = {}
         self._laned_bytes = 0
         self._keys = UniqueKeys()
         self._turns: dict[str, RoundRobin] = {}
@@ -311,7 +306,7 @@ class Producer:
         key = (message.topic, message.wait, message.order_key)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(1 if message.order_key is not None else LANE_REQUESTS)
+            lane = self._lanes[key] = Lane(1 if message.order_key is not None else LANE_REQUESTS)
         size = batch_share(message)
         if self._laned_bytes and self._laned_bytes + size > self._max_waiting:
             raise ProducerFull(f"{self._laned_bytes} bytes wait for their turn: await ready() between sends")
@@ -324,7 +319,7 @@ class Producer:
             return batch
         return await self._lead(batch, lane, key)
 
-    async def _lead(self, batch: _Batch, lane: _Lane, key: tuple[str, bool, str | None]) -> SendResult:
+    async def _lead(self, batch: Batch, lane: Lane, key: tuple[str, bool, str | None]) -> SendResult:
         """Send for all of `batch`; the caller's own message is its first."""
         messages = [message for message, _ in batch]
         try:
@@ -359,54 +354,6 @@ class Producer:
     def asked(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         """Brokers ask producers of transactions only."""
         return None
-
-
-_Batch = list[tuple[Message, "Deferred[_Batch | SendResult]"]]
-
-
-class _Lane:
-    """Messages of one topic that wait for a request of theirs to be answered, in order."""
-
-    def __init__(self, requests: int) -> None:
-        self._free = requests
-        self._requests = requests
-        self._waiting: deque[tuple[Message, int, Deferred[_Batch | SendResult]]] = deque()
-
-    @property
-    def empty(self) -> bool:
-        """Nothing waits, nothing is under way."""
-        return self._free == self._requests and not self._waiting
-
-    def turn(self, message: Message, size: int) -> Deferred[_Batch | SendResult]:
-        """Fires with a batch to be sent by the caller, or with the result somebody else's batch brought."""
-        waiter: Deferred[_Batch | SendResult] = Deferred()
-        if self._free:
-            self._free -= 1
-            return succeed([(message, waiter)])
-        self._waiting.append((message, size, waiter))
-        return waiter
-
-    def leave(self) -> None:
-        """An answer came: all that fits goes with the next request."""
-        if not self._waiting:
-            self._free += 1
-            return
-        batch: _Batch = []
-        total = 0
-        while self._waiting and len(batch) < MAX_BATCH_MESSAGES:
-            message, size, waiter = self._waiting[0]
-            if batch and total + size > MAX_BATCH_BYTES:
-                break
-            self._waiting.popleft()
-            batch.append((message, waiter))
-            total += size
-        batch[0][1].callback(batch)
-
-    def close(self) -> None:
-        """Who waits gets Closed."""
-        waiting, self._waiting = self._waiting, deque()
-        for _, _, waiter in waiting:
-            waiter.errback(Closed("the producer was stopped before this message's turn"))
 
 
 def _pinned(out: Outgoing, queue: MessageQueue) -> Outgoing:
