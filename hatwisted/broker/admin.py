@@ -10,10 +10,10 @@ figures.
 from __future__ import annotations
 
 from hatwisted.broker.consumers import answer_bad_requests
+from hatwisted.broker.delayoffsets import DelayOffsets
 from hatwisted.broker.groups import SubscriptionGroupTable
 from hatwisted.broker.offsets import ConsumerOffsetTable
 from hatwisted.broker.runtimeinfo import RuntimeInfo
-from hatwisted.broker.slavesync import DelayOffsets
 from hatwisted.broker.topics import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore

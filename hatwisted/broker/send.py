@@ -11,16 +11,26 @@ import struct
 from collections.abc import Sequence
 from functools import partial
 
+from hatwisted.broker.detour import (
+    DLQ_QUEUES,
+    dead_letter_topic,
+    max_times,
+    postpone,
+    unknown_group,
+    without_delay,
+)
+from hatwisted.broker.groups import SubscriptionGroupTable
 from hatwisted.broker.putgate import PutGate
-from hatwisted.broker.topics import Refusal, TopicConfigTable
+from hatwisted.broker.topics import RETRY_PREFIX, Refusal, TopicConfigTable
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Entry, Put, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, CorruptBatch, decode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.properties import decode_properties, encode_properties
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, encode_send_response
-from hatwisted.wire.requestheader import BadRequestField, SendHeader, parse_send_v1, parse_send_v2
+from hatwisted.wire.requestheader import NOT_SAID, BadRequestField, SendHeader, parse_send_v1, parse_send_v2
 
 SEND_CODES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 
@@ -56,21 +66,35 @@ class _Refused(Exception):
         self.code = code
 
 
+def _refused(refusal: Refusal) -> _Refused:
+    return _Refused(refusal.code, refusal.remark)
+
+
 class SendProcessor:
     """Answers sends on a master.
 
     store: where puts go; gate: settles them; topics: who may be sent to; cluster: brokerClusterName, which
-    every stored message carries; store_host: 8 or 20 bytes, part of every message id.
+    every stored message carries; store_host: 8 or 20 bytes, part of every message id; groups: how often those
+    behind the retry topics try.
     """
 
     def __init__(
-        self, store: MessageStore, gate: PutGate, topics: TopicConfigTable, cluster: str, store_host: bytes
+        self,
+        store: MessageStore,
+        gate: PutGate,
+        topics: TopicConfigTable,
+        cluster: str,
+        store_host: bytes,
+        groups: SubscriptionGroupTable,
     ) -> None:
         self._store = store
         self._gate = gate
         self._topics = topics
         self._cluster = f"{layout.PROPERTY_CLUSTER}\x01{cluster}"
         self._host_hex = store_host.hex().upper()
+        self._groups = groups
+        self._detoured: list[tuple[Put, int]] = []
+        """Puts of the read under way that are stored elsewhere, and the queue that was asked for."""
         self.draining = False
         """True once the broker is stopping: no new puts."""
 
@@ -96,9 +120,17 @@ class SendProcessor:
                 connection.reply(request, response(request, ResponseCode.MESSAGE_ILLEGAL, str(bad)))
         if puts:
             self._store.append(puts)
+            if self._detoured:
+                self._show_asked_queues()
             if self._gate.may_wait:
                 _lighten(puts)
             self._gate.settle(puts, partial(self._answer, connection))
+
+    def _show_asked_queues(self) -> None:
+        """Producers are answered with the queue they asked for, wherever the message lies until it's due."""
+        for put, asked_id in self._detoured:
+            put.queue_id = asked_id
+        self._detoured.clear()
 
     def _refusal(self) -> _Refused | None:
         if self.draining:
@@ -113,27 +145,33 @@ class SendProcessor:
     def _put(self, connection: RemotingConnection, request: RemotingCommand, known: dict[str, int]) -> Put:
         """known: number of queues of the topics that this read's sends may go to."""
         header = _header_of(request)
-        queue_id = header.queue_id
-        if not 0 <= queue_id < known.get(header.topic, 0):
+        topic, queue_id = header.topic, header.queue_id
+        if not 0 <= queue_id < known.get(topic, 0):
             queue_id = self._queue(header, known)
+            if topic.startswith(RETRY_PREFIX):
+                topic = self._retried(header, request.version)
+        asked_id = queue_id
+        if topic is not header.topic:
+            queue_id %= DLQ_QUEUES
         batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
         if header.sys_flag & layout.SYS_TRANSACTION_MASK:
             raise _Refused(ResponseCode.NO_PERMISSION, "this broker doesn't take transactional messages")
-        if _DELAY in header.properties:
-            raise _Refused(ResponseCode.NO_PERMISSION, "this broker doesn't take delayed messages")
         entries: Sequence[Entry]
         if batch:
             entries, shared, size, wait = self._batch_entries(header, request.body)
         else:
-            properties, wait = self._properties(header.properties)
+            if _DELAY not in header.properties:
+                properties, wait = self._properties(header.properties)
+            else:
+                topic, queue_id, properties, wait = self._delayed(header, topic, queue_id)
             entries = ((header.flag, request.body, properties),)
             shared = b""
             size = len(request.body) + len(properties)
         sys_flag = header.sys_flag & ~layout.SYS_BORN_HOST_V6
         if len(connection.host_bytes) == 20:
             sys_flag |= layout.SYS_BORN_HOST_V6
-        return Put(
-            header.topic,
+        put = Put(
+            topic,
             queue_id,
             entries,
             connection.host_bytes,
@@ -146,6 +184,9 @@ class SendProcessor:
             shared,
             size,
         )
+        if topic is not header.topic:
+            self._detoured.append((put, asked_id))
+        return put
 
     def _queue(self, header: SendHeader, known: dict[str, int]) -> int:
         """The queue to append to, once topic and queue are found allowed; notes the topic in `known`."""
@@ -156,8 +197,10 @@ class SendProcessor:
             _UNIT if header.unit_mode else 0,
         )
         if isinstance(topic, Refusal):
-            raise _Refused(topic.code, topic.remark)
-        count = known[header.topic] = max(topic.write_queue_nums, topic.read_queue_nums)
+            raise _refused(topic)
+        count = max(topic.write_queue_nums, topic.read_queue_nums)
+        if not header.topic.startswith(RETRY_PREFIX):
+            known[header.topic] = count  # a retry topic has more rules, for each message
         queue_id = header.queue_id
         if queue_id >= count or queue_id < -1:
             raise _Refused(
@@ -170,6 +213,36 @@ class SendProcessor:
         return queue_id
 
     _round_robin = 0
+
+    def _retried(self, header: SendHeader, version: int) -> str:
+        """Where a message goes that a consumer sends to its group's retry topic: there, or to the dead letters
+        once it was tried often enough."""
+        name = header.topic.removeprefix(RETRY_PREFIX)
+        group = self._groups.find(name)
+        if group is None:
+            raise _refused(unknown_group(name))
+        asked = header.max_reconsume_times
+        if header.reconsume_times < max_times(group, version, None if asked == NOT_SAID else asked):
+            return header.topic
+        topic = dead_letter_topic(self._topics, name)
+        if isinstance(topic, Refusal):
+            raise _refused(topic)
+        return topic
+
+    def _delayed(self, header: SendHeader, topic: str, queue_id: int) -> tuple[str, int, bytes, bool]:
+        """Topic, queue and properties of a message with a DELAY (it keeps its WAIT, as in 4.9.7), and whether
+        to wait. Dead letters aren't delayed."""
+        properties = decode_properties(header.properties.encode())
+        wait = properties.get(layout.PROPERTY_WAIT, "true").lower() == "true"
+        name, _, cluster = self._cluster.partition("\x01")
+        properties[name] = cluster
+        if topic is not header.topic:
+            properties = without_delay(properties)
+        elif layout.PROPERTY_DELAY in properties:
+            topic, queue_id = postpone(properties, topic, queue_id, self._store.delay_levels)
+        if topic is header.topic:
+            return topic, queue_id, *self._properties(header.properties)
+        return topic, queue_id, encode_properties(properties), wait
 
     def _properties(self, text: str) -> tuple[bytes, bool]:
         """Properties as a 4.9.7 broker stores them (WAIT taken out, CLUSTER added), and whether to wait."""

@@ -16,12 +16,12 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from hatwisted.broker.delayoffsets import DelayOffsets
 from hatwisted.broker.groups import GroupTable, SubscriptionGroupTable
 from hatwisted.broker.handback import JOINS, joins_offsets, parts
 from hatwisted.broker.offsets import ConsumerOffsetTable, Progress, encode_progress, parse_progress
 from hatwisted.broker.topics import TopicConfigTable
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused, parse_address
-from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicTable, decode_body
 from hatwisted.wire.remoting import RemotingCommand
@@ -43,35 +43,6 @@ def vip_address(address: str) -> str:
     """ "host:port" of the fast port that belongs to a broker's address."""
     host, port = parse_address(address)
     return f"{host}:{port - VIP_DISTANCE}"
-
-
-class DelayOffsets:
-    """The master's delay offsets as it sent them: kept for the file (`config/delayOffset.json`), not looked
-    at,
-    because a slave delivers no delayed message (B97). changed: called to have it written."""
-
-    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
-        self._text = b'{"offsetTable":{}}'
-        self.changed = changed
-
-    def take(self, text: bytes) -> None:
-        """Remember what the master answered. Raises ValueError if it isn't such a table."""
-        self.decode(text)
-        self.changed()
-
-    def encode(self) -> bytes:
-        """The content of delayOffset.json on a slave: the bytes received."""
-        return self._text
-
-    def encode_compact(self) -> bytes:
-        """The answer to GET_ALL_DELAY_OFFSET, whichever way the file is laid out."""
-        return fastjson.dumps_compact(fastjson.loads(self._text))
-
-    def decode(self, data: bytes) -> None:
-        """Take over delayOffset.json. Raises ValueError."""
-        if not isinstance(fastjson.loads(data), dict):
-            raise ValueError("delay offsets must be an object")
-        self._text = data
 
 
 class SlaveSynchronizer:

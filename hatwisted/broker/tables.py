@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.consumerfilters import ConsumerFilterTable
+from hatwisted.broker.delayoffsets import DelayOffsets
 from hatwisted.broker.groups import SubscriptionGroupTable
 from hatwisted.broker.offsets import ConsumerOffsetTable
-from hatwisted.broker.slavesync import DelayOffsets
 from hatwisted.broker.topics import FirstTopics, TopicConfigTable
 from hatwisted.store.configfile import ConfigFile, ConfigFlusher
 from hatwisted.store.interfaces import IFileSystem, IWorker

@@ -293,6 +293,11 @@ class MessageStore:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
+    @property
+    def delay_levels(self) -> Sequence[int]:
+        """ms, by level - 1: what the deliver times in the queues of delayed messages were counted with."""
+        return self._options.delay_levels
+
     def get_messages(
         self,
         topic: str,

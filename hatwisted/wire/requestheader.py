@@ -20,6 +20,9 @@ import msgspec
 _INT32_END: Final = 1 << 31
 _INT64_END: Final = 1 << 63
 
+NOT_SAID: Final = -_INT32_END
+"""`max_reconsume_times` of a send without it, which isn't one with 0."""
+
 
 class BadRequestField(ValueError):
     """The peer's request lacks a field, or the field's text isn't what it should be."""
@@ -91,7 +94,7 @@ class SendHeader(msgspec.Struct, frozen=True, gc=False):
     properties: str = msgspec.field(name="i", default="")
     reconsume_times: Int32 = msgspec.field(name="j", default=0)
     unit_mode: bool = msgspec.field(name="k", default=False)
-    max_reconsume_times: Int32 = msgspec.field(name="l", default=0)
+    max_reconsume_times: Int32 = msgspec.field(name="l", default=NOT_SAID)
     batch: bool = msgspec.field(name="m", default=False)
     broker_name: str = msgspec.field(name="n", default="")
 
@@ -132,7 +135,7 @@ def parse_send_v2(ext: Mapping[str, str]) -> SendHeader:
             get("i", ""),
             int(get("j") or 0),
             get("k") in _TRUTHS,
-            int(get("l") or 0),
+            int(get("l") or NOT_SAID),
             get("m") in _TRUTHS,
             get("n", ""),
         )
@@ -161,7 +164,7 @@ def _parse_send_fields(ext: Mapping[str, str]) -> SendHeader:
         properties=ext.get("i", ""),
         reconsume_times=int_field(ext, "j", 0),
         unit_mode=bool_field(ext, "k"),
-        max_reconsume_times=int_field(ext, "l", 0),
+        max_reconsume_times=int_field(ext, "l", NOT_SAID),
         batch=bool_field(ext, "m"),
         broker_name=ext.get("n", ""),
     )

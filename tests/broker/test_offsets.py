@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.delayoffsets import DelayOffsets
 from hatwisted.broker.offsets import (
     DELETION_KEPT,
     ConsumerOffsetTable,
@@ -15,7 +16,6 @@ from hatwisted.broker.offsets import (
     encode_progress,
     parse_progress,
 )
-from hatwisted.broker.slavesync import DelayOffsets
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "rocketmq-4.9.7"
 ANSWERS = json.loads((GOLDEN / "remoting-answers.json").read_text())

@@ -26,7 +26,9 @@ class PutStatusTests(TestCase):
         self.disk = ManualFlush(self.rig.clock, waits=True)
         self.slave = ManualReplication(self.rig.clock)
         self.gate = PutGate(self.rig.clock, self.disk, 5.0, self.slave)
-        self.sends = SendProcessor(self.rig.store, self.gate, self.rig.tables.topics, "C", HOST)
+        self.sends = SendProcessor(
+            self.rig.store, self.gate, self.rig.tables.topics, "C", HOST, self.rig.tables.groups
+        )
         self.rig.table.register_batch(SEND_CODES, self.sends.process)
 
     def send(self, body=b"hello", code=310, **fields):  # type: ignore[no-untyped-def]

@@ -51,7 +51,9 @@ class SendTests(TestCase):
         self.store = self.rig.store
         self.addCleanup(self.rig.turn)
         gate = PutGate(self.rig.clock, self.store.flush, 5.0, None)
-        self.sends = SendProcessor(self.store, gate, self.rig.tables.topics, "DefaultCluster", HOST)
+        self.sends = SendProcessor(
+            self.store, gate, self.rig.tables.topics, "DefaultCluster", HOST, self.rig.tables.groups
+        )
         self.rig.table.register_batch(SEND_CODES, self.sends.process)
 
     def send(self, body=b"hello", code=V2, **fields):  # type: ignore[no-untyped-def]
@@ -166,7 +168,7 @@ class SendTests(TestCase):
             (13, "properties", self.send(i="K\x01" + "v" * 32760)),
             (13, "left over", self.send(b"abc", BATCH)),
             (13, "without messages", self.send(b"", BATCH)),
-            (16, "delayed", self.send(i="DELAY\x013\x02")),
+            (1, "DELAY has the value 'soon'", self.send(i="DELAY\x01soon\x02")),
             (16, "transactional", self.send(f=4)),
         ):
             answer = yield sent
