@@ -53,7 +53,7 @@ class DelayOffsets:
     def decode(self, data: bytes) -> None:
         """Take over delayOffset.json. Raises ValueError."""
         fields = fastjson.loads(data)
-        offsets = fields.get("offsetTable") or {} if isinstance(fields, dict) else None
+        offsets = fields.get("offsetTable", {}) if isinstance(fields, dict) else None
         if not isinstance(offsets, dict):
             raise ValueError("delay offsets must be an object")
         try:

@@ -40,7 +40,15 @@ class BrokerRig:
     """Verbs: `put`, `turn`, `ask`, `pull`. case: the test, for its clean-ups and temporary folder."""
 
     def __init__(
-        self, case, clock=None, slave=False, root=None, memory_bytes=8 << 30, index=False, **options
+        self,
+        case,
+        clock=None,
+        slave=False,
+        root=None,
+        memory_bytes=8 << 30,
+        index=False,
+        delay_levels=(),
+        **options,
     ):
         self.case = case
         self.clock = clock or task.Clock()
@@ -57,6 +65,7 @@ class BrokerRig:
             index_slots=1000,
             index_items=1000,
             memory_bytes=memory_bytes,
+            delay_levels=delay_levels,
         )
         self.store = MessageStore(store_options, self.clock, fs, worker, worker)
         self.store.load()
