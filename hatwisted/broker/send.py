@@ -264,6 +264,10 @@ class SendProcessor:
         """Members of a batch, the properties put behind each one's own (the request's, but not a batch-level
         UNIQ_KEY, which would give every member the same id), bytes of content in all, and whether to wait."""
         shared = [pair for pair in header.properties.split("\x02") if pair and not pair.startswith(_UNIQ_KEY)]
+        if any(pair.startswith(_DELAY) for pair in shared):
+            raise _Refused(
+                ResponseCode.MESSAGE_ILLEGAL, "a batch can't be delayed, its messages one by one can"
+            )
         wait = all(pair[len(_WAIT) :].lower() == "true" for pair in shared if pair.startswith(_WAIT))
         suffix = "\x02".join([*shared, self._cluster]).encode()
         entries = decode_batch(body)
