@@ -24,16 +24,15 @@ from hatwisted.broker.consumeradmin import ConsumerAdmin
 from hatwisted.broker.consumers import ConsumerProcessors
 from hatwisted.broker.handback import ProgressProcessors
 from hatwisted.broker.hastatus import HAStatusProcessor
-from hatwisted.broker.innerput import InnerPuts
+from hatwisted.broker.intake import Intake
 from hatwisted.broker.longpolling import PullHold
 from hatwisted.broker.operations import Operations
 from hatwisted.broker.pull import PULL_CODES, PullOptions, PullProcessor
 from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.registration import KnownMaster, Registration
 from hatwisted.broker.runtimeinfo import RuntimeInfo
-from hatwisted.broker.schedule import ScheduleService
-from hatwisted.broker.send import SEND_CODES, SendProcessor, refuse_on_slave
-from hatwisted.broker.sendback import SendBackProcessor, refuse_send_back
+from hatwisted.broker.send import SEND_CODES, refuse_on_slave
+from hatwisted.broker.sendback import refuse_send_back
 from hatwisted.broker.slavesync import SlaveSynchronizer
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.config.live import LiveConfig
@@ -269,36 +268,32 @@ class MasterNode(BrokerNode):
 
     def _register_role(self, table: ProcessorTable) -> None:
         parts = self.parts
-        tables = parts.tables
         gate = PutGate(parts.clock, self.store.flush, self._flush_timeout, self.ha if self._sync else None)
-        self._sends = SendProcessor(
-            self.store, gate, tables.topics, parts.cluster, parts.store_host, tables.groups
-        )
-        puts = InnerPuts(self.store, gate, parts.store_host)
-        self._schedule = ScheduleService(parts.clock, self.store, puts, tables.delays)
-        self._runtime.more.append(self._schedule.figures)
-        SendBackProcessor(
+        self._intake = Intake(
+            parts.clock,
             self.store,
-            puts,
-            tables.topics,
-            tables.groups,
+            parts.tables,
+            gate,
+            parts.cluster,
+            parts.store_host,
             lambda: self.pull.options.broker_permission,
             self._consumer_admin.stats.count_sent_back,
-        ).register_on(table)
-        table.register_batch(SEND_CODES, self._sends.process)
+        )
+        self._intake.register_on(table)
+        self._runtime.more.append(self._intake.figures)
         table.register(
             RequestCode.GET_BROKER_HA_STATUS, HAStatusProcessor(self.store.log, self.ha, None).status
         )
 
     def _start_role(self) -> None:
         """A master has nobody to dial (B16), but delivers delayed messages."""
-        self._schedule.start()
+        self._intake.start()
 
     def _stop_taking(self) -> None:
-        self._sends.draining = True
+        self._intake.refuse()
 
     def _stop_role(self) -> Deferred[Any]:
-        return self._schedule.stop().addCallback(lambda _: self.ha.drain(DRAIN_LIMIT))
+        return self._intake.stop().addCallback(lambda _: self.ha.drain(DRAIN_LIMIT))
 
 
 class SlaveNode(BrokerNode):

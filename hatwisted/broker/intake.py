@@ -1,0 +1,65 @@
+"""All ways by which messages come into a master: sends, what consumers send back, what the broker puts itself
+when it is due. One gate settles them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from hatwisted.broker.innerput import InnerPuts
+from hatwisted.broker.putgate import PutGate
+from hatwisted.broker.schedule import ScheduleService
+from hatwisted.broker.send import SEND_CODES, SendProcessor
+from hatwisted.broker.sendback import SendBackProcessor
+from hatwisted.broker.tables import BrokerTables
+from hatwisted.remoting.server import ProcessorTable
+from hatwisted.store.messagestore import MessageStore
+
+
+class Intake:
+    """Composes them.
+
+    store, tables: loaded; cluster, store_host: as for SendProcessor; permission: the broker's present
+    brokerPermission; count_sent_back: told (group, topic) of each message taken back.
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        store: MessageStore,
+        tables: BrokerTables,
+        gate: PutGate,
+        cluster: str,
+        store_host: bytes,
+        permission: Callable[[], int],
+        count_sent_back: Callable[[str, str], None],
+    ) -> None:
+        self.puts = InnerPuts(store, gate, store_host)
+        self._sends = SendProcessor(store, gate, tables.topics, cluster, store_host, tables.groups)
+        self._back = SendBackProcessor(
+            store, self.puts, tables.topics, tables.groups, permission, count_sent_back
+        )
+        self._schedule = ScheduleService(clock, store, self.puts, tables.delays)
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put all handlers into `table`."""
+        table.register_batch(SEND_CODES, self._sends.process)
+        self._back.register_on(table)
+
+    def start(self) -> None:
+        """Begin to deliver delayed messages."""
+        self._schedule.start()
+
+    def refuse(self) -> None:
+        """Take no more sends: the broker is stopping."""
+        self._sends.draining = True
+
+    def stop(self) -> Deferred[None]:
+        """Put nothing of our own any more; fires when nothing of it is open."""
+        return self._schedule.stop()
+
+    def figures(self) -> Mapping[str, str]:
+        """Entries of the runtime info."""
+        return self._schedule.figures()
