@@ -26,6 +26,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.broker.delayoffsets import DelayOffsets
 from hatwisted.broker.innerput import InnerMessage, InnerPuts
+from hatwisted.store.errors import StoreError
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put, PutStatus
 from hatwisted.wire.layout import (
@@ -177,7 +178,7 @@ class LevelDelivery:
         self._timer = None
         try:
             batch, wait = self._due()
-        except OSError as error:
+        except (OSError, StoreError, LookupError) as error:
             self._try_later(str(error))
             return
         if batch:
@@ -194,25 +195,37 @@ class LevelDelivery:
         if queue is None:
             return {}, None
         at = self._correct(queue.min_offset, queue.max_offset)
-        entries = queue.read(at, min(MAX_BATCH, queue.max_offset - at))
+        places, wait = self._places(at, queue.read(at, min(MAX_BATCH, queue.max_offset - at)))
+        return self._read(places), wait
+
+    def _places(self, at: int, entries: bytes) -> tuple[dict[int, int], float | None]:
+        """Log offset of each due record by queue offset, -1 where there is none to put; and when there's
+        more."""
         now = int(self._clock.seconds() * 1000)
-        batch: dict[int, InnerMessage | None] = {}
+        places: dict[int, int] = {}
         size_of_all = 0
-        problems: list[str] = []
         for index, (position, size, due) in enumerate(QUEUE_ENTRY.iter_unpack(entries), at):
             wait = self._wait(due, now)
             if wait > 0 or size_of_all >= MAX_BATCH_BYTES:
-                self._tell_passed(problems)
-                return batch, wait
-            batch[index] = None
-            if size != PRE_BLANK_SIZE and index not in self._stored:
+                return places, wait
+            if size == PRE_BLANK_SIZE or index in self._stored:
+                places[index] = -1
+            else:
+                places[index] = position
                 size_of_all += size
-                try:
-                    batch[index] = self._message(position)
-                except Undeliverable as problem:
-                    problems.append(f"queue offset {index}: {problem}")
+        return places, None
+
+    def _read(self, places: Mapping[int, int]) -> dict[int, InnerMessage | None]:
+        batch: dict[int, InnerMessage | None] = {}
+        problems: list[str] = []
+        for index, position in places.items():
+            try:
+                batch[index] = self._message(position) if position >= 0 else None
+            except Undeliverable as problem:
+                batch[index] = None
+                problems.append(f"queue offset {index}: {problem}")
         self._tell_passed(problems)
-        return batch, None
+        return batch
 
     def _correct(self, low: int, high: int) -> int:
         """The offset to go on at, within the queue."""

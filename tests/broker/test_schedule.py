@@ -212,6 +212,21 @@ class ScheduleTests(ScheduleCase):
         self.pass_time(1)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"good"], 2))
 
+    def test_a_disk_that_cannot_be_read_is_told_once_and_tried_again(self) -> None:
+        self.delay(1, b"a")
+
+        def broken(offset: int) -> bytes:
+            raise OSError(5, "Input/output error")
+
+        unbroken = self.patch(self.store, "look_message", broken)
+        self.pass_time(30)
+        self.assertEqual((self.delivered(), self.offsets.get(1)), ([], 0))
+        told = [event for event in self.told if "can't be delivered at present" in event["log_format"]]
+        self.assertEqual(len(told), 1)
+        unbroken.restore()
+        self.pass_time(MAX_PAUSE)
+        self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 1))
+
     def test_no_message_goes_back_into_the_schedule_or_half_topic(self) -> None:
         self.delay(1, b"round", topic=SCHEDULE_TOPIC)
         self.delay(1, b"half", topic="RMQ_SYS_TRANS_HALF_TOPIC")
