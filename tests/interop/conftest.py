@@ -23,9 +23,7 @@ if os.environ.get("HATWISTED_INTEROP_CONTROL"):
     SERVERS.append(JAVA)
 
 # What a test of clients waits for: not strict, so that it turns into an ordinary pass by itself.
-DELAY_MISSING = pytest.mark.xfail(reason="our master refuses delayed messages so far", strict=False)
 TRANSACTIONS_MISSING = pytest.mark.xfail(reason="our master refuses transactions so far", strict=False)
-RETRY_MISSING = pytest.mark.xfail(reason="our master doesn't take messages back (36) so far", strict=False)
 
 
 def needs(*kinds: Kind) -> None:

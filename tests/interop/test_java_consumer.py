@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import RETRY_MISSING, SERVERS, needs
+from tests.interop.conftest import SERVERS, needs
 from tests.support import javaclient
 from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
 from tests.support.clientprogram import Event
@@ -166,7 +166,6 @@ def test_filters_give_what_they_say(
         assert Counter(bodies(got)) == Counter(wanted)
 
 
-@RETRY_MISSING
 def test_a_failing_message_comes_again_and_ends_in_the_dead_letter_queue(
     group: BrokerGroup, version: str, topic: str, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import DELAY_MISSING, SERVERS, TRANSACTIONS_MISSING, needs
+from tests.interop.conftest import SERVERS, TRANSACTIONS_MISSING, needs
 from tests.support import javaclient
 from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from tests.support.clientprogram import ClientFailed
@@ -145,7 +145,6 @@ def test_ordered_sends_keep_their_order_per_queue(group: BrokerGroup, client: Ja
     assert sorted(map(tuple, queues.values())) == [tuple(range(key, 30, 3)) for key in range(3)]
 
 
-@DELAY_MISSING
 def test_a_delayed_message_comes_when_it_is_due(group: BrokerGroup, client: JavaClient, topic: str) -> None:
     begun = time.monotonic()
     client.tell("delay", topic, "later", 1)  # level 1: a second

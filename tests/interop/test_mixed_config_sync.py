@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import DELAY_MISSING, needs
+from tests.interop.conftest import needs
 from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
 from tests.support.processes import wait_until
 from tests.support.remotingclient import RemotingClient
@@ -150,11 +150,7 @@ def test_B103_B106_progress_is_copied_from_the_master_and_never_to_it(group: Bro
     )
 
 
-def test_B104_delay_offsets_are_copied_to_the_file(
-    group: BrokerGroup, request: pytest.FixtureRequest
-) -> None:
-    if group.master_kind is OURS:
-        request.applymarker(DELAY_MISSING)
+def test_B104_delay_offsets_are_copied_to_the_file(group: BrokerGroup) -> None:
     wait_until(
         lambda: table(group.master_port, ALL_DELAYS, "offsetTable").get("1") == 1,
         15,
