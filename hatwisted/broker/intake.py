@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.broker.endtransaction import EndTransactionProcessor
 from hatwisted.broker.innerput import InnerPuts
 from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.schedule import ScheduleService
@@ -41,12 +42,14 @@ class Intake:
         self._back = SendBackProcessor(
             store, self.puts, tables.topics, tables.groups, permission, count_sent_back
         )
+        self._ends = EndTransactionProcessor(clock, store, self.puts, tables.topics)
         self._schedule = ScheduleService(clock, store, self.puts, tables.delays)
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
         table.register_batch(SEND_CODES, self._sends.process)
         self._back.register_on(table)
+        self._ends.register_on(table)
 
     def start(self) -> None:
         """Begin to deliver delayed messages."""

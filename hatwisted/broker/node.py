@@ -22,6 +22,7 @@ from twisted.logger import Logger
 
 from hatwisted.broker.consumeradmin import ConsumerAdmin
 from hatwisted.broker.consumers import ConsumerProcessors
+from hatwisted.broker.endtransaction import refuse_end_transaction
 from hatwisted.broker.handback import ProgressProcessors
 from hatwisted.broker.hastatus import HAStatusProcessor
 from hatwisted.broker.intake import Intake
@@ -337,6 +338,7 @@ class SlaveNode(BrokerNode):
         self.ha_client = self._make_ha_client(self.store, self._master_range)
         table.register_batch(SEND_CODES, refuse_on_slave)
         table.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
+        table.register(RequestCode.END_TRANSACTION, refuse_end_transaction)
         table.register(
             RequestCode.GET_BROKER_HA_STATUS,
             HAStatusProcessor(self.store.log, self.ha, self.ha_client).status,

@@ -20,6 +20,7 @@ from hatwisted.broker.detour import (
     without_delay,
 )
 from hatwisted.broker.groups import SubscriptionGroupTable
+from hatwisted.broker.halfmessages import HALF_QUEUE, park
 from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.topics import RETRY_PREFIX, Refusal, TopicConfigTable
 from hatwisted.remoting.server import RemotingConnection, response
@@ -154,10 +155,13 @@ class SendProcessor:
         if topic is not header.topic:
             queue_id %= DLQ_QUEUES
         batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
-        if header.sys_flag & layout.SYS_TRANSACTION_MASK:
-            raise _Refused(ResponseCode.NO_PERMISSION, "this broker doesn't take transactional messages")
         entries: Sequence[Entry]
-        if batch:
+        sys_flag = header.sys_flag & ~layout.SYS_BORN_HOST_V6
+        if sys_flag & layout.SYS_TRANSACTION_MASK:
+            topic, queue_id, properties, wait = self._half(header, topic, queue_id, batch)
+            sys_flag &= ~layout.SYS_TRANSACTION_MASK
+            entries, shared, size = ((header.flag, request.body, properties),), b"", -1
+        elif batch:
             entries, shared, size, wait = self._batch_entries(header, request.body)
         else:
             if _DELAY not in header.properties:
@@ -167,7 +171,6 @@ class SendProcessor:
             entries = ((header.flag, request.body, properties),)
             shared = b""
             size = len(request.body) + len(properties)
-        sys_flag = header.sys_flag & ~layout.SYS_BORN_HOST_V6
         if len(connection.host_bytes) == 20:
             sys_flag |= layout.SYS_BORN_HOST_V6
         put = Put(
@@ -243,6 +246,23 @@ class SendProcessor:
         if topic is header.topic:
             return topic, queue_id, *self._properties(header.properties)
         return topic, queue_id, encode_properties(properties), wait
+
+    def _half(
+        self, header: SendHeader, topic: str, queue_id: int, batch: bool
+    ) -> tuple[str, int, bytes, bool]:
+        """Topic, queue and properties under which a half message is parked, and whether to wait."""
+        if batch or header.sys_flag & layout.SYS_TRANSACTION_MASK != layout.SYS_TRANSACTION_PREPARED:
+            raise _Refused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a transactional message is sent prepared (sysFlag 4) and by itself, not in a batch",
+            )
+        properties = decode_properties(header.properties.encode())
+        wait = properties.get(layout.PROPERTY_WAIT, "true").lower() == "true"
+        name, _, cluster = self._cluster.partition("\x01")
+        properties[name] = cluster
+        park(properties, topic, queue_id, header.producer_group)
+        self._topics.ensure(layout.HALF_TOPIC, HALF_QUEUE + 1)
+        return layout.HALF_TOPIC, HALF_QUEUE, encode_properties(properties), wait
 
     def _properties(self, text: str) -> tuple[bytes, bool]:
         """Properties as a 4.9.7 broker stores them (WAIT taken out, CLUSTER added), and whether to wait."""

@@ -169,7 +169,8 @@ class SendTests(TestCase):
             (13, "left over", self.send(b"abc", BATCH)),
             (13, "without messages", self.send(b"", BATCH)),
             (1, "DELAY has the value 'soon'", self.send(i="DELAY\x01soon\x02")),
-            (16, "transactional", self.send(f=4)),
+            (13, "transactional", self.send(encode_batch([(0, b"x", b"")]), BATCH, f=4)),
+            (13, "transactional", self.send(f=8)),
         ):
             answer = yield sent
             self.assertEqual(answer.code, code, answer.remark)
