@@ -11,6 +11,7 @@ so the second one stores nothing (RocketMQ 4.9.7 delivers such a message twice).
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Any, cast
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -85,7 +86,7 @@ class EndTransactionProcessor:
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put the handler into `table`."""
-        table.register(RequestCode.END_TRANSACTION, answer_bad_requests(self.end))
+        table.register(RequestCode.END_TRANSACTION, answer_bad_requests(cast(Any, self.end)))
 
     def end(self, _connection: RemotingConnection, request: RemotingCommand) -> Answer:
         header = parse_end_transaction(request)
