@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.broker.clients import ClientTable
 from hatwisted.broker.endtransaction import EndTransactionProcessor
 from hatwisted.broker.innerput import InnerPuts
 from hatwisted.broker.putgate import PutGate
@@ -15,6 +16,7 @@ from hatwisted.broker.schedule import ScheduleService
 from hatwisted.broker.send import SEND_CODES, SendProcessor
 from hatwisted.broker.sendback import SendBackProcessor
 from hatwisted.broker.tables import BrokerTables
+from hatwisted.broker.transactioncheck import CheckOptions, TransactionCheck
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.messagestore import MessageStore
 
@@ -23,7 +25,8 @@ class Intake:
     """Composes them.
 
     store, tables: loaded; cluster, store_host: as for SendProcessor; permission: the broker's present
-    brokerPermission; count_sent_back: told (group, topic) of each message taken back.
+    brokerPermission; count_sent_back: told (group, topic) of each message taken back; clients, checks: whose
+    undecided transactions are asked about, and when.
     """
 
     def __init__(
@@ -36,6 +39,8 @@ class Intake:
         store_host: bytes,
         permission: Callable[[], int],
         count_sent_back: Callable[[str, str], None],
+        clients: ClientTable,
+        checks: CheckOptions,
     ) -> None:
         self.puts = InnerPuts(store, gate, store_host)
         self._sends = SendProcessor(store, gate, tables.topics, cluster, store_host, tables.groups)
@@ -43,6 +48,9 @@ class Intake:
             store, self.puts, tables.topics, tables.groups, permission, count_sent_back
         )
         self._ends = EndTransactionProcessor(clock, store, self.puts, tables.topics)
+        self._check = TransactionCheck(
+            clock, store, self.puts, tables.offsets, tables.topics, clients, checks
+        )
         self._schedule = ScheduleService(clock, store, self.puts, tables.delays)
 
     def register_on(self, table: ProcessorTable) -> None:
@@ -52,8 +60,9 @@ class Intake:
         self._ends.register_on(table)
 
     def start(self) -> None:
-        """Begin to deliver delayed messages."""
+        """Begin to deliver delayed messages, and to ask about undecided ones."""
         self._schedule.start()
+        self._check.start()
 
     def refuse(self) -> None:
         """Take no more sends: the broker is stopping."""
@@ -61,7 +70,7 @@ class Intake:
 
     def stop(self) -> Deferred[None]:
         """Put nothing of our own any more; fires when nothing of it is open."""
-        return self._schedule.stop()
+        return self._check.stop().addCallback(lambda _: self._schedule.stop())
 
     def figures(self) -> Mapping[str, str]:
         """Entries of the runtime info."""

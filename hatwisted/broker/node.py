@@ -36,6 +36,7 @@ from hatwisted.broker.send import SEND_CODES, refuse_on_slave
 from hatwisted.broker.sendback import refuse_send_back
 from hatwisted.broker.slavesync import SlaveSynchronizer
 from hatwisted.broker.tables import BrokerTables
+from hatwisted.broker.transactioncheck import check_options
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.master import HAService
@@ -279,6 +280,8 @@ class MasterNode(BrokerNode):
             parts.store_host,
             lambda: self.pull.options.broker_permission,
             self._consumer_admin.stats.count_sent_back,
+            self._consumers.clients,
+            check_options(parts.config.config),
         )
         self._intake.register_on(table)
         self._runtime.more.append(self._intake.figures)

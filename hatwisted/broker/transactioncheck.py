@@ -43,6 +43,7 @@ from hatwisted.broker.halfmessages import (
 from hatwisted.broker.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.offsets import ConsumerOffsetTable
 from hatwisted.broker.topics import TopicConfigTable
+from hatwisted.config.schema import BrokerConfig
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.errors import StoreError
 from hatwisted.store.messagestore import MessageStore
@@ -81,6 +82,16 @@ class CheckOptions:
     reserved: float = 72 * 3600.0
 
 
+def check_options(config: BrokerConfig) -> CheckOptions:
+    """Those of a broker's configuration."""
+    return CheckOptions(
+        interval=config.transaction_check_interval / 1000,
+        timeout=config.transaction_time_out / 1000,
+        max_checks=config.transaction_check_max,
+        reserved=config.file_reserved_time * 3600.0,
+    )
+
+
 class TransactionCheck:
     """Asks on a master between `start` and `stop`. clients: who can be asked."""
 
@@ -112,17 +123,18 @@ class TransactionCheck:
         self._turn = 0
         self._loop = LoopingCall(self._round)
         self._loop.clock = clock
-        self._looping: Deferred[Any] = succeed(None)
 
     def start(self) -> None:
         """The first round comes after an interval."""
-        self._looping = self._loop.start(self._options.interval, now=False)
+        self._loop.start(self._options.interval, now=False)
 
     def stop(self) -> Deferred[Any]:
         """Ask no more; fires when the round under way has ended."""
         if self._loop.running:
             self._loop.stop()
-        return self._round_ended
+        ended: Deferred[None] = Deferred()
+        self._round_ended.addCallback(lambda _: ended.callback(None))
+        return ended
 
     _round_ended: Deferred[Any] = succeed(None)
 

@@ -46,7 +46,7 @@ UNUSED_BROKER_KEYS = frozenset(
     serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue
     serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads
     startAcceptSendRequestTimeStamp storePathDLedgerCommitLog storeReplyMessageEnable traceOn
-    transactionCheckInterval transactionCheckMax transactionTimeOut transferMsgByHeap
+    transferMsgByHeap
     transientStorePoolEnable transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage
     useTLS waitTimeMillsInHeartbeatQueue waitTimeMillsInPullQueue waitTimeMillsInSendQueue
     waitTimeMillsInTransactionQueue warmMapedFileEnable writeBufferHighWaterMark writeBufferLowWaterMark

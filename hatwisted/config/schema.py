@@ -188,6 +188,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     flush_commit_log_least_pages: Count = 4
     flush_commit_log_thorough_interval: Milliseconds = 10000
 
+    # -- transactions
+    transaction_time_out: Milliseconds = 6000
+    transaction_check_max: Count = 15
+    transaction_check_interval: Annotated[int, Whole(1, unit="ms")] = 60000
+
     # -- expiry
     delete_when: Annotated[str, HOURS] = "04"
     file_reserved_time: Annotated[int, Whole(0, unit="hours")] = 72
