@@ -4,7 +4,7 @@ import json
 
 from twisted.internet.defer import inlineCallbacks
 
-from hatwisted.broker.halfmessages import CHECK_GROUP, MAX_CHECKS_TOPIC
+from hatwisted.broker.halfmessages import CHECK_GROUP, MAX_CHECKS_TOPIC, committed, record_at
 from hatwisted.broker.transactioncheck import SLICE, CheckOptions, TransactionCheck
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from hatwisted.wire.record import decode_record
@@ -120,6 +120,27 @@ class TransactionCheckTests(TransactionCase):
         yield self.send_half(b"second")
         yield self.end(half)
         self.rig.turn()
+        yield self.restart()
+        client = yield self.producer()
+        self.round()
+        yield client.asked()
+        self.assertEqual([decode_record(asked.body).body for asked in client.requests], [b"second"])
+        self.assertEqual(self.progress(), (2, 1))
+
+    @inlineCallbacks
+    def test_a_crash_between_copy_and_op_repeats_the_message(self):  # type: ignore[no-untyped-def]
+        half = yield self.send_half()
+        self.puts.put(committed(record_at(self.store, half[1])))
+        self.rig.turn()
+        yield self.restart()
+        client = yield self.producer()
+        self.round()
+        (asked,) = yield client.asked()
+        yield self.end((1, int(asked.ext["commitLogOffset"])))
+        self.assertEqual([record.body for record in self.records("T")], [b"half", b"half"])
+
+    @inlineCallbacks
+    def restart(self):  # type: ignore[no-untyped-def]
         yield self.check.stop()
         rig, root = self.rig, self.rig.root
         stopping = rig.stop()
@@ -129,8 +150,3 @@ class TransactionCheckTests(TransactionCase):
             (do, *rest) for do, *rest in self._cleanups if getattr(do, "__self__", None) is not rig
         ]
         self.begin(root)
-        client = yield self.producer()
-        self.round()
-        yield client.asked()
-        self.assertEqual([decode_record(asked.body).body for asked in client.requests], [b"second"])
-        self.assertEqual(self.progress(), (2, 1))

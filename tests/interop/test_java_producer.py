@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import SERVERS, TRANSACTIONS_MISSING, needs
+from tests.interop.conftest import SERVERS, needs
 from tests.support import javaclient
 from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from tests.support.clientprogram import ClientFailed
@@ -156,7 +156,6 @@ def test_a_delayed_message_comes_when_it_is_due(group: BrokerGroup, client: Java
     assert found.property("TAGS") == "even" and found.property("DELAY") in (None, "1")
 
 
-@TRANSACTIONS_MISSING
 def test_transactions_are_seen_when_committed_and_asked_about_when_undecided(
     group: BrokerGroup, client: JavaClient, topic: str
 ) -> None:
