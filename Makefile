@@ -30,7 +30,7 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	fi
 	@echo 'installing into $(VENV) (pinned by constraints.txt)'
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  -e '.[test,lint,bench]'
+	  -e '.[test,lint,bench,pipeline]'
 	@touch $@
 
 # INPUT reaches the shell by the environment, whatever characters the path has.
