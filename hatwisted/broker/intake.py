@@ -16,9 +16,12 @@ from hatwisted.broker.schedule import ScheduleService
 from hatwisted.broker.send import SEND_CODES, SendProcessor
 from hatwisted.broker.sendback import SendBackProcessor
 from hatwisted.broker.tables import BrokerTables
+from hatwisted.broker.topics import PERM_WRITE, Refusal
 from hatwisted.broker.transactioncheck import CheckOptions, TransactionCheck
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.hostport import HostPort
 
 
 class Intake:
@@ -42,16 +45,27 @@ class Intake:
         clients: ClientTable,
         checks: CheckOptions,
     ) -> None:
+        self._permission = permission
+        self._address = str(HostPort.unpack(store_host, ipv6=len(store_host) == 20)).rpartition(":")[0]
         self.puts = InnerPuts(store, gate, store_host)
-        self._sends = SendProcessor(store, gate, tables.topics, cluster, store_host, tables.groups)
+        self._sends = SendProcessor(
+            store, gate, tables.topics, cluster, store_host, tables.groups, self._forbidden
+        )
         self._back = SendBackProcessor(
-            store, self.puts, tables.topics, tables.groups, permission, count_sent_back
+            store, self.puts, tables.topics, tables.groups, self._forbidden, count_sent_back
         )
         self._ends = EndTransactionProcessor(clock, store, self.puts, tables.topics)
         self._check = TransactionCheck(
             clock, store, self.puts, tables.offsets, tables.topics, clients, checks
         )
         self._schedule = ScheduleService(clock, store, self.puts, tables.delays)
+
+    def _forbidden(self) -> Refusal | None:
+        if self._permission() & PERM_WRITE:
+            return None
+        return Refusal(
+            ResponseCode.NO_PERMISSION, f"the broker[{self._address}] sending message is forbidden"
+        )
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""

@@ -26,7 +26,7 @@ from hatwisted.broker.detour import (
 )
 from hatwisted.broker.groups import GroupConfig, SubscriptionGroupTable
 from hatwisted.broker.innerput import InnerMessage, InnerPuts
-from hatwisted.broker.topics import PERM_WRITE, Refusal, TopicConfigTable
+from hatwisted.broker.topics import Refusal, TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import Put, PutStatus
@@ -72,8 +72,8 @@ def parse_send_back(request: RemotingCommand) -> SendBackHeader:
 
 
 class SendBackProcessor:
-    """Takes messages back on a master. permission: what the broker as a whole allows; count: told (group,
-    topic) of each message taken back."""
+    """Takes messages back on a master. forbidden: does the broker as a whole forbid sending at present? count:
+    told (group, topic) of each message taken back."""
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class SendBackProcessor:
         puts: InnerPuts,
         topics: TopicConfigTable,
         groups: SubscriptionGroupTable,
-        permission: Callable[[], int],
+        forbidden: Callable[[], Refusal | None],
         count: Callable[[str, str], None],
     ) -> None:
         self._store = store
         self._puts = puts
         self._topics = topics
         self._groups = groups
-        self._permission = permission
+        self._forbidden = forbidden
         self._count = count
         self._turn = 0
 
@@ -121,11 +121,7 @@ class SendBackProcessor:
         return self._puts.put(message).addCallback(self._answer, request, header.group, message)
 
     def _refusal(self, name: str, group: GroupConfig | None) -> Refusal | None:
-        if group is None:
-            return unknown_group(name)
-        if not self._permission() & PERM_WRITE:
-            return Refusal(ResponseCode.NO_PERMISSION, "this broker's brokerPermission forbids sending")
-        return None
+        return unknown_group(name) if group is None else self._forbidden()
 
     def _look(self, offset: int) -> Record | None:
         """The record a consumer names. It may name any offset, and what lies there may look like one."""

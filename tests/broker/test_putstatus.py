@@ -96,6 +96,13 @@ class PutStatusTests(TestCase):
         self.assertEqual(record.body, b"quiet")
 
     @inlineCallbacks
+    def test_half_messages_refused_as_busy_leave_nothing_behind(self):  # type: ignore[no-untyped-def]
+        self.slave.reason = "1 copies in sync, 2 needed"
+        answers = yield gatherResults([self.send(i="TRAN_MSG\x01true") for _ in range(5)])
+        self.assertEqual({answer.code for answer in answers}, {2})
+        self.assertEqual(self.sends._admission.detoured, [])
+
+    @inlineCallbacks
     def test_B81_a_message_is_readable_before_and_after_its_producer_got_12(self):  # type: ignore[no-untyped-def]
         (answer,) = yield self.waiting()
         self.rig.turn()

@@ -8,10 +8,12 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.send import SEND_CODES, SendProcessor, refuse_on_slave
+from hatwisted.broker.topics import Refusal
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.messageid import decode_message_id
 from hatwisted.wire.properties import decode_properties
 from hatwisted.wire.record import decode_record
+from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
 from tests.broker.rig import HOST, BrokerRig
 
@@ -52,8 +54,15 @@ class SendTests(TestCase):
         self.addCleanup(self.rig.turn)
         gate = PutGate(self.rig.clock, self.store.flush, 5.0, None)
         self.sends = SendProcessor(
-            self.store, gate, self.rig.tables.topics, "DefaultCluster", HOST, self.rig.tables.groups
+            self.store,
+            gate,
+            self.rig.tables.topics,
+            "DefaultCluster",
+            HOST,
+            self.rig.tables.groups,
+            lambda: self.forbidden,
         )
+        self.forbidden: Refusal | None = None
         self.rig.table.register_batch(SEND_CODES, self.sends.process)
 
     def send(self, body=b"hello", code=V2, **fields):  # type: ignore[no-untyped-def]
@@ -157,8 +166,7 @@ class SendTests(TestCase):
     @inlineCallbacks
     def test_what_a_producer_gets_wrong_is_told_and_stores_nothing(self):  # type: ignore[no-untyped-def]
         for code, text, sent in (
-            (1, "queueId", self.send(e=99)),
-            (1, "queueId", self.send(e=-2)),
+            (1, "request queueId[99] is illegal, ", self.send(e=99)),
             (1, "field e has the value 'x'", self.send(e="x")),
             (1, "field e has the value", self.send(e=1 << 40)),
             (17, "", self.send(b="Unknown", c="NoSuchDefault")),
@@ -169,7 +177,7 @@ class SendTests(TestCase):
             (13, "left over", self.send(b"abc", BATCH)),
             (13, "without messages", self.send(b"", BATCH)),
             (1, "DELAY has the value 'soon'", self.send(i="DELAY\x01soon\x02")),
-            (13, "transactional", self.send(encode_batch([(0, b"x", b"")]), BATCH, f=4)),
+            (13, "batch can't be transactional", self.send(encode_batch([(0, b"x", b"")]), BATCH, f=4)),
             (13, "transactional", self.send(f=8)),
         ):
             answer = yield sent
@@ -183,8 +191,8 @@ class SendTests(TestCase):
         self.assertEqual([answer.code for answer in answers], [0, 1, 0])
 
     @inlineCallbacks
-    def test_queue_minus_one_lets_the_broker_choose(self):  # type: ignore[no-untyped-def]
-        answers = yield gatherResults([self.send(e=-1) for _ in range(4)])
+    def test_a_queue_below_0_lets_the_broker_choose(self):  # type: ignore[no-untyped-def]
+        answers = yield gatherResults([self.send(e=queue_id) for queue_id in (-1, -1, -2, -(1 << 31))])
         self.assertEqual(sorted(answer.ext["queueId"] for answer in answers), ["0", "1", "2", "3"])
 
     @inlineCallbacks
@@ -205,6 +213,24 @@ class SendTests(TestCase):
         self.rig.client.oneway(self.rig.address, RemotingCommand(V2, ext=FIELDS, body=b"quiet"))
         yield self.send(b"loud")
         self.assertEqual([record.body for record in self.records()], [b"quiet", b"loud"])
+
+    @inlineCallbacks
+    def test_brokerPermission_without_writing_is_16_for_ordered_topics_and_no_others(self):  # type: ignore[no-untyped-def]
+        self.forbidden = Refusal(16, "the broker[127.0.0.1] sending message is forbidden")
+        topics = self.rig.tables.topics
+        topics.put(TopicConfig(topic_name="Ordered", order=True))
+        for sent in (self.send(b="Ordered"), self.send(encode_batch([(0, b"x", b"")]), BATCH, b="Ordered")):
+            answer = yield sent
+            self.assertEqual(
+                (answer.code, answer.remark), (16, "the broker[127.0.0.1] sending message is forbidden")
+            )
+        self.assertEqual(self.store.log.max_offset, 0)
+        for topic in ("T", "New"):
+            answer = yield self.send(b=topic)
+            self.assertEqual(answer.code, 0)
+        self.forbidden = None
+        answer = yield self.send(b="Ordered")
+        self.assertEqual(answer.code, 0)
 
     @inlineCallbacks
     def test_B10_a_slave_takes_no_messages(self):  # type: ignore[no-untyped-def]

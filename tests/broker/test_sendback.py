@@ -9,6 +9,7 @@ from hatwisted.broker.innerput import InnerPuts
 from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.send import SEND_CODES, SendProcessor
 from hatwisted.broker.sendback import SendBackProcessor, refuse_send_back
+from hatwisted.broker.topics import Refusal
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.messageid import encode_message_id
@@ -28,7 +29,7 @@ class SendBackCase(TestCase):
         self.rig = BrokerRig(self, delay_levels=LEVELS)
         self.addCleanup(self.rig.turn)
         self.store, self.tables = self.rig.store, self.rig.tables
-        self.permission = 6
+        self.forbidden: Refusal | None = None
         self.counted: list[tuple[str, str]] = []
         gate = PutGate(self.rig.clock, self.store.flush, 5.0, None)
         self.sends = SendProcessor(
@@ -40,7 +41,7 @@ class SendBackCase(TestCase):
             InnerPuts(self.store, gate, HOST),
             self.tables.topics,
             self.tables.groups,
-            lambda: self.permission,
+            lambda: self.forbidden,
             lambda group, topic: self.counted.append((group, topic)),
         ).register_on(self.rig.table)
 
@@ -164,9 +165,9 @@ class SendBackTests(SendBackCase):
         self.tables.groups.auto_create = False
         answer = yield self.send_back(group="unknown")
         self.assertEqual((answer.code, answer.remark), (26, "subscription group not exist, unknown"))
-        self.permission = 4
+        self.forbidden = Refusal(16, "not now")
         answer = yield self.send_back()
-        self.assertEqual(answer.code, 16)
+        self.assertEqual((answer.code, answer.remark), (16, "not now"))
         self.assertEqual((self.store.log.max_offset, self.counted), (end, []))
 
     @inlineCallbacks
@@ -218,6 +219,18 @@ class OwnCopyTests(SendBackCase):
         self.assertEqual(dead.properties, {"DELAY": "0", "TAGS": "t", "CLUSTER": "DefaultCluster"})
 
     @inlineCallbacks
+    def test_a_batch_to_a_retry_topic_is_13(self):  # type: ignore[no-untyped-def]
+        batch = encode_batch([(0, b"m", b"")])
+        for fields in ({"code": BATCH}, {"m": "true"}):
+            for queue_id in (0, -1):
+                answer = yield self.send(batch, b="%RETRY%g", e=queue_id, j=16, **fields)
+                self.assertEqual(
+                    (answer.code, answer.remark), (13, "batch request does not support retry group %RETRY%g")
+                )
+        self.assertEqual(self.store.log.max_offset, 0)
+        self.assertIsNone(self.tables.topics.get("%DLQ%g"))
+
+    @inlineCallbacks
     def test_an_unknown_group_is_26(self):  # type: ignore[no-untyped-def]
         self.tables.groups.auto_create = False
         answer = yield self.send(b="%RETRY%unknown", e=0)
@@ -265,3 +278,12 @@ class DelayedSendTests(SendBackCase):
     def test_a_delayed_batch_is_13(self):  # type: ignore[no-untyped-def]
         answer = yield self.send(encode_batch([(0, b"m", b"")]), BATCH, i="DELAY\x013", m="true")
         self.assertEqual((answer.code, self.store.log.max_offset), (13, 0))
+
+    @inlineCallbacks
+    def test_a_batch_with_a_delay_of_0_is_not_delayed(self):  # type: ignore[no-untyped-def]
+        for number, level in enumerate(("0", "-1")):
+            answer = yield self.send(encode_batch([(0, b"m", b"")]), BATCH, i=f"DELAY\x01{level}", m="true")
+            self.assertEqual((answer.code, answer.ext["queueOffset"]), (0, str(number)))
+            self.assertEqual((self.last().topic, self.last().properties["DELAY"]), ("T", level))
+        answer = yield self.send(encode_batch([(0, b"m", b"")]), BATCH, i="DELAY\x01soon", m="true")
+        self.assertEqual((answer.code, answer.remark), (1, "request field DELAY has the value 'soon'"))

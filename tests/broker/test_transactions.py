@@ -8,7 +8,8 @@ from hatwisted.broker.endtransaction import EndTransactionProcessor, refuse_end_
 from hatwisted.broker.innerput import InnerPuts
 from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.send import SEND_CODES, SendProcessor
-from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
+from hatwisted.wire.batch import encode_batch
+from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand
 from tests.broker.rig import HOST, NOW, BrokerRig
@@ -53,6 +54,12 @@ class TransactionCase(TestCase):
         self.rig.turn()
         return int(answer.ext["queueOffset"]), int(answer.ext["msgId"][-16:], 16)
 
+    def send(self, sys_flag, properties, code=V2, body=b"half", **more):  # type: ignore[no-untyped-def]
+        ext = {**FIELDS, "f": str(sys_flag), "i": properties, **more}
+        return self.rig.client.call(
+            self.rig.address, RemotingCommand(code, version=407, ext=ext, body=body), 1000
+        )
+
     def end(self, half, decision=COMMIT, group="g", client=None):  # type: ignore[no-untyped-def]
         return self.rig.ask(
             END,
@@ -94,6 +101,41 @@ class EndTransactionTests(TransactionCase):
             },
         )
         self.assertEqual(self.tables.topics.get(HALF_TOPIC).read_queue_nums, 1)
+
+    @inlineCallbacks
+    def test_TRAN_MSG_makes_a_half_with_or_without_sysFlag_4(self):  # type: ignore[no-untyped-def]
+        for number, (flag, text) in enumerate(
+            ((0, "TRAN_MSG\x01true"), (4, "TRAN_MSG\x01True"), (4, "TAGS\x01t"), (4, "TRAN_MSG\x01false"))
+        ):
+            answer = yield self.send(flag, text)
+            self.assertEqual((answer.code, answer.ext["queueOffset"]), (0, str(number)), text)
+        halves = self.records()
+        self.assertEqual(
+            {(half.topic, half.queue_id, half.sys_flag) for half in halves}, {(HALF_TOPIC, 0, 0)}
+        )
+        self.assertEqual({half.properties["REAL_TOPIC"] for half in halves}, {"T"})
+
+    @inlineCallbacks
+    def test_what_does_not_say_TRAN_MSG_true_is_no_half(self):  # type: ignore[no-untyped-def]
+        for text in (
+            "TRAN_MSG\x01false",
+            "TRAN_MSG\x01yes",
+            "MY_TRAN_MSG\x01true",
+            "TAGS\x01TRAN_MSG\x01true",
+        ):
+            yield self.send(0, text)
+            self.assertEqual(self.records()[-1].topic, "T", text)
+        batch = encode_batch([(0, b"m", b"TRAN_MSG\x01true")])
+        answer = yield self.send(0, "TRAN_MSG\x01true", code=320, body=batch)
+        self.assertEqual((answer.code, self.records()[-1].topic), (0, "T"))
+
+    @inlineCallbacks
+    def test_a_copy_that_an_old_consumer_sends_itself_is_no_half(self):  # type: ignore[no-untyped-def]
+        for flag in (0, 4):
+            answer = yield self.send(flag, "TRAN_MSG\x01true\x02DELAY\x013", b="%RETRY%g", e="0", j="1")
+            copy = self.records()[-1]
+            self.assertEqual((answer.code, copy.topic, copy.sys_flag), (0, SCHEDULE_TOPIC, 0))
+            self.assertEqual(copy.properties["REAL_TOPIC"], "%RETRY%g")
 
     @inlineCallbacks
     def test_a_commit_puts_a_copy_and_an_op(self):  # type: ignore[no-untyped-def]
