@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import catchup, consuming, manytopics, report, restarting, sampling, sending, waiting
+from bench import catchup, consuming, manytopics, report, restarting, sampling, sending, sparking, waiting
 from bench.arena import Arena
 from bench.figures import Figure, Outcome, spread
 from bench.plots import draw_all
@@ -41,6 +41,12 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "end-to-end": consuming.end_to_end,
     "idle": manytopics.idle_connections,
     "topics": manytopics.topics,
+    "spark-decode": sparking.decode,
+    "spark-count": sparking.count,
+    "spark-land": sparking.land,
+    "spark-trigger": sparking.trigger,
+    "spark-audit": sparking.audit,
+    "spark-growth": sparking.growth,
 }
 STORES = REPOSITORY / "var" / "bench"
 RESULTS = REPOSITORY / "bench" / "results" / "latest.json"

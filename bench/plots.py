@@ -104,6 +104,32 @@ def _topics(axes: Axes, series: Series) -> None:
     axes.set_ylabel("seconds until all are known")
 
 
+def _data_growth(axes: Axes, series: Series) -> None:
+    xs = [point["gib"] for point in series["data"]]
+    axes.plot(
+        xs, [point["seconds"] for point in series["data"]], "o-", color=COLOURS["ours"], label="seconds"
+    )
+    axes.set_xlabel("log, GiB")
+    axes.set_ylabel("seconds, all columns")
+    memory = axes.twinx()
+    for which, style in (("python", "--"), ("jvm", ":")):
+        ys = [point[which] for point in series["data"]]
+        memory.plot(xs, ys, f"o{style}", color=COLOURS["other"], label=f"{which}, MB")
+    memory.set_ylim(bottom=0)
+    memory.set_ylabel("anonymous memory, MB")
+    memory.legend(frameon=False, loc="lower right")
+
+
+def _partition_growth(axes: Axes, series: Series) -> None:
+    for key, label in (("splits", "two cores, by partitions"), ("cores", "by cores")):
+        xs = [point.get("partitions", point.get("cores")) for point in series[key]]
+        ys = [point["seconds"] for point in series[key]]
+        axes.plot(xs, ys, "o-", color=COLOURS["ours" if key == "splits" else "java"], label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("partitions, or cores")
+    axes.set_ylabel("seconds for 4 GiB, all columns")
+
+
 PLOTS: list[tuple[str, str, str, Callable[[Axes, Series], None]]] = [
     ("send-sync", "warm-send-sync", "Warming up: single sends, SYNC_MASTER, 4 x 64 in flight", _warm),
     ("batch-sync", "warm-batch-sync", "Warming up: batch sends, SYNC_MASTER, 4 x 8 in flight", _warm),
@@ -111,5 +137,7 @@ PLOTS: list[tuple[str, str, str, Callable[[Axes, Series], None]]] = [
     ("memory", "memory", "Anonymous memory while the log grows", _memory),
     ("silent-slave", "ack-cost", "Cost of one ack by number of waiting puts", _acks),
     ("dispatch-lag", "dispatch-lag", "Queues and index behind the log at full batch rate", _lag),
+    ("spark-growth", "spark-data", "Pipeline: time and memory over the log's size", _data_growth),
+    ("spark-growth", "spark-partitions", "Pipeline: time over partitions and cores", _partition_growth),
     ("topics", "topics", "Making topics: until name server and slave know them", _topics),
 ]

@@ -29,6 +29,15 @@ range. A ratio is ours divided by Java's. Nothing here is a timed test: the test
 ```
 
 """
+PIPELINE = "spark-"
+"""Names of rows that stand in a table of their own."""
+PIPELINE_INTRO = """## The data pipeline
+
+Spark in one process with two cores over commit logs made by `bench/logmaker.py`, read from the page cache; a
+figure's first run, in which the JVM warms up, isn't counted. "Row by row" is what one would write first: a
+Python loop with a dict for each message, and Parquet written by the thousands.
+
+"""
 
 
 def machine() -> dict[str, str]:
@@ -58,13 +67,10 @@ def markdown(results: Results, plots: list[tuple[str, str]]) -> str:
     """The whole document; `plots` are (title, path relative to docs)."""
     rows: dict[str, Any] = results["rows"]
     text = INTRO.format(java=results["rocketmq"], command=results["command"])
-    text += "| | unit | hatwisted | RocketMQ | ratio | target | met |\n|---|---|---:|---:|---:|---|---|\n"
-    for row in rows.values():
-        text += "".join(_line(Figure(**figure)) for figure in row["figures"])
-        text += "".join(
-            f"| **{kind} failed**: {_cell(why)} | | | | | | no |\n" for kind, why in row["errors"].items()
-        )
-    text += "\n" + "".join(f"![{title}]({path})\n\n" for title, path in plots)
+    text += _table("RocketMQ", [row for name, row in rows.items() if not name.startswith(PIPELINE)])
+    if pipeline := [row for name, row in rows.items() if name.startswith(PIPELINE)]:
+        text += PIPELINE_INTRO + _table("row by row", pipeline)
+    text += "".join(f"![{title}]({path})\n\n" for title, path in plots)
     text += "## Notes\n\n"
     for row in rows.values():
         if row["notes"]:
@@ -72,6 +78,16 @@ def markdown(results: Results, plots: list[tuple[str, str]]) -> str:
             text += "".join(f"- {note}\n" for note in row["notes"]) + "\n"
     text += "## Machine\n\n" + "".join(f"- {name}: {what}\n" for name, what in results["machine"].items())
     return text
+
+
+def _table(other: str, rows: list[dict[str, Any]]) -> str:
+    text = f"| | unit | hatwisted | {other} | ratio | target | met |\n|---|---|---:|---:|---:|---|---|\n"
+    for row in rows:
+        text += "".join(_line(Figure(**figure)) for figure in row["figures"])
+        text += "".join(
+            f"| **{kind} failed**: {_cell(why)} | | | | | | no |\n" for kind, why in row["errors"].items()
+        )
+    return text + "\n"
 
 
 def _line(figure: Figure) -> str:

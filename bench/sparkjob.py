@@ -1,0 +1,161 @@
+"""One measured piece of pipeline work in a process of its own: `python -m bench.sparkjob '{"job": "count", ...}'`.
+
+A Spark session keeps what an earlier query warmed, and its memory; a row that wants figures which mean
+something starts anew. Prints one JSON line a repetition: {"seconds", "rows"}, the first marked "cold".
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hatwisted.wire.record import Record, decode_record
+
+Job = dict[str, Any]
+ROW_GROUP = 50_000  # messages the row-wise consumer collects before it writes them
+
+
+def decode(job: Job) -> Callable[[], int]:
+    """The decoder alone, without Spark."""
+    from hatwisted.pipeline import read_arrow
+
+    return lambda: sum(batch.num_rows for batch in read_arrow([job["path"]], columns=job["columns"]))
+
+
+def count(job: Job) -> Callable[[], int]:
+    """All rows with the columns asked for, built and handed to Spark's JVM, which drops them."""
+    from hatwisted.pipeline.spark.session import spark_session
+
+    spark = spark_session(job.get("master", "local[2]"))
+    reader = spark.read.format("commitlog")
+    if job["columns"]:
+        reader = reader.option("columns", ",".join(job["columns"]))
+    if job.get("split"):
+        reader = reader.option("splitBytes", str(job["split"]))
+
+    def run() -> int:
+        return reader.load(job["path"]).count()
+
+    return run
+
+
+def land(job: Job) -> Callable[[], int]:
+    """The log into a new Delta table."""
+    from hatwisted.pipeline.jobs.land import land as land_job
+
+    def run() -> int:
+        table = Path(job["table"])
+        shutil.rmtree(table, ignore_errors=True)
+        return land_job([job["path"]], str(table)).rows
+
+    return run
+
+
+def audit(job: Job) -> Callable[[], int]:
+    """Two stores against each other."""
+    from hatwisted.pipeline.jobs.audit import audit as audit_job
+
+    def run() -> int:
+        result = audit_job(job["paths"])
+        if not result.identical:
+            raise AssertionError(f"two equal stores differ: {result}")
+        return int(job["records"])
+
+    return run
+
+
+def trigger(job: Job) -> Callable[[], int]:
+    """Micro-batches of `bytes` each: what is left of a trigger beside its work, as Spark reports it."""
+    from hatwisted.pipeline.spark.session import spark_session
+
+    spark = spark_session()
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+
+    def run() -> int:
+        stream = spark.readStream.format("commitlog").option("maxBytesPerTrigger", str(job["bytes"]))
+        query = stream.load(job["path"]).writeStream.format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
+        job["triggers"] = [
+            entry["batchDuration"] / 1e3 for entry in query.recentProgress if entry["numInputRows"]
+        ]
+        return sum(entry["numInputRows"] for entry in query.recentProgress)
+
+    return run
+
+
+def rowwise(job: Job) -> Callable[[], int]:
+    """What one writes first: a loop over messages, a dict each, into Parquet by the thousands."""
+
+    def run() -> int:
+        target = Path(job["table"])
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        rows: list[dict[str, Any]] = []
+        total = 0
+        for record in _records(Path(job["path"])):
+            rows.append(_row(record))
+            if len(rows) == ROW_GROUP:
+                total += _write(rows, target / f"{total}.parquet")
+        return total + (_write(rows, target / f"{total}.parquet") if rows else 0)
+
+    return run
+
+
+def _records(store: Path) -> Iterator[Record]:
+    for path in sorted((store / "commitlog").iterdir()):
+        data = path.read_bytes()
+        at = 0
+        while isinstance(record := decode_record(data, at), Record):
+            yield record
+            at += record.total_size
+
+
+def _row(record: Record) -> dict[str, Any]:
+    return {
+        "topic": record.topic,
+        "queue_id": record.queue_id,
+        "queue_offset": record.queue_offset,
+        "physical_offset": record.physical_offset,
+        "store_timestamp": record.store_timestamp,
+        "born_timestamp": record.born_timestamp,
+        "properties": record.properties,
+        "body": record.body,
+    }
+
+
+def _write(rows: list[dict[str, Any]], path: Path) -> int:
+    written = len(rows)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns["properties"] = [list(each.items()) for each in columns["properties"]]
+    kinds = {"properties": pa.map_(pa.string(), pa.string())}
+    arrays = {name: pa.array(values, kinds.get(name)) for name, values in columns.items()}
+    pq.write_table(pa.table(arrays), path, compression="zstd")
+    rows.clear()
+    return written
+
+
+JOBS: dict[str, Callable[[Job], Callable[[], int]]] = {
+    work.__name__: work for work in (decode, count, land, audit, trigger, rowwise)
+}
+
+
+def main(text: str) -> None:
+    job: Job = json.loads(text)
+    run = JOBS[job["job"]](job)
+    for number in range(job.get("repeats", 3) + 1):
+        begun = time.perf_counter()
+        rows = run()
+        told = {"seconds": time.perf_counter() - begun, "rows": rows, "cold": number == 0}
+        print(json.dumps({**told, "triggers": job.get("triggers", [])}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
