@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hatwisted.cli.logwalk import LARGEST_RECORD, LogWalk
 from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.logend import valid_records_behind
+from hatwisted.store.recordsearch import valid_records_behind
 from hatwisted.store.scan import Longs, ScanResult, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record, decode_record

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.logend import valid_records_behind, written_end
+from hatwisted.store.recordsearch import valid_records_behind, written_end
 from hatwisted.store.scan import ScanResult, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import CorruptRecord, Record, decode_record

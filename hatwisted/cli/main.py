@@ -33,11 +33,11 @@ from hatwisted.cli.recordformat import BodyForm, as_json, as_line
 from hatwisted.cli.repair import LogInspection, plan_repair, repair
 from hatwisted.cli.storefolder import StoreFolder
 from hatwisted.cli.topic import topic
-from hatwisted.store.consumequeue import DEFAULT_FILE_SIZE
 from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.store.errors import StoreError, WrongFile
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.index import DEFAULT_ITEMS, DEFAULT_SLOTS
+from hatwisted.store.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
+from hatwisted.store.queueentry import DEFAULT_FILE_SIZE
 from hatwisted.store.storelock import StoreLock
 from hatwisted.wire.record import Record
 

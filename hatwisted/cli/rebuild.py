@@ -27,8 +27,9 @@ from hatwisted.store.errors import DamagedLog, StoreError, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.logend import LogFiles, valid_records_behind, written_end
+from hatwisted.store.logend import LogFiles
 from hatwisted.store.queueentry import place
+from hatwisted.store.recordsearch import valid_records_behind, written_end
 
 NEW: Final = ".rebuild"
 """Suffix of what is being built; left behind by an interrupted run, removed by the next."""

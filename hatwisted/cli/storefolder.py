@@ -10,15 +10,13 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from collections import Counter
-from collections.abc import Iterable
 from os.path import abspath, basename, dirname, isdir, join
 from typing import Final
 
 from hatwisted.cli.errors import CannotRun
 from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.indexfile import file_length
+from hatwisted.store.filesizes import common_size, index_shape, queue_file_size
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.storelock import LOCK_FILE
 from hatwisted.wire.layout import parse_file_name
@@ -26,9 +24,6 @@ from hatwisted.wire.layout import parse_file_name
 LOG_FOLDER: Final = "commitlog"
 QUEUE_FOLDER: Final = "consumequeue"
 INDEX_FOLDER: Final = "index"
-ITEMS_PER_SLOT: Final = 4
-"""maxIndexNum / maxHashSlotNum of RocketMQ's defaults, and of everybody who scaled both; other ratios have to
-be told."""
 _FLOCK: Final = struct.Struct("hhqqi0q")
 
 
@@ -72,7 +67,7 @@ class StoreFolder:
 
     def open_log(self, *, read_only: bool = True) -> FileQueue:
         """The log's files, loaded. WrongFile if they are no unbroken sequence."""
-        size = _common_size(self.fs, self.log_folder)
+        size = common_size(self.fs, self.log_folder)
         if not size:
             raise CannotRun(f"{self.log_folder} holds no log")
         log = FileQueue(self.fs, self.log_folder, size, read_only=read_only)
@@ -82,13 +77,7 @@ class StoreFolder:
     def queue_file_size(self) -> int | None:
         """Bytes of a consume queue file; None without any."""
         folder = self.queue_folder
-        if folder is None:
-            return None
-        topics = (join(folder, topic) for topic in self.fs.listdir(folder))
-        queues = (join(topic, name) for topic in topics if isdir(topic) for name in self.fs.listdir(topic))
-        return next(
-            (size for queue in queues if isdir(queue) and (size := _common_size(self.fs, queue))), None
-        )
+        return queue_file_size(self.fs, folder) if folder else None
 
     def open_queues(self) -> ConsumeQueueTable | None:
         """The consume queues, loaded and with their ends found; None without any. WrongFile as for the log."""
@@ -104,13 +93,7 @@ class StoreFolder:
         """(slots, items) of the index files, guessed from their length; None without files or a fitting
         guess."""
         folder = self.index_folder
-        names = self.fs.listdir(folder) if folder else []
-        if not folder or not names:
-            return None
-        size = self.fs.size(join(folder, names[0]))
-        empty, with_one = file_length(0, 0), file_length(1, ITEMS_PER_SLOT)
-        slots, rest = divmod(size - empty, with_one - empty)
-        return (slots, ITEMS_PER_SLOT * slots) if slots > 0 and not rest else None
+        return index_shape(self.fs, folder) if folder else None
 
     def holder(self) -> int | None:
         """Pid of the process that has the store in use, as far as the kernel tells; changes nothing."""
@@ -119,13 +102,6 @@ class StoreFolder:
 
 def _is_root(path: str, log_name: str) -> bool:
     return log_name == LOG_FOLDER or isdir(join(path, QUEUE_FOLDER))
-
-
-def _common_size(fs: IFileSystem, folder: str) -> int | None:
-    """The length most of a folder's log or queue files have: a single odd one is then the wrong one."""
-    names: Iterable[str] = (name for name in fs.listdir(folder) if parse_file_name(name) is not None)
-    sizes = Counter(size for name in names if (size := fs.size(join(folder, name))))
-    return sizes.most_common(1)[0][0] if sizes else None
 
 
 def lock_holder(path: str) -> int | None:

@@ -22,10 +22,16 @@ from hatwisted.store.deletedqueues import DeletedQueues
 from hatwisted.store.errors import StoreError
 from hatwisted.store.filequeue import FileQueue, OpenFiles
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.queueentry import ENTRY_SIZE, PLACE, blank_entry, count_in_use, has_data, place
-
-DEFAULT_FILE_SIZE = 6_000_000
-"""Bytes per queue file (300,000 entries): RocketMQ's mappedFileSizeConsumeQueue."""
+from hatwisted.store.queueentry import (
+    DEFAULT_FILE_SIZE,
+    ENTRY_SIZE,
+    GAP_LIMIT,
+    PLACE,
+    blank_entry,
+    count_in_use,
+    has_data,
+    place,
+)
 
 OPEN_QUEUE_FILES = 4096
 """Descriptors that all queues together keep open; a queue beyond that pays one open (some 5 us) per append.
@@ -40,10 +46,6 @@ SCAN_CHUNK = 3276 * ENTRY_SIZE
 SYNC_ALL_FROM = 64
 """Queues with something new from which on the whole file system is synced in their stead: one call instead of
 one to three a queue, each of which waits for the disk."""
-
-GAP_LIMIT = 300_000
-"""Indexes that may be missing between two records of a queue, and are then filled with blank entries: one
-file's worth of the default size. More is no gap but a foreign record."""
 
 
 class ConsumeQueue:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from os.path import basename, dirname, join
 from typing import cast
 
@@ -29,20 +28,21 @@ from twisted.python.failure import Failure
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.fewscan import key_hash
 from hatwisted.store.filequeue import NO_ROOM
-from hatwisted.store.indexfile import IndexFile, Ints, Item, Longs, file_length
+from hatwisted.store.indexfile import (
+    DEFAULT_ITEMS,
+    DEFAULT_SLOTS,
+    NAME_DIGITS,
+    IndexFile,
+    Ints,
+    Item,
+    Longs,
+    file_length,
+    file_name_at,
+)
 from hatwisted.store.interfaces import IFile, IFileSystem, IWorker
-
-DEFAULT_SLOTS = 5_000_000
-"""RocketMQ's maxHashSlotNum."""
-
-DEFAULT_ITEMS = 20_000_000
-"""RocketMQ's maxIndexNum."""
 
 PREPARE_AT = 0.75
 """Share of a file's items in use at which the next one is made: 5 million items ahead by default, minutes."""
-
-NAME_DIGITS = 17
-"""A file's name: local time as yyyyMMddHHmmssSSS."""
 
 
 class IndexService:
@@ -294,10 +294,8 @@ class IndexService:
 
     def _new_name(self) -> str:
         """The time by the machine's clock, but above the last file's name."""
-        name = datetime.fromtimestamp(self._clock.seconds()).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
-        if self.files and name <= basename(self.files[-1].path):
-            name = f"{int(basename(self.files[-1].path)) + 1:0{NAME_DIGITS}d}"
-        return name
+        last = basename(self.files[-1].path) if self.files else ""
+        return file_name_at(self._clock.seconds(), last)
 
     # -- reading ---------------------------------------------------------------------------------------------
 

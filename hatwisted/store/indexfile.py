@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,15 @@ Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
 Item = tuple[int, int, int]
 """(key hash, physical offset of the record, its store timestamp in ms)."""
+
+DEFAULT_SLOTS: Final = 5_000_000
+"""RocketMQ's maxHashSlotNum."""
+
+DEFAULT_ITEMS: Final = 20_000_000
+"""RocketMQ's maxIndexNum."""
+
+NAME_DIGITS: Final = 17
+"""A file's name: local time as yyyyMMddHHmmssSSS."""
 
 HEADER: Final = struct.Struct(">qqqqii")
 """First and last store timestamp, first and last physical offset, slots in use, items + 1."""
@@ -53,6 +63,12 @@ everything else. Only what is older than these stays unseen."""
 def file_length(slots: int, items: int) -> int:
     """Bytes of an index file."""
     return HEADER.size + slots * _SLOT.size + items * ITEM.size
+
+
+def file_name_at(seconds: float, last: str = "") -> str:
+    """The name of a file made at a time (seconds since the epoch), in any case above the last file's."""
+    name = datetime.fromtimestamp(seconds).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
+    return name if name > last else f"{int(last) + 1:0{NAME_DIGITS}d}"
 
 
 class IndexFile:

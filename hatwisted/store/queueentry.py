@@ -17,6 +17,13 @@ import numpy as np
 ENTRY_SIZE: Final = 20
 """Bytes: physical offset i64, record size i32, tags code i64."""
 
+DEFAULT_FILE_SIZE: Final = 6_000_000
+"""Bytes per queue file (300,000 entries): RocketMQ's mappedFileSizeConsumeQueue."""
+
+GAP_LIMIT: Final = 300_000
+"""Indexes that may be missing between two records of a queue, and are then filled with blank entries: one
+file's worth of the default size. More is no gap but a foreign record."""
+
 PLACE: Final = struct.Struct(">qi")
 """The part of an entry that places its record: physical offset, size."""
 

@@ -32,7 +32,8 @@ from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
-from hatwisted.store.logend import CHUNK, LogEnd, find_end, valid_records_behind, written_end
+from hatwisted.store.logend import LogEnd, find_end
+from hatwisted.store.recordsearch import CHUNK, valid_records_behind, written_end
 from hatwisted.store.scan import scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record

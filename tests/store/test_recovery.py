@@ -15,12 +15,14 @@ from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store import logend as logend_module
+from hatwisted.store import recordsearch as recordsearch_module
 from hatwisted.store import recovery as recovery_module
 from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.errors import DamagedLog, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.logend import find_end, valid_records_behind, written_end
+from hatwisted.store.logend import find_end
+from hatwisted.store.recordsearch import valid_records_behind, written_end
 from hatwisted.store.recovery import RecoveryReport
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
@@ -362,7 +364,8 @@ class DamageTests(RecoveryTestCase):
     def test_it_is_looked_behind_as_many_zeros_as_a_disk_may_lose_and_as_far_as_queues_know(self) -> None:
         writer = LogWriter().fill_files(2)
         self.patch(logend_module, "CHUNK", 512)
-        self.patch(logend_module, "ZEROS_BEHIND", 1024)
+        self.patch(recordsearch_module, "CHUNK", 512)
+        self.patch(recordsearch_module, "ZEROS_BEHIND", 1024)
         hole, last = writer.offsets[12], writer.offsets[-1]
         self.written(writer)
         for start in (0, FILE_SIZE):
@@ -644,6 +647,6 @@ class LogEndTests(RecoveryTestCase):
         writer = LogWriter().fill(40)
         files = self.files(writer)
         for size in (50, 97, 128):
-            self.patch(logend_module, "CHUNK", size)
+            self.patch(recordsearch_module, "CHUNK", size)
             found = [record.physical_offset for record in valid_records_behind(files, 0, writer.end)]
             self.assertEqual(found, writer.offsets)

@@ -1,0 +1,41 @@
+"""What sizes a store's files were made with, taken from the files: nothing else on disk says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from os.path import isdir, join
+from typing import Final
+
+from hatwisted.store.indexfile import file_length
+from hatwisted.store.interfaces import IFileSystem
+from hatwisted.wire.layout import parse_file_name
+
+ITEMS_PER_SLOT: Final = 4
+"""maxIndexNum / maxHashSlotNum of RocketMQ's defaults, and of everybody who scaled both; other ratios have to
+be told."""
+
+
+def common_size(fs: IFileSystem, folder: str) -> int | None:
+    """Bytes that most of a folder's log or queue files have: a single odd one is then the wrong one. None
+    without such files."""
+    names = [name for name in fs.listdir(folder) if parse_file_name(name) is not None]
+    sizes = Counter(size for name in names if (size := fs.size(join(folder, name))))
+    return sizes.most_common(1)[0][0] if sizes else None
+
+
+def queue_file_size(fs: IFileSystem, folder: str) -> int | None:
+    """Bytes of a consume queue file, by the queues under `folder`; None without any."""
+    topics = (join(folder, topic) for topic in fs.listdir(folder))
+    queues = (join(topic, name) for topic in topics if isdir(topic) for name in fs.listdir(topic))
+    return next((size for queue in queues if isdir(queue) and (size := common_size(fs, queue))), None)
+
+
+def index_shape(fs: IFileSystem, folder: str) -> tuple[int, int] | None:
+    """(slots, items) of the index files in `folder`, guessed from their length; None without files or a
+    fitting guess."""
+    names = fs.listdir(folder)
+    if not names:
+        return None
+    empty, with_one = file_length(0, 0), file_length(1, ITEMS_PER_SLOT)
+    slots, rest = divmod(fs.size(join(folder, names[0])) - empty, with_one - empty)
+    return (slots, ITEMS_PER_SLOT * slots) if slots > 0 and not rest else None
