@@ -54,6 +54,10 @@ class PutGate:
         """Does any put have to wait here?"""
         self.waiting = 0
 
+    def without_slaves(self) -> PutGate:
+        """Another gate for the same log, whose puts wait for the disk alone."""
+        return PutGate(self._clock, self._flush, self._flush_timeout, None)
+
     def refusal(self) -> str | None:
         """Why nothing that wants to wait may be appended now, or None. As in RocketMQ 5, a put with WAIT=false
         asks nothing of the slaves, so too few of them are no reason to refuse it."""

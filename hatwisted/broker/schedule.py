@@ -7,9 +7,21 @@ batch, one batch of a level at a time. The level's offset moves on only behind m
 crash repeats messages and loses none. A message that can't be put now is tried again with a growing pause;
 those of its batch that went in are remembered and not put twice.
 
+Deliveries wait for the disk, where puts do, and for no slave (`Intake` gives this service a gate of its own):
+the producer was told where the message was when it was sent, and a mute slave would hold up every batch of
+every level for slaveTimeout. RocketMQ's deliveries wait for neither, so that its offset file may be ahead of
+its log after a power cut.
+
+A deliver time further away than the level's delay was written by a clock that was ahead, or for a level that
+was longer then. RocketMQ delivers such messages at once, those with an hour's delay too when the clock has been
+set back by a second. Here they wait if that makes them late by less than going at once would make them early:
+up to twice the delay. A level that is no longer in `messageDelayLevel` has no delay to compare with; there each
+head is held against its own, the time between its store and its delivery. The messages of such a level are
+delivered in the order of the queue, when their entries say; a head that has long to wait keeps those behind it
+waiting, as it did while the level was configured.
+
 Rejected: looking at every level ten times a second as RocketMQ does (18 levels that have nothing to do), and
-its way with queues beyond a shortened `messageDelayLevel`, whose messages it leaves to expire: they are
-delivered at the time their entries say.
+its way with queues beyond a shortened `messageDelayLevel`, whose messages it leaves to expire.
 
 Only masters do this: a slave copies both topics and delivers nothing (B97).
 """
@@ -181,6 +193,10 @@ class LevelDelivery:
         except (OSError, StoreError, LookupError) as error:
             self._try_later(str(error))
             return
+        except Exception:
+            # Nobody has thought of it, but a level that doesn't turn again would be dead until the next start.
+            self._broken_turn(Failure())
+            return
         if batch:
             self._deliver(batch)
         elif wait is not None:
@@ -205,7 +221,7 @@ class LevelDelivery:
         places: dict[int, int] = {}
         size_of_all = 0
         for index, (position, size, due) in enumerate(QUEUE_ENTRY.iter_unpack(entries), at):
-            wait = self._wait(due, now)
+            wait = self._wait(index, due, now)
             if wait > 0 or size_of_all >= MAX_BATCH_BYTES:
                 return places, wait
             if size == PRE_BLANK_SIZE or index in self._stored:
@@ -245,13 +261,16 @@ class LevelDelivery:
             self._stored.clear()
         return inside
 
-    def _wait(self, due: int, now: int) -> float:
-        """Seconds until a message with this deliver time (ms) may go. A time further away than the level's
-        delay comes of other levels, or another clock: it counts as now, as in RocketMQ."""
+    def _wait(self, index: int, due: int, now: int) -> float:
+        """Seconds until the message at a queue offset may go, with its deliver time (ms)."""
         ahead = due - now
-        if self._delay is not None and ahead > self._delay:
+        if ahead <= 0:
             return 0.0
-        return max(ahead, 0) / 1000
+        delay = self._delay
+        if delay is None:
+            stored = self._store.message_time(SCHEDULE_TOPIC, self._level - 1, index)
+            delay = due - stored if stored > 0 else 0
+        return ahead / 1000 if ahead <= 2 * delay else 0.0
 
     def _message(self, position: int) -> InnerMessage:
         """The message of the record at a log offset, as it goes into its real queue."""
@@ -323,9 +342,15 @@ class LevelDelivery:
         if end > at:
             self._offsets.set(self._level, end)
 
+    def _broken_turn(self, failure: Failure) -> None:
+        self._try_later(self._broken(failure))
+
     def _broken(self, failure: Failure) -> str:
-        self._log.failure("delivery of delay level {number} failed", failure, number=self._level)
-        return failure.getErrorMessage()
+        """Told with its traceback when it begins; returns the reason."""
+        reason = f"{failure.type.__name__ if failure.type else 'error'}: {failure.getErrorMessage()}"
+        if reason != self._told:
+            self._log.failure("delivery of delay level {number} failed", failure, number=self._level)
+        return reason
 
     def _ended(self, reason: str) -> None:
         putting, self._putting = self._putting, None

@@ -17,7 +17,7 @@ from hatwisted.store.put import PutStatus
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.record import decode_record
 from tests.broker.rig import HOST, NOW, BrokerRig
-from tests.broker.test_putgate import ManualReplication
+from tests.broker.test_putgate import ManualFlush
 
 LEVELS = (1000, 5000, 60_000)
 GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
@@ -27,7 +27,7 @@ class ScheduleCase(TestCase):
     """Verbs: `begin` a broker, `delay` messages, `pass_time`, `delivered`."""
 
     timeout = 20
-    replication = None
+    disk: ManualFlush | None = None
 
     def setUp(self) -> None:
         self.clock = task.Clock()
@@ -40,7 +40,7 @@ class ScheduleCase(TestCase):
     def begin(self, levels=LEVELS, root=None):  # type: ignore[no-untyped-def]
         self.rig = BrokerRig(self, self.clock, root=root, delay_levels=levels)
         self.store, self.offsets = self.rig.store, self.rig.tables.delays
-        gate = PutGate(self.clock, self.store.flush, 5.0, self.replication)
+        gate = PutGate(self.clock, self.disk or self.store.flush, 5.0, None)
         self.puts = InnerPuts(self.store, gate, HOST)
         self.schedule = ScheduleService(self.clock, self.store, self.puts, self.offsets)
         self.schedule.start()
@@ -227,6 +227,64 @@ class ScheduleTests(ScheduleCase):
         self.pass_time(MAX_PAUSE)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 1))
 
+    def test_what_nobody_has_thought_of_is_told_once_and_the_level_lives_on(self) -> None:
+        self.delay(1, b"a")
+
+        def broken(offset: int) -> bytes:
+            raise RuntimeError("out of luck")
+
+        unbroken = self.patch(self.store, "look_message", broken)
+        self.pass_time(30)
+        self.assertEqual((self.delivered(), self.offsets.get(1)), ([], 0))
+        (failure,) = self.flushLoggedErrors(RuntimeError)
+        told = [event for event in self.told if "can't be delivered at present" in event["log_format"]]
+        self.assertEqual([event["reason"] for event in told], ["RuntimeError: out of luck"])
+        unbroken.restore()
+        self.pass_time(MAX_PAUSE)
+        self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 1))
+
+    def test_a_put_that_fails_is_told_once_and_the_level_lives_on(self) -> None:
+        self.delay(1, b"a")
+
+        def broken(puts):  # type: ignore[no-untyped-def]
+            raise RuntimeError("out of luck")
+
+        unbroken = self.patch(self.store, "append", broken)
+        self.pass_time(30)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        unbroken.restore()
+        self.pass_time(MAX_PAUSE)
+        self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 1))
+
+    @inlineCallbacks
+    def test_a_clock_that_was_ahead_does_not_block_a_level_that_is_gone(self):  # type: ignore[no-untyped-def]
+        year = 365 * 86400
+        self.set_log_clock(year)
+        self.delay(3, b"from the future")
+        yield self.restart(LEVELS)
+        self.delay(3, b"minute")
+        yield self.restart(LEVELS[:1])
+        self.assertEqual(self.delivered(), [b"from the future"])
+        self.pass_time(60)
+        self.assertEqual(self.delivered(), [b"from the future", b"minute"])
+
+    def test_a_clock_set_back_a_little_delivers_a_little_late_and_not_at_once(self) -> None:
+        self.set_log_clock(20)
+        self.delay(3, b"minute")
+        self.delay(2, b"five")
+        self.pass_time(0)
+        self.assertEqual(self.delivered(), [b"five"])
+        self.pass_time(60)
+        self.assertEqual(self.delivered(), [b"five"])
+        self.pass_time(20)
+        self.assertEqual(self.delivered(), [b"five", b"minute"])
+
+    def set_log_clock(self, ahead: float) -> None:
+        """Let what is stored be from so many seconds ahead."""
+        clock = task.Clock()
+        clock.advance(self.clock.seconds() + ahead)
+        self.store.log._clock = clock
+
     def test_no_message_goes_back_into_the_schedule_or_half_topic(self) -> None:
         self.delay(1, b"round", topic=SCHEDULE_TOPIC)
         self.delay(1, b"half", topic="RMQ_SYS_TRANS_HALF_TOPIC")
@@ -235,31 +293,32 @@ class ScheduleTests(ScheduleCase):
 
 
 class RefusingTests(ScheduleCase):
-    """A SYNC_MASTER whose slave the test moves."""
+    """A master with SYNC_FLUSH, whose disk the test moves."""
 
     def setUp(self) -> None:
-        self.replication = ManualReplication(Clock())  # type: ignore[assignment]
+        self.disk = ManualFlush(Clock(), waits=True)
         super().setUp()
 
-    def ack(self) -> None:
-        self.replication.line.advance(self.store.log.max_offset)
+    def sync(self) -> None:
+        assert self.disk is not None
+        self.disk.line.advance(self.store.log.max_offset)
         self.rig.turn()
 
     def test_a_master_that_refuses_puts_keeps_its_place(self) -> None:
         self.delay(1, b"a")
-        self.replication.reason = "too few slaves"
+        self.store.log.stopped_reason = "the disk is full"
         self.pass_time(100)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([], 0))
-        self.replication.reason = None
+        self.store.log.stopped_reason = None
         self.pass_time(MAX_PAUSE)
-        self.ack()
+        self.sync()
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 1))
 
-    def test_the_offset_moves_when_the_slave_has_it(self) -> None:
+    def test_the_offset_moves_when_the_disk_has_it(self) -> None:
         self.delay(1, b"a")
         self.pass_time(1)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 0))
-        self.ack()
+        self.sync()
         self.assertEqual(self.offsets.get(1), 1)
 
     def test_stored_ones_of_a_half_refused_batch_are_not_repeated(self) -> None:
@@ -275,18 +334,18 @@ class RefusingTests(ScheduleCase):
         self.patch(self.store, "append", refuse_some)
         self.delay(1, b"a", b"b", b"c")
         self.pass_time(1)
-        self.ack()
+        self.sync()
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a", b"c"], 1))
         refused.clear()
         self.pass_time(1)
-        self.ack()
+        self.sync()
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a", b"c", b"b"], 3))
 
     def test_what_the_log_will_never_take_is_passed(self) -> None:
         self.delay(1, b"big" * 100, b"small")
         self.store.log.limits.max_message_size = 50
         self.pass_time(1)
-        self.ack()
+        self.sync()
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"small"], 2))
 
     def test_stopping_waits_for_the_batch_on_its_way(self) -> None:
@@ -294,7 +353,7 @@ class RefusingTests(ScheduleCase):
         self.pass_time(1)
         stopping = self.schedule.stop()
         self.assertNoResult(stopping)
-        self.ack()
+        self.sync()
         self.successResultOf(stopping)
         self.assertEqual(self.offsets.get(1), 2)
         self.delay(1, b"c")
