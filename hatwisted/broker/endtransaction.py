@@ -20,7 +20,7 @@ from twisted.logger import Logger
 
 from hatwisted.broker.consumers import answer_bad_requests
 from hatwisted.broker.halfmessages import HALF_QUEUE, NoDestination, committed, op_message, record_at
-from hatwisted.broker.innerput import InnerPuts
+from hatwisted.broker.innerput import STOPPING, InnerPuts
 from hatwisted.broker.topics import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
@@ -83,6 +83,8 @@ class EndTransactionProcessor:
         self._puts = puts
         self._topics = topics
         self._decided: OrderedDict[int, None] = OrderedDict()
+        self.draining = False
+        """True once the broker is stopping: the producer is asked again by whoever is master next."""
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put the handler into `table`."""
@@ -92,6 +94,8 @@ class EndTransactionProcessor:
         header = parse_end_transaction(request)
         if header.decision == layout.SYS_TRANSACTION_NONE:
             return None  # undecided: the producer is asked later
+        if self.draining:
+            return response(request, ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
         half = record_at(self._store, header.log_offset)
         problem = _problem(header, half)
         if half is None or problem:

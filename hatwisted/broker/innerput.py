@@ -22,6 +22,9 @@ from hatwisted.store.put import Put, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
 
+STOPPING = "the broker is shutting down"
+"""Remark for whoever wants something put once an orderly stop has begun."""
+
 _IPV6_SIZE = 20
 """Bytes of a host field that holds an IPv6 address and a port."""
 

@@ -58,7 +58,8 @@ class Intake:
         self._check = TransactionCheck(
             clock, store, self.puts, tables.offsets, tables.topics, clients, checks
         )
-        self._schedule = ScheduleService(clock, store, self.puts, tables.delays)
+        deliveries = InnerPuts(store, gate.without_slaves(), store_host)
+        self._schedule = ScheduleService(clock, store, deliveries, tables.delays)
 
     def _forbidden(self) -> Refusal | None:
         if self._permission() & PERM_WRITE:
@@ -79,8 +80,8 @@ class Intake:
         self._check.start()
 
     def refuse(self) -> None:
-        """Take no more sends: the broker is stopping."""
-        self._sends.draining = True
+        """Take nothing from clients any more: the broker is stopping."""
+        self._sends.draining = self._back.draining = self._ends.draining = True
 
     def stop(self) -> Deferred[None]:
         """Put nothing of our own any more; fires when nothing of it is open."""

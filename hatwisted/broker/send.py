@@ -13,6 +13,7 @@ from functools import partial
 
 from hatwisted.broker.admission import Admission, Refused
 from hatwisted.broker.groups import SubscriptionGroupTable
+from hatwisted.broker.innerput import STOPPING
 from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.topics import Refusal, TopicConfigTable
 from hatwisted.remoting.server import RemotingConnection, response
@@ -99,7 +100,7 @@ class SendProcessor:
 
     def _refusal(self) -> Refused | None:
         if self.draining:
-            return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is shutting down")
+            return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
         reason = self._store.refusal()
         if reason is not None:
             return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)

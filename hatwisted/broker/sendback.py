@@ -25,7 +25,7 @@ from hatwisted.broker.detour import (
     without_delay,
 )
 from hatwisted.broker.groups import GroupConfig, SubscriptionGroupTable
-from hatwisted.broker.innerput import InnerMessage, InnerPuts
+from hatwisted.broker.innerput import STOPPING, InnerMessage, InnerPuts
 from hatwisted.broker.topics import Refusal, TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
@@ -91,6 +91,8 @@ class SendBackProcessor:
         self._forbidden = forbidden
         self._count = count
         self._turn = 0
+        self.draining = False
+        """True once the broker is stopping: the consumer sends its copy to another master."""
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put the handler into `table`."""
@@ -98,6 +100,8 @@ class SendBackProcessor:
 
     def take_back(self, _connection: RemotingConnection, request: RemotingCommand) -> Answer:
         header = parse_send_back(request)
+        if self.draining:
+            return response(request, ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
         group = self._groups.find(header.group)
         refusal = self._refusal(header.group, group)
         if refusal is not None or group is None:
