@@ -39,8 +39,9 @@ class DelayOffsets:
 
     def take(self, text: bytes) -> None:
         """Remember what the master answered. Raises ValueError if it isn't such a table."""
-        self.decode(text)
-        self.changed()
+        if text != self._text:
+            self.decode(text)
+            self.changed()
 
     def encode(self) -> bytes:
         """The content of delayOffset.json."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from os.path import join
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.consumerfilters import ConsumerFilterTable
@@ -14,15 +14,19 @@ from hatwisted.broker.delayoffsets import DelayOffsets
 from hatwisted.broker.groups import SubscriptionGroupTable
 from hatwisted.broker.offsets import ConsumerOffsetTable
 from hatwisted.broker.topics import FirstTopics, TopicConfigTable
-from hatwisted.store.configfile import ConfigFile, ConfigFlusher
+from hatwisted.store.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
 from hatwisted.store.interfaces import IFileSystem, IWorker
+
+DELAY_FLUSH_INTERVAL = 10.0
+"""Seconds between writes of the delay levels' progress: what a crash may have delivered again (4.9.7: 10 s)."""
 
 
 class BrokerTables:
     """What a broker knows besides its messages, in RocketMQ's files.
 
     root: the store folder; first: what decides the topics of a first start; slave: the tables are the
-    master's, nothing is made here; filters: the consumers' expressions, without which none are allowed.
+    master's, nothing is made here; filters: the consumers' expressions, without which none are allowed;
+    offset_interval, delay_interval: seconds between two writes of consumers' progress, and of the delay levels'.
     """
 
     def __init__(
@@ -36,6 +40,8 @@ class BrokerTables:
         auto_create_group: bool = True,
         slave: bool = False,
         filters: ConsumerFilterTable | None = None,
+        offset_interval: float = FLUSH_INTERVAL,
+        delay_interval: float = DELAY_FLUSH_INTERVAL,
     ) -> None:
         self.topics = TopicConfigTable(clock, first)
         self.groups = SubscriptionGroupTable(clock, auto_create=auto_create_group, slave=slave)
@@ -61,16 +67,21 @@ class BrokerTables:
         self.topics.on_change(topics.save)
         self.groups.on_change(groups.save)
         self.offsets.changed = offsets.changed
-        self.delays.changed = delays.changed
+        # A slave's change once a sync, and what it has is all there is if its master is gone.
+        self.delays.changed = delays.save if slave else delays.changed
         self.filters.changed = filters_file.changed
         self._new = topics, groups
-        self._clock = clock
-        self._flusher = ConfigFlusher(clock, list(self._files))
+        self._others = [topics, groups, filters_file]
+        self._flushers = (
+            ConfigFlusher(clock, self._others),
+            ConfigFlusher(clock, [offsets], offset_interval),
+            ConfigFlusher(clock, [delays], delay_interval),
+        )
 
     def keep(self, file: ConfigFile, decode: Callable[[bytes], None]) -> None:
         """Read and write another file together with these. Before `load`."""
         self._files[file] = decode
-        self._flusher = ConfigFlusher(self._clock, list(self._files))
+        self._others.append(file)
 
     def load(self) -> None:
         """Read the files; blocks. What is missing begins as RocketMQ's first start has it, and is written."""
@@ -80,9 +91,10 @@ class BrokerTables:
 
     def start(self) -> None:
         """Begin to write what changes."""
-        self._flusher.start()
-        self._flusher.flush()
+        for flusher in self._flushers:
+            flusher.start()
+            flusher.flush()
 
     def stop(self) -> Deferred[None]:
         """Write what has changed; fires when it's on disk."""
-        return self._flusher.stop()
+        return gatherResults([flusher.stop() for flusher in self._flushers]).addCallback(lambda _: None)

@@ -30,7 +30,7 @@ UNUSED_BROKER_KEYS = frozenset(
     expectConsumerNumUseFilter fastFailIfNoBufferInStorePool fetchNamesrvAddrByAddressServer
     filterServerNums flushCommitLogTimed
     flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval flushConsumerOffsetHistoryInterval
-    flushConsumerOffsetInterval flushDelayOffsetInterval flushIntervalConsumeQueue
+    flushIntervalConsumeQueue
     flushLeastPagesWhenWarmMapedFile haListenPort heartbeatThreadPoolNums
     heartbeatThreadPoolQueueCapacity highSpeedMode isolateLogEnable mappedFileSizeConsumeQueueExt
     maxDelayTime maxErrorRateOfBloomFilter maxLmqConsumeQueueNum maxMsgsNumBatch

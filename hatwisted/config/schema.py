@@ -188,6 +188,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     flush_commit_log_least_pages: Count = 4
     flush_commit_log_thorough_interval: Milliseconds = 10000
 
+    # -- tables on disk
+    flush_consumer_offset_interval: Annotated[int, Whole(1, unit="ms")] = 5000
+    flush_delay_offset_interval: Annotated[int, Whole(1, unit="ms")] = 10000
+
     # -- transactions
     transaction_time_out: Milliseconds = 6000
     transaction_check_max: Count = 15

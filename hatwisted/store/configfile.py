@@ -134,15 +134,18 @@ class ConfigFile:
 
 
 class ConfigFlusher:
-    """Writes what changed, at an interval and when stopped."""
+    """Writes what changed, at an interval (seconds) and when stopped."""
 
-    def __init__(self, clock: IReactorTime, files: Sequence[ConfigFile]) -> None:
+    def __init__(
+        self, clock: IReactorTime, files: Sequence[ConfigFile], interval: float = FLUSH_INTERVAL
+    ) -> None:
         self._files = files
+        self._interval = interval
         self._loop = LoopingCall(self.flush)
         self._loop.clock = clock
 
     def start(self) -> None:
-        self._loop.start(FLUSH_INTERVAL, now=False)
+        self._loop.start(self._interval, now=False)
 
     def stop(self) -> Deferred[None]:
         """No more rounds; fires when everything is written."""

@@ -73,7 +73,7 @@ def valid_records_behind(
     """Every valid record that begins in [offset, end), found by its magic and the offset it carries."""
     for at, chunk in _chunks(files, offset, end, overlap=layout.BLANK_HEAD_SIZE - 1):
         for position in _candidates(chunk):
-            if (record := _record_at(files, at + position, check_crc)) is not None:
+            if (record := record_at(files, at + position, check_crc)) is not None:
                 yield record
 
 
@@ -88,7 +88,8 @@ def _candidates(chunk: bytes) -> list[int]:
     return sorted(found)
 
 
-def _record_at(files: LogBytes, offset: int, check_crc: bool) -> Record | None:
+def record_at(files: LogBytes, offset: int, check_crc: bool = True) -> Record | None:
+    """The valid record that begins at `offset`, if there is one."""
     head = files.read(offset, layout.FIXED_SIZE)
     if head[layout.PHYSICAL_OFFSET_AT : layout.PHYSICAL_OFFSET_AT + 8] != offset.to_bytes(8, "big"):
         return None

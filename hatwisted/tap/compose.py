@@ -159,6 +159,8 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
             support_retry=config.filter_support_retry,
             keep=config.filter_data_clean_time_span,
         ),
+        offset_interval=config.flush_consumer_offset_interval / 1000,
+        delay_interval=config.flush_delay_offset_interval / 1000,
     )
     store_host = HostPort(_packed_address(config.broker_ip1), config.listen_port).pack()
 
