@@ -123,6 +123,11 @@ class ConsumerFilterTable:
         """The group's filter of the topic, dead or alive."""
         return self._groups.get(group, {}).get(topic)
 
+    def shown(self, topic: str, group: str) -> str:
+        """The group's filter of the topic as RocketMQ shows it: indented JSON, "null" without one."""
+        known = self.find(topic, group)
+        return fastjson.dumps_pretty(None if known is None else _written(known)).decode()
+
     def retry_test(self, group: str) -> RecordTest:
         """The test of what was sent back to `group`: by the filter of the topic it came from, if any."""
 

@@ -46,7 +46,7 @@ class Operations:
         self._processors = (
             AdminProcessors(store, topics, groups, offsets, tables.delays, runtime),
             TopicAdmin(clock, store, topics, offsets, settled, slave=slave, hears_master=hears_master),
-            TopicView(store, topics, offsets, clients, broker_name),
+            TopicView(store, topics, offsets, clients, tables.filters, broker_name),
             GroupAdmin(groups, offsets, stats, slave=slave),
             MessageQueryProcessor(store),
             BrokerConfigProcessors(clock, config, check),

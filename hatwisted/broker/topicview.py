@@ -7,6 +7,7 @@ import msgspec
 
 from hatwisted.broker.clients import ClientTable
 from hatwisted.broker.connectionsview import subscription_data
+from hatwisted.broker.consumerfilters import ConsumerFilterTable
 from hatwisted.broker.consumers import answer_bad_requests
 from hatwisted.broker.offsets import ConsumerOffsetTable
 from hatwisted.broker.topics import TopicConfigTable
@@ -32,8 +33,8 @@ class TopicOffset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ConsumeQueueEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One entry of 321. eval: would the group's filter let it pass, which is only known of filters that are
-    kept beside the queue."""
+    """One entry of 321. eval: does the group's filter let it pass by what is kept beside the queue? RocketMQ says
+    no of every entry for which nothing is (enableConsumeQueueExt=false), and nothing is here."""
 
     eval: bool = False
     physic_offset: int
@@ -50,12 +51,14 @@ class TopicView:
         topics: TopicConfigTable,
         offsets: ConsumerOffsetTable,
         clients: ClientTable,
+        filters: ConsumerFilterTable,
         broker_name: str,
     ) -> None:
         self._store = store
         self._topics = topics
         self._offsets = offsets
         self._clients = clients
+        self._filters = filters
         self._broker_name = broker_name
 
     def register_on(self, table: ProcessorTable) -> None:
@@ -123,7 +126,7 @@ class TopicView:
         wanted = group.subscriptions.get(topic) if group is not None else None
         if wanted is None:
             return {"filterData": f"{name}@{topic} is not online!"}
-        return {"filterData": "null", "subscriptionData": subscription_data(wanted)}
+        return {"filterData": self._filters.shown(topic, name), "subscriptionData": subscription_data(wanted)}
 
 
 def _entry(data: bytes, at: int) -> ConsumeQueueEntry:

@@ -231,6 +231,31 @@ class TestViews(TestCase):
         yield client.beat("g", ["T"])
         body = json.loads((yield self.rig.ask(ENTRIES, **fields)).body)
         self.assertEqual(body["subscriptionData"]["subString"], "*")
+        self.assertEqual(body["filterData"], "null")
+
+    @inlineCallbacks
+    def test_entries_with_the_filter_of_a_group(self):
+        self.rig.put()
+        data = {"topic": "T", "subString": "a > 1", "expressionType": "SQL92", "subVersion": 7}
+        group = {"groupName": "g", "subscriptionDataSet": [data]}
+        yield self.rig.ask(34, json.dumps({"clientID": "c", "consumerDataSet": [group]}).encode())
+        answer = yield self.rig.ask(ENTRIES, topic="T", queueId=0, index=0, count=1, consumerGroup="g")
+        body = json.loads(answer.body)
+        self.assertTrue(
+            body["filterData"].startswith('{\n\t"bloomFilterData":{\n\t\t"bitNum":'), body["filterData"]
+        )
+        shown = json.loads(body["filterData"])
+        self.assertEqual(
+            (
+                shown["consumerGroup"],
+                shown["topic"],
+                shown["expression"],
+                shown["clientVersion"],
+                shown["dead"],
+            ),
+            ("g", "T", "a > 1", 7, False),
+        )
+        self.assertEqual(body["subscriptionData"]["expressionType"], "SQL92")
 
     @inlineCallbacks
     def test_entries_that_are_not_there(self):
