@@ -5,7 +5,7 @@ other way round and loses nothing: take no puts any more, let the slaves have th
 close the ports, write the tables, flush, and leave the folder as a clean exit does.
 
 Master and slave are the same broker but for three things: who may send, which way replication runs, and whose
-tables count. `MasterNode` and `SlaveNode` hold just these.
+tables count. `MasterNode` (masternode.py) and `SlaveNode` (slavenode.py) hold just these.
 """
 
 from __future__ import annotations
@@ -17,55 +17,28 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from hatwisted.broker.consumeradmin import ConsumerAdmin
 from hatwisted.broker.consumers import ConsumerProcessors
-from hatwisted.broker.endtransaction import refuse_end_transaction
 from hatwisted.broker.handback import ProgressProcessors
-from hatwisted.broker.hastatus import HAStatusProcessor
-from hatwisted.broker.intake import Intake
 from hatwisted.broker.longpolling import PullHold
 from hatwisted.broker.operations import Operations
 from hatwisted.broker.pull import PULL_CODES, PullOptions, PullProcessor
-from hatwisted.broker.putgate import PutGate
 from hatwisted.broker.registration import KnownMaster, Registration
 from hatwisted.broker.runtimeinfo import RuntimeInfo
-from hatwisted.broker.send import SEND_CODES, refuse_on_slave
-from hatwisted.broker.sendback import refuse_send_back
-from hatwisted.broker.slavesync import SlaveSynchronizer
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.broker.transactioncheck import check_options
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.master import HAService
-from hatwisted.ha.slave import HAClientService
-from hatwisted.ha.slavestate import SlaveState
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.recovery import RecoveryReport
-from hatwisted.wire import fastjson
-from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.remoting import RemotingCommand
-
-DRAIN_LIMIT = 3.0
-"""Seconds that an orderly stop waits for the slaves to have what was appended."""
-
-RANGE_TIMEOUT = 3.0
-"""Seconds for a master to say what its log holds."""
-
-MASTER_LOOK = 2.0
-"""Seconds between two questions to the name servers while a slave knows no master: it may have registered a
-moment before its master did, and the next regular registration is half a minute away."""
 
 PROGRESS_INTERVAL = 2.0
 """Seconds between two log lines of a recovery under way."""
-
-LOGS_DIFFER = frozenset((SlaveState.OFFSET_MISMATCH, SlaveState.MASTER_LACKS_OFFSET))
-"""Where offsets of this slave mean other messages than the master's."""
 
 Listen = Callable[[IProtocolFactory], IListeningPort]
 
@@ -258,139 +231,3 @@ class BrokerNode(Service):
 
     def _stop_role(self) -> Deferred[Any]:
         raise NotImplementedError
-
-
-class MasterNode(BrokerNode):
-    """Takes puts. flush_timeout: seconds a put waits for the disk; sync: SYNC_MASTER?"""
-
-    def __init__(self, parts: NodeParts, flush_timeout: float, sync: bool) -> None:
-        super().__init__(parts)
-        self._flush_timeout = flush_timeout
-        self._sync = sync
-
-    def _register_role(self, table: ProcessorTable) -> None:
-        parts = self.parts
-        gate = PutGate(parts.clock, self.store.flush, self._flush_timeout, self.ha if self._sync else None)
-        self._intake = Intake(
-            parts.clock,
-            self.store,
-            parts.tables,
-            gate,
-            parts.cluster,
-            parts.store_host,
-            lambda: self.pull.options.broker_permission,
-            self._consumer_admin.stats.count_sent_back,
-            self._consumers.clients,
-            check_options(parts.config.config),
-        )
-        self._intake.register_on(table)
-        self._runtime.more.append(self._intake.figures)
-        table.register(
-            RequestCode.GET_BROKER_HA_STATUS, HAStatusProcessor(self.store.log, self.ha, None).status
-        )
-
-    def _start_role(self) -> None:
-        """A master has nobody to dial (B16), but delivers delayed messages."""
-        self._intake.start()
-
-    def _stop_taking(self) -> None:
-        self._intake.refuse()
-
-    def _stop_role(self) -> Deferred[Any]:
-        return self._intake.stop().addCallback(lambda _: self.ha.drain(DRAIN_LIMIT))
-
-
-class SlaveNode(BrokerNode):
-    """Copies its master. make_ha_client: builds the dialling side; own_address: "host:port" as registered;
-    fixed_ha_address: haMasterAddress, or None to follow the name servers (B17)."""
-
-    slave = True
-
-    def __init__(
-        self,
-        parts: NodeParts,
-        make_ha_client: Callable[[MessageStore, Callable[[], Deferred[tuple[int, int]]]], HAClientService],
-        own_address: str,
-        fixed_ha_address: str | None,
-    ) -> None:
-        super().__init__(parts)
-        self._make_ha_client = make_ha_client
-        self._fixed = fixed_ha_address
-        self._master = KnownMaster()
-        self._look = LoopingCall(self._look_for_master)
-        self._look.clock = parts.clock
-        tables = parts.tables
-        self.synchronizer = SlaveSynchronizer(
-            parts.client,
-            parts.clock,
-            own_address,
-            tables.topics,
-            tables.groups,
-            tables.offsets,
-            tables.delays,
-        )
-        self.synchronizer.may_hand_back = self._logs_agree
-
-    def _hears_master(self) -> bool:
-        return self._master.address is not None
-
-    def _logs_agree(self) -> bool:
-        return self.ha_client.state not in LOGS_DIFFER
-
-    def _register_role(self, table: ProcessorTable) -> None:
-        self.ha_client = self._make_ha_client(self.store, self._master_range)
-        table.register_batch(SEND_CODES, refuse_on_slave)
-        table.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
-        table.register(RequestCode.END_TRANSACTION, refuse_end_transaction)
-        table.register(
-            RequestCode.GET_BROKER_HA_STATUS,
-            HAStatusProcessor(self.store.log, self.ha, self.ha_client).status,
-        )
-
-    def _start_role(self) -> None:
-        self._follow()
-        self.ha_client.startService()
-        self.synchronizer.start()
-        self._look.start(MASTER_LOOK, now=False)
-
-    def _look_for_master(self) -> None:
-        if self._master.address is None:
-            self.registration.register_now()
-
-    def _learned_master(self, known: KnownMaster) -> None:
-        self._master = known
-        if self.running and hasattr(self, "ha_client"):
-            self._follow()
-
-    def _follow(self) -> None:
-        alone = self._fixed is not None and not self.registration.has_name_servers
-        self.synchronizer.master = _remoting_of(self._fixed) if alone else self._master.address
-        self.ha_client.master_address = self._fixed or self._master.ha_address
-
-    def _master_range(self) -> Deferred[tuple[int, int]]:
-        """What the master's log holds, from its runtime info. Asked when a link to it is made, which is the
-        moment to ask for its tables as well."""
-        self.synchronizer.round_now()
-        address = self._master.address or _remoting_of(self.ha_client.master_address)
-        call = self.parts.client.ask(
-            address, RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO), RANGE_TIMEOUT
-        )
-
-        def bounds(answer: RemotingCommand) -> tuple[int, int]:
-            table = fastjson.loads(answer.body)["table"]
-            return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
-
-        return call.addCallback(bounds)
-
-    def _stop_taking(self) -> None:
-        self.synchronizer.stop()
-        self._look.stop()
-
-    def _stop_role(self) -> Deferred[Any]:
-        return self.ha_client.stopService()
-
-
-def _remoting_of(ha_address: str | None) -> str:
-    """A broker's remoting address, by the rule that its HA port is the one after (B15)."""
-    host, _, port = (ha_address or "").rpartition(":")
-    return f"{host}:{int(port) - 1}"

@@ -22,9 +22,11 @@ from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 
 from hatwisted.broker.consumerfilters import ConsumerFilterTable
-from hatwisted.broker.node import BrokerNode, MasterNode, NodeParts, SlaveNode
+from hatwisted.broker.masternode import MasterNode
+from hatwisted.broker.node import BrokerNode, NodeParts
 from hatwisted.broker.pull import PullOptions
 from hatwisted.broker.registration import BrokerIdentity, KnownMaster, Registration
+from hatwisted.broker.slavenode import SlaveNode
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.topics import FirstTopics
 from hatwisted.config.errors import SettingError

@@ -1,0 +1,130 @@
+"""A slave: copies its master's log and tables, serves readers, and refuses what only a master may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+
+from hatwisted.broker.endtransaction import refuse_end_transaction
+from hatwisted.broker.hastatus import HAStatusProcessor
+from hatwisted.broker.node import BrokerNode, NodeParts
+from hatwisted.broker.registration import KnownMaster
+from hatwisted.broker.send import SEND_CODES, refuse_on_slave
+from hatwisted.broker.sendback import refuse_send_back
+from hatwisted.broker.slavesync import SlaveSynchronizer
+from hatwisted.ha.slave import HAClientService
+from hatwisted.ha.slavestate import SlaveState
+from hatwisted.remoting.server import ProcessorTable
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import RemotingCommand
+
+RANGE_TIMEOUT = 3.0
+"""Seconds for a master to say what its log holds."""
+
+MASTER_LOOK = 2.0
+"""Seconds between two questions to the name servers while a slave knows no master: it may have registered a
+moment before its master did, and the next regular registration is half a minute away."""
+
+LOGS_DIFFER = frozenset((SlaveState.OFFSET_MISMATCH, SlaveState.MASTER_LACKS_OFFSET))
+"""Where offsets of this slave mean other messages than the master's."""
+
+
+class SlaveNode(BrokerNode):
+    """Copies its master. make_ha_client: builds the dialling side; own_address: "host:port" as registered;
+    fixed_ha_address: haMasterAddress, or None to follow the name servers (B17)."""
+
+    slave = True
+
+    def __init__(
+        self,
+        parts: NodeParts,
+        make_ha_client: Callable[[MessageStore, Callable[[], Deferred[tuple[int, int]]]], HAClientService],
+        own_address: str,
+        fixed_ha_address: str | None,
+    ) -> None:
+        super().__init__(parts)
+        self._make_ha_client = make_ha_client
+        self._fixed = fixed_ha_address
+        self._master = KnownMaster()
+        self._look = LoopingCall(self._look_for_master)
+        self._look.clock = parts.clock
+        tables = parts.tables
+        self.synchronizer = SlaveSynchronizer(
+            parts.client,
+            parts.clock,
+            own_address,
+            tables.topics,
+            tables.groups,
+            tables.offsets,
+            tables.delays,
+        )
+        self.synchronizer.may_hand_back = self._logs_agree
+
+    def _hears_master(self) -> bool:
+        return self._master.address is not None
+
+    def _logs_agree(self) -> bool:
+        return self.ha_client.state not in LOGS_DIFFER
+
+    def _register_role(self, table: ProcessorTable) -> None:
+        self.ha_client = self._make_ha_client(self.store, self._master_range)
+        table.register_batch(SEND_CODES, refuse_on_slave)
+        table.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
+        table.register(RequestCode.END_TRANSACTION, refuse_end_transaction)
+        table.register(
+            RequestCode.GET_BROKER_HA_STATUS,
+            HAStatusProcessor(self.store.log, self.ha, self.ha_client).status,
+        )
+
+    def _start_role(self) -> None:
+        self._follow()
+        self.ha_client.startService()
+        self.synchronizer.start()
+        self._look.start(MASTER_LOOK, now=False)
+
+    def _look_for_master(self) -> None:
+        if self._master.address is None:
+            self.registration.register_now()
+
+    def _learned_master(self, known: KnownMaster) -> None:
+        self._master = known
+        if self.running and hasattr(self, "ha_client"):
+            self._follow()
+
+    def _follow(self) -> None:
+        alone = self._fixed is not None and not self.registration.has_name_servers
+        self.synchronizer.master = _remoting_of(self._fixed) if alone else self._master.address
+        self.ha_client.master_address = self._fixed or self._master.ha_address
+
+    def _master_range(self) -> Deferred[tuple[int, int]]:
+        """What the master's log holds, from its runtime info. Asked when a link to it is made, which is the
+        moment to ask for its tables as well."""
+        self.synchronizer.round_now()
+        address = self._master.address or _remoting_of(self.ha_client.master_address)
+        call = self.parts.client.ask(
+            address, RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO), RANGE_TIMEOUT
+        )
+
+        def bounds(answer: RemotingCommand) -> tuple[int, int]:
+            table = fastjson.loads(answer.body)["table"]
+            return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+
+        return call.addCallback(bounds)
+
+    def _stop_taking(self) -> None:
+        self.synchronizer.stop()
+        self._look.stop()
+
+    def _stop_role(self) -> Deferred[Any]:
+        return self.ha_client.stopService()
+
+
+def _remoting_of(ha_address: str | None) -> str:
+    """A broker's remoting address, by the rule that its HA port is the one after (B15)."""
+    host, _, port = (ha_address or "").rpartition(":")
+    return f"{host}:{int(port) - 1}"
