@@ -22,7 +22,6 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from hatwisted.store.checkpoint import StoreCheckpoint
-from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.dispatchscan import dispatch_columns
 from hatwisted.store.fewscan import FEW, scan_few
@@ -30,6 +29,7 @@ from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.index import IndexService
 from hatwisted.store.logend import LogFiles, find_end
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.recovery import recover
 from hatwisted.store.scan import scan_records
 from hatwisted.store.worker import InlineWorker

@@ -16,11 +16,11 @@ from hatwisted.cli.indexcheck import IndexComparison, IndexItems
 from hatwisted.cli.logwalk import LogEnd, LogWalk
 from hatwisted.cli.queuecheck import QueueComparison
 from hatwisted.cli.storefolder import StoreFolder
-from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.store.dispatchscan import dispatch_columns
 from hatwisted.store.errors import WrongFile
 from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.storelock import ABORT_FILE
 
 

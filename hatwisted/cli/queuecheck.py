@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hatwisted.cli.findings import Findings
-from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.dispatchscan import DispatchColumns
 from hatwisted.store.queueentry import ENTRY_SIZE, place
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.scan import Longs, ScanResult
 from hatwisted.wire import layout
 

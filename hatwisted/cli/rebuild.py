@@ -21,7 +21,7 @@ from twisted.internet.task import Clock
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.logwalk import was_cut_before
 from hatwisted.cli.storefolder import INDEX_FOLDER, QUEUE_FOLDER, StoreFolder
-from hatwisted.store.consumequeue import ConsumeQueue, ConsumeQueueTable
+from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, StoreError, StoreFull
 from hatwisted.store.filequeue import FileQueue
@@ -29,6 +29,7 @@ from hatwisted.store.index import IndexService
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.logend import LogFiles
 from hatwisted.store.queueentry import place
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.recordsearch import valid_records_behind, written_end
 
 NEW: Final = ".rebuild"

@@ -21,8 +21,8 @@ import msgspec
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.logwalk import Damage, LogWalk
 from hatwisted.cli.storefolder import StoreFolder
-from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import FILE_NAME_DIGITS
 
 SIDE_FOLDER: Final = "repair"

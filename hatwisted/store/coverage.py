@@ -17,8 +17,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.store.consumequeue import ConsumeQueue, ConsumeQueueTable
+from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 
 COVERED_FILES: Final = 64

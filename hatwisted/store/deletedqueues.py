@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from os.path import join
-from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
+from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.interfaces import IFileSystem
-
-if TYPE_CHECKING:
-    from hatwisted.store.consumequeue import ConsumeQueue
 
 _MARK = "@"
 """In no topic's name that a broker accepts."""

@@ -25,12 +25,13 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.store.consumequeue import ConsumeQueue, ConsumeQueueTable
+from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.dispatchscan import DispatchColumns, dispatch_columns
 from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.store.fewscan import FEW, Entry, decode_few
 from hatwisted.store.index import IndexService
 from hatwisted.store.indexfile import Ints, Item, Longs
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.reading import ReadableLog
 from hatwisted.store.scan import MAX_RECORDS, ScanEnd, ScanResult, Stop, gather, walk
 from hatwisted.wire import layout

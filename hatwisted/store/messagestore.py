@@ -20,7 +20,6 @@ from twisted.python.failure import Failure
 
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.commitlog import CommitLog
-from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.flush import AsyncFlush, Flusher, GroupCommitFlush
 from hatwisted.store.index import IndexService
@@ -35,6 +34,7 @@ from hatwisted.store.lookup import (
 )
 from hatwisted.store.put import Put
 from hatwisted.store.queueremoval import QueueRemoval
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
 from hatwisted.store.recovery import RecoveryReport, recover
 from hatwisted.store.reput import Dispatcher, ReputService

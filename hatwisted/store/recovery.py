@@ -26,13 +26,13 @@ from typing import Final, Protocol
 from twisted.logger import Logger
 
 from hatwisted.store.checkpoint import StoreCheckpoint
-from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
 from hatwisted.store.logend import LogEnd, find_end
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.recordsearch import CHUNK, valid_records_behind, written_end
 from hatwisted.store.scan import scan_records
 from hatwisted.wire import layout

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
-from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.errors import StoreError
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.queuetable import ConsumeQueueTable
 
 LOCK_FILE = "lock"
 

@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 from twisted.internet.task import Clock
 
 from hatwisted.cli.main import main
-from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.recovery import RecoveryReport
 from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.hostport import HostPort

@@ -13,9 +13,9 @@ from twisted.internet.task import Clock
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.consumequeue import ConsumeQueueTable
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import IWorker
+from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE, DiskWatermark, Retention, RetentionPolicy
 from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.layout import file_name

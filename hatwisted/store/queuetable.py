@@ -1,0 +1,160 @@
+"""All consume queues of a store, those of deleted topics beside them.
+
+Queues are many (thousands) and mostly idle: they share a bounded set of descriptors, and are synced one by one
+only while few have something new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os.path import join
+
+from hatwisted.store.consumequeue import ConsumeQueue
+from hatwisted.store.deletedqueues import DeletedQueues
+from hatwisted.store.errors import StoreError
+from hatwisted.store.filequeue import FileQueue, OpenFiles
+from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
+
+OPEN_QUEUE_FILES = 4096
+"""Descriptors that all queues together keep open; a queue beyond that pays one open (some 5 us) per append.
+If the process has fewer, `OpenFiles` gives back half of its own whenever it runs out."""
+
+SYNC_ALL_FROM = 64
+"""Queues with something new from which on the whole file system is synced in their stead: one call instead of
+one to three a queue, each of which waits for the disk."""
+
+
+class ConsumeQueueTable:
+    """All consume queues of a store, under `root`/<topic>/<queue id>.
+
+    file_size: bytes per queue file, rounded up to whole entries; read_only: for looking at a store in use.
+    """
+
+    def __init__(
+        self,
+        fs: IFileSystem,
+        root: str,
+        file_size: int = DEFAULT_FILE_SIZE,
+        *,
+        read_only: bool = False,
+        open_files: int = OPEN_QUEUE_FILES,
+    ) -> None:
+        self._fs = fs
+        self._root = root
+        self._file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE
+        self._read_only = read_only
+        self._open = OpenFiles(fs, open_files, read_only)
+        self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self.deleted = DeletedQueues(fs, root + ".deleted", self._over)
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        return iter(list(self._queues.values()))
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue, if there is one: asking makes none."""
+        return self._queues.get((topic, queue_id))
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue; made if there's none, its folder with the first entry. StoreError for a topic that
+        can't be the name of a folder: it came out of the log and may be anything."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            queue = self._queues[topic, queue_id] = self._made(topic, queue_id)
+        return queue
+
+    def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if topic in ("", ".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
+            raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can be named like that")
+        return self._over(join(self._root, topic, str(queue_id)), topic, queue_id)
+
+    def _over(self, folder: str, topic: str, queue_id: int) -> ConsumeQueue:
+        files = FileQueue(
+            self._fs,
+            folder,
+            self._file_size,
+            reserve=False,
+            read_only=self._read_only,
+            open_files=self._open,
+        )
+        return ConsumeQueue(files, topic, queue_id, read_only=self._read_only)
+
+    def load_all(self) -> None:
+        """Load every queue folder; other names are passed over, as RocketMQ does. WrongFile for a folder that
+        can't be loaded. Bounds are known after `recover`."""
+        for topic in self._fs.listdir(self._root):
+            for name in self._queue_folders(topic):
+                queue = self._queues[topic, int(name)] = self._made(topic, int(name))
+                queue.load()
+        self.deleted.load_all()
+
+    def _queue_folders(self, topic: str) -> list[str]:
+        try:
+            names = self._fs.listdir(join(self._root, topic))
+        except NotADirectoryError:
+            return []
+        return [name for name in names if name.isascii() and name.isdigit() and str(int(name)) == name]
+
+    def recover(self) -> None:
+        """Find every queue's end."""
+        for queue in self:
+            queue.recover()
+        self.deleted.recover()
+
+    def truncate(self, physical_end: int) -> None:
+        """Cut every queue to the log's end."""
+        for queue in self:
+            queue.truncate(physical_end)
+        self.deleted.truncate(physical_end)
+
+    def expire(self, min_physical: int) -> None:
+        """Raise every queue's `min_offset` to the log's begin and remove files without a live entry.
+        Blocks."""
+        for queue in self:
+            for path in queue.expire(min_physical):
+                self._fs.remove(path)
+
+    def destroy(self) -> None:
+        """Remove all files: there's no log."""
+        for queue in self:
+            queue.destroy()
+        self.deleted.truncate(0)
+
+    def delete(self, queue: ConsumeQueue) -> None:
+        """Take a queue out of service, see DeletedQueues. OSError: it's still in service."""
+        if self._fs.exists(queue.folder):
+            self.deleted.take(queue.folder, queue.topic, queue.queue_id, queue.max_physical)
+        del self._queues[queue.topic, queue.queue_id]
+        queue.abandon()
+
+    def datasync(self) -> None:
+        """Make everything durable that's there by now. Blocks, may run in another thread."""
+        unsynced = [(queue, mark) for queue in self if (mark := queue.unsynced) is not None]
+        if len(unsynced) > SYNC_ALL_FROM:
+            self._fs.sync_all(self._root)
+            for queue, mark in unsynced:
+                queue.synced(mark)
+            return
+        for queue, _ in unsynced:
+            try:
+                queue.datasync()
+            except FileNotFoundError:
+                if self.find(queue.topic, queue.queue_id) is queue:
+                    raise
+
+    def offsets(self) -> dict[tuple[str, int], int]:
+        """Next queue offset by topic and queue id."""
+        return {key: queue.max_offset for key, queue in self._queues.items()}
+
+    @property
+    def max_physical(self) -> int:
+        """End (log offset) of the newest record that any queue names; 0 if none does."""
+        return max((queue.max_physical for queue in self._queues.values()), default=0)
+
+    def close(self) -> None:
+        """Close all files."""
+        for queue in (*self, *self.deleted):
+            queue.close()
