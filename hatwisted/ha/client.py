@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from typing import Protocol as Shape
 
 from twisted.internet import tcp
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.internet.interfaces import IDelayedCall, IPushProducer
-from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.interfaces import IAddress, IDelayedCall, IPushProducer, IReactorTime
+from twisted.internet.protocol import ClientFactory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan
 from hatwisted.ha.intake import Intake
-from hatwisted.ha.settings import HaAck
+from hatwisted.ha.interfaces import FlushNow, IHaDialect
+from hatwisted.ha.settings import HaAck, SlaveSettings
 from hatwisted.ha.slavestate import SlaveEvent
 from hatwisted.ha.sockets import tune
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
+from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.wire.haframe import Frame, HaProtocolError
-
-if TYPE_CHECKING:
-    from hatwisted.ha.slave import HAClientService
 
 LIVE_READ = 64 << 10
 """Bytes asked of one socket read while little comes."""
@@ -42,11 +42,58 @@ CLOSE_LINGER = 0.5
 stop."""
 
 
+class LinkOwner(Shape):
+    """What a link asks of the service it belongs to, and tells it."""
+
+    log: IReplicatedLog
+    clock: IReactorTime
+    settings: SlaveSettings
+    dialect: IHaDialect
+    flush_now: FlushNow | None
+
+    def connected(self, link: HAClient) -> None:
+        """A connection is made."""
+
+    def accepted(self, link: HAClient) -> None:
+        """Its first frame fits the log."""
+
+    def copying(self, link: HAClient, start: int) -> None:
+        """Its first bytes of log are stored, at offset `start`."""
+
+    def mismatch(self, link: HAClient, error: FrameMismatch) -> None:
+        """A frame doesn't continue the log."""
+
+    def store_full(self, link: HAClient, reason: str) -> None:
+        """The store has no room."""
+
+    def store_failed(self, link: HAClient, reason: str) -> None:
+        """The store couldn't write or sync."""
+
+    def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
+        """It has to be given up for `event`."""
+
+    def lost(self, link: HAClient, reason: Failure) -> None:
+        """The connection is gone."""
+
+
+class HAClientFactory(ClientFactory):
+    """Makes the one link of a service."""
+
+    noisy = False
+
+    def __init__(self, service: LinkOwner) -> None:
+        self._service = service
+
+    def buildProtocol(self, addr: IAddress | None) -> HAClient:
+        """The protocol for a new connection to the master."""
+        return HAClient(self._service)
+
+
 @implementer(IPushProducer)
 class HAClient(Protocol):
-    """The slave's end of the link; `service` owns the log, the settings and the states."""
+    """The slave's end of the link."""
 
-    def __init__(self, service: HAClientService) -> None:
+    def __init__(self, service: LinkOwner) -> None:
         now = service.clock.seconds()
         self._service = service
         self._log = service.log

@@ -14,23 +14,24 @@ Rejected: a queue of frames per slave (memory grows with the lag), and reading t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from typing import Protocol as Shape
 
 from twisted.internet import tcp
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IPushProducer
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.progress import REFUSED, TRANSFERRING, LinkState, SendProgress
+from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.sockets import tune
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.store.interfaces import Buffer, IReplicatedLog
 from hatwisted.wire.haframe import HaProtocolError
-
-if TYPE_CHECKING:
-    from hatwisted.ha.master import HAService
 
 CATCH_UP_CHUNK = 1 << 20
 """Bytes read from the log at once for a lagging slave; big enough that the read costs nothing beside
@@ -58,13 +59,46 @@ CLOSE_LINGER = 0.5
 stop."""
 
 
+class LinkOwner(Shape):
+    """What a link asks of the HA service it belongs to, and tells it."""
+
+    log: IReplicatedLog
+    clock: IReactorTime
+    settings: MasterSettings
+    dialect: IHaDialect
+
+    def joined(self, link: HAConnection) -> None:
+        """A socket was accepted."""
+
+    def reported(self, link: HAConnection) -> None:
+        """Its first report was accepted."""
+
+    def refused(self, link: HAConnection) -> None:
+        """It asks for an offset that the log doesn't hold: it closes after a while."""
+
+    def acknowledged(self, link: HAConnection) -> None:
+        """Its acknowledged offset has changed."""
+
+    def gear_changed(self, link: HAConnection) -> None:
+        """It became live, or stopped being so."""
+
+    def left(self, link: HAConnection, reason: Failure) -> None:
+        """It is gone."""
+
+    def complain(self, host: str, text: str) -> None:
+        """Something is wrong with a peer."""
+
+    def frame(self, start: int, body: Buffer) -> bytes:
+        """Log bytes from `start` on as frames."""
+
+
 @implementer(IPushProducer)
 class HAConnection(Protocol):
-    """A link to one slave. `service` owns the log, the settings and the list of links."""
+    """A link to one slave."""
 
     _log = Logger()
 
-    def __init__(self, service: HAService) -> None:
+    def __init__(self, service: LinkOwner) -> None:
         now = service.clock.seconds()
         self._service = service
         self._receiver = service.dialect.report_receiver()

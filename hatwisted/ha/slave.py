@@ -22,14 +22,13 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime, IStreamClientEndpoint
-from twisted.internet.protocol import ClientFactory
+from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.ha.classic import ClassicDialect
-from hatwisted.ha.client import HAClient
+from hatwisted.ha.client import HAClient, HAClientFactory
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan, plan_join
 from hatwisted.ha.interfaces import FlushNow, IHaDialect, MasterRange
@@ -37,6 +36,7 @@ from hatwisted.ha.progress import FirstSync
 from hatwisted.ha.refusals import Complaints
 from hatwisted.ha.settings import HaAck, SlaveSettings
 from hatwisted.ha.slavestate import HEALTHY_AFTER, Backoff, SlaveEvent, SlaveState, StateBox
+from hatwisted.remoting.client import parse_address
 from hatwisted.store.interfaces import IReplicatedLog
 
 CONNECT_TIMEOUT = 5.0
@@ -77,19 +77,6 @@ class HAClientStatus:
     suspect_from: int | None
     """Our log was once ahead of the master's, which ended here: bytes from here on may differ from the
     master's. Cleared by a restart only."""
-
-
-class HAClientFactory(ClientFactory):
-    """Makes the one link of a service."""
-
-    noisy = False
-
-    def __init__(self, service: HAClientService) -> None:
-        self._service = service
-
-    def buildProtocol(self, addr: IAddress | None) -> HAClient:
-        """The protocol for a new connection to the master."""
-        return HAClient(self._service)
 
 
 class HAClientService(Service):
@@ -400,11 +387,3 @@ class HAClientService(Service):
             retry_at=self._retry.getTime() if self._retry is not None else None,
             suspect_from=self.suspect_from,
         )
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """("host", port) of "host:port" or "[v6]:port"; ValueError says what is wrong."""
-    host, colon, port = address.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is no address of the form host:port")
-    return host.strip("[]"), int(port)

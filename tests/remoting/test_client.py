@@ -114,7 +114,8 @@ class TestCalls(ClientCase):
         error = self.failureResultOf(self.client.call("nowhere", RemotingCommand(ROUTE), 1), ValueError)
         self.assertIn("'nowhere'", error.getErrorMessage())
         self.assertEqual(parse_address("[fd00::1]:9876"), ("fd00::1", 9876))
-        for text in ("h:", ":1", "h:0", "h:65536", "h:x", ""):
+        self.assertEqual(parse_address("host.example:10912"), ("host.example", 10912))
+        for text in ("h", "h:", ":1", "h:0", "h:65536", "h:x", ""):
             self.assertRaises(ValueError, parse_address, text)
 
 
