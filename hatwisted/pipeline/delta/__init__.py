@@ -1,0 +1,1 @@
+"""Delta tables without Spark: Parquet files by partition, commits that happen once, orphans, compaction."""

@@ -1,0 +1,148 @@
+"""Commits that happen once, and the fence that keeps an earlier run's from happening late.
+
+A batch goes into the table as one Delta commit: all its files, the application id of the landing with the
+batch's number, and the run's claim. Delta's log keeps the last number of every application id, so a batch that
+is repeated after a crash is recognised; delta-rs doesn't refuse it by itself, which is why the number is looked
+up first. A commit of the same application between look and leap fails at delta-rs as a concurrent transaction
+and is looked at again.
+
+A run begins with a claim: a commit without files that raises the epoch of each of its brokers. A commit names
+the epochs it was made under, so whatever a killed run's executors still do, it is refused from then on. That is
+what makes removing their files safe (orphans.py), and two landings of one broker into one table impossible. A
+lock file alone was rejected: Spark's JVM outlives its killed driver program by a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, CommitProperties, Transaction
+
+from hatwisted.pipeline.delta.datafiles import DataFile
+from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.delta.names import Lane
+from hatwisted.pipeline.delta.tables import ATTEMPTS, open_table
+
+FENCE: Final = "hatwisted.land/broker/"
+"""Application ids of the epochs, followed by a broker's name."""
+NOTE: Final = "hatwisted"
+"""Key of what a commit tells about itself in Delta's commit information."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right of one run to land these brokers' logs; it ends when another run claims one of them."""
+
+    lane: Lane
+    epoch: int
+
+    def transactions(self) -> list[Transaction]:
+        return [Transaction(FENCE + broker, self.epoch) for broker in self.lane.brokers]
+
+    def check(self, table: DeltaTable, path: str) -> None:
+        """Raises Fenced if a later run claimed a broker."""
+        for broker in self.lane.brokers:
+            found = table.transaction_version(FENCE + broker)
+            if found != self.epoch:
+                raise Fenced(
+                    f"{path}: run {found} of broker {broker} took over from run {self.epoch};"
+                    " stop one of the two landings"
+                )
+
+
+def claim(path: str, lane: Lane) -> Claim:
+    """Take over the landing of the lane's brokers from every earlier run."""
+    refusal = None
+    for _ in range(ATTEMPTS):
+        table = open_table(path)
+        epochs = [table.transaction_version(FENCE + broker) or 0 for broker in lane.brokers]
+        found = Claim(lane, max(epochs, default=0) + 1)
+        try:
+            _commit(table, [], found.transactions(), {"claim": found.epoch, "brokers": list(lane.brokers)})
+        except CommitFailedError as error:
+            refusal = error
+            continue
+        return found
+    raise WrongTable(f"{path}: no claim after {ATTEMPTS} attempts: {refusal}; try again when it's quieter")
+
+
+def commit_files(
+    path: str,
+    files: Sequence[DataFile],
+    *,
+    application: str,
+    number: int,
+    held: Claim | None,
+) -> bool:
+    """Add `files` to the table as batch `number` of `application`, unless that batch is there already: False.
+
+    Raises Fenced if the claim has ended.
+    """
+    refusal = None
+    for _ in range(ATTEMPTS):
+        table = open_table(path)
+        if held is not None:
+            held.check(table, path)
+        last = table.transaction_version(application)
+        if last is not None and last >= number:
+            return False
+        transactions = [Transaction(application, number), *(held.transactions() if held else [])]
+        try:
+            _commit(table, [_add(file) for file in files], transactions, _note(files, application, number))
+        except CommitFailedError as error:
+            refusal = error
+            continue
+        return True
+    raise WrongTable(f"{path}: batch {number} wasn't committed in {ATTEMPTS} attempts: {refusal}")
+
+
+def _commit(
+    table: DeltaTable, adds: Sequence[AddAction], transactions: list[Transaction], note: Mapping[str, Any]
+) -> None:
+    properties = CommitProperties(app_transactions=transactions, custom_metadata={NOTE: dict(note)})
+    columns = table.metadata().partition_columns
+    table.create_write_transaction([*adds], "append", table.schema(), columns, commit_properties=properties)
+
+
+def _add(file: DataFile) -> AddAction:
+    return AddAction(file.path, file.size, dict(file.partition), file.modified, True, file.stats)
+
+
+def _note(files: Sequence[DataFile], application: str, number: int) -> dict[str, Any]:
+    return {
+        "application": application,
+        "batch": number,
+        "rows": sum(file.rows for file in files),
+        "files": len(files),
+        "bytes": sum(file.size for file in files),
+        "log_bytes": sum(file.log_bytes for file in files),
+    }
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What a stretch of a table's versions brought: sums over the commits of landings."""
+
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    log_bytes: int = 0
+    versions: tuple[int, ...] = ()
+
+
+def landed_since(path: str, version: int, application: str) -> Landed:
+    """Sums over the batches of `application` in versions above `version`."""
+    table = open_table(path)
+    fresh = table.version() - version
+    if fresh <= 0:
+        return Landed()
+    notes = [(entry["version"], entry.get(NOTE)) for entry in table.history(fresh)]
+    ours = [(number, note) for number, note in notes if note and note.get("application") == application]
+    rows, files, size, log_bytes = (
+        sum(note[name] for _, note in ours) for name in ("rows", "files", "bytes", "log_bytes")
+    )
+    return Landed(rows, files, size, log_bytes, tuple(sorted(number for number, _ in ours)))

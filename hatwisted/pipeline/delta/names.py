@@ -1,0 +1,76 @@
+"""Names of a landed table's folders and files, and what can be told from them after a crash.
+
+    topic=%25RETRY%25group/store_date=2026-11-20/part-3f2a9c01-000007-<uuid>.zstd.parquet
+
+Folders carry percent-encoded partition values as Hive's do; they are for people and for tools that read bare
+folders. Delta's own readers take the values from the log, where they stand as they are, so a topic such as
+`%RETRY%group` comes back exactly, whatever a folder is called.
+
+A file carries the lane that wrote it and the epoch of its run (see commits.py): a file of an earlier epoch of
+one's own lane can't be committed any more, which makes it safe to remove at once when no version mentions it.
+A name by task and attempt, as Spark's own sinks have it, was rejected: a repeated batch would write to a name
+that the first attempt may have committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+SUFFIX: Final = ".zstd.parquet"
+UNFINISHED: Final = ".unfinished-"
+"""Prefix of a file that is being written: hidden from Spark, pyarrow and every reader of bare folders."""
+NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
+FOLDER_MAX: Final = 200
+"""Bytes of an encoded folder name; file systems take 255, and `%` alone grows threefold."""
+LANE_DIGITS: Final = 8
+EPOCH_DIGITS: Final = 6
+
+_FILE: Final = re.compile(
+    rf"(?:{re.escape(UNFINISHED)})?part-([0-9a-f]{{{LANE_DIGITS}}})-(\d{{{EPOCH_DIGITS},}})-[0-9a-f]{{32}}{re.escape(SUFFIX)}"
+)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Who writes: the brokers whose logs one landing follows."""
+
+    brokers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, brokers: Iterable[str]) -> Lane:
+        return cls(tuple(sorted(set(brokers))))
+
+    @property
+    def digest(self) -> str:
+        """The lane in a file's name."""
+        return hashlib.sha256("\n".join(self.brokers).encode()).hexdigest()[:LANE_DIGITS]
+
+
+def partition_folder(values: Mapping[str, str | None]) -> str:
+    """The folder of one partition, relative to the table."""
+    return "/".join(_folder(column, value) for column, value in values.items())
+
+
+def _folder(column: str, value: str | None) -> str:
+    name = f"{quote(column, safe='')}={NULL_FOLDER if value is None else quote(value, safe='')}"
+    if len(name) <= FOLDER_MAX:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{name[: FOLDER_MAX - 17].rpartition('%')[0]}-{digest}"
+
+
+def new_file_name(lane: str, epoch: int) -> str:
+    """A name nobody ever used, for a file of run `epoch` of the lane with digest `lane`."""
+    return f"part-{lane}-{epoch:0{EPOCH_DIGITS}d}-{uuid.uuid4().hex}{SUFFIX}"
+
+
+def written_by(name: str) -> tuple[str, int] | None:
+    """Lane digest and epoch of a file's writer; None if the name isn't of ours."""
+    found = _FILE.fullmatch(name)
+    return (found[1], int(found[2])) if found else None

@@ -1,0 +1,80 @@
+"""Files that no commit mentions: what killed runs leave behind, removed as soon as that is safe.
+
+A reader of the Delta table never sees such files; a reader of the bare folder would, and they take space. A file
+may go when nobody can commit it any more and no version of the table that can still be read mentions it:
+
+- It was written by this landing's own lane in an earlier epoch. The present run's claim is in the log, so a
+  commit of an earlier epoch is refused (commits.py). Its age doesn't matter.
+- It's neither a file of the newest version nor in any commit still in the log. What a compaction replaced is in
+  the commit that did so; when that commit has expired from the log, so have the versions before it.
+
+Files of other writers are never touched; Delta's vacuum is for them. Vacuum with no retention was rejected: it
+removes what readers of older versions still read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from hatwisted.pipeline.delta.commits import Claim
+from hatwisted.pipeline.delta.names import written_by
+from hatwisted.pipeline.delta.tables import open_table
+
+LOG_FOLDER: Final = "_delta_log"
+READ_BYTES: Final = 1 << 20
+"""Of a commit file at a time; one commit may name thousands of files."""
+
+
+def remove_orphans(path: str, held: Claim) -> list[str]:
+    """Remove the files that earlier runs of this lane left without a commit; their paths within the table."""
+    suspects = {name: found for found, name in _files(path) if _is_dead(name, held)}
+    if not suspects:
+        return []
+    return remove_unmentioned(path, [str(found.relative_to(path)) for found in suspects.values()])
+
+
+def remove_unmentioned(path: str, files: Iterable[str]) -> list[str]:
+    """Remove those of `files` (paths within the table) that no version mentions; which ones.
+
+    The caller knows that nobody is going to commit them.
+    """
+    names = {found.rpartition("/")[2]: found for found in files}
+    for name in _active_names(path) | _mentioned(path, set(names)):
+        names.pop(name, None)
+    for found in names.values():
+        Path(path, found).unlink(missing_ok=True)
+    return sorted(names.values())
+
+
+def _is_dead(name: str, held: Claim) -> bool:
+    writer = written_by(name)
+    return writer is not None and writer[0] == held.lane.digest and writer[1] < held.epoch
+
+
+def _files(path: str) -> Iterator[tuple[Path, str]]:
+    """Every file below the table's partition folders."""
+    for folder, below, names in os.walk(path):
+        if folder == path:
+            below[:] = [name for name in below if not name.startswith(("_", "."))]
+        for name in names:
+            yield Path(folder, name), name
+
+
+def _active_names(path: str) -> set[str]:
+    """Names of the files of the newest version."""
+    paths = pa.table(open_table(path).get_add_actions()).column("path").to_pylist()
+    return {found.rpartition("/")[2] for found in paths}
+
+
+def _mentioned(path: str, names: set[str]) -> set[str]:
+    """Those of `names` that a commit in the log adds or removes."""
+    found = set()
+    for commit in Path(path, LOG_FOLDER).glob("*.json"):
+        for line in commit.read_text().splitlines():
+            found |= {name for name in names if name in line}
+    return found

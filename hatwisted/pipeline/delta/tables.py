@@ -1,0 +1,134 @@
+"""The table's schema: made, widened, or refused by the column that doesn't fit.
+
+An older table with fewer columns gets the missing ones, empty in its old rows. Columns of the user's own stay
+and are empty in new rows. A table type that holds every value of ours (long for integer) stays, and files are
+written in it. Every other difference is refused before a row is read: a cast could change data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.errors import WrongSchema
+
+ATTEMPTS: Final = 10
+"""Tries against other writers; each loses only if another one's commit came between read and write."""
+
+
+def open_table(path: str) -> DeltaTable:
+    """The newest version of the table; WrongTable if the folder isn't one."""
+    try:
+        return DeltaTable(path)
+    except (DeltaError, OSError) as error:
+        raise WrongTable(f"{path}: can't be read as a Delta table: {_line(error)}") from error
+
+
+def local_folder(path: str) -> str:
+    """`path` as a folder of this machine, which may be a mounted one; WrongTable for what isn't."""
+    if path.startswith("file:"):
+        path = path.removeprefix("file://").removeprefix("file:")
+    if "://" in path:
+        raise WrongTable(
+            f"{path}: tables are written to folders, local or mounted; mount it and give the folder"
+        )
+    return str(Path(path).absolute())
+
+
+def prepare_table(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
+    """Make the table or widen it, so that rows of `schema` fit; returns their columns with the table's types.
+
+    Raises WrongSchema naming a column whose type doesn't fit, WrongTable for a folder that is something else.
+    """
+    _make(path, schema, partition_by)
+    for _ in range(ATTEMPTS):
+        table = open_table(path)
+        _check_table(table, path, partition_by)
+        types, missing = fit(path, pa.schema(table.schema().to_arrow()), schema)
+        if not missing:
+            return types
+        try:
+            table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+        except (CommitFailedError, DeltaError) as error:
+            refusal = error
+    raise WrongTable(f"{path}: columns couldn't be added: {_line(refusal)}")
+
+
+def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+    folder = Path(path)
+    if DeltaTable.is_deltatable(path):
+        return
+    if folder.exists() and (
+        not folder.is_dir() or any(not _is_aside(entry.name) for entry in folder.iterdir())
+    ):
+        raise WrongTable(f"{path}: exists and is no Delta table; give a new or an empty folder")
+    try:
+        DeltaTable.create(path, Schema.from_arrow(schema), mode="ignore", partition_by=list(partition_by))
+    except DeltaError as error:
+        if not DeltaTable.is_deltatable(path):  # else another run made it between look and leap
+            raise WrongTable(f"{path}: the table can't be made: {_line(error)}") from error
+
+
+def _is_aside(name: str) -> bool:
+    """Names that Delta leaves alone: the landing's own state, and a log folder another run just made."""
+    return name.startswith(("_", "."))
+
+
+def _check_table(table: DeltaTable, path: str, partition_by: Sequence[str]) -> None:
+    found = table.metadata()
+    if list(found.partition_columns) != list(partition_by):
+        raise WrongTable(
+            f"{path}: is partitioned by {', '.join(found.partition_columns) or 'nothing'},"
+            f" not by {', '.join(partition_by)}; land into another table"
+        )
+    for key, value in found.configuration.items():
+        if key.startswith("delta.constraints.") or (key == "delta.columnMapping.mode" and value != "none"):
+            raise WrongTable(
+                f"{path}: has {key} set, which landed files can't keep to; land into another table"
+            )
+
+
+def fit(path: str, table: pa.Schema, rows: pa.Schema) -> tuple[pa.Schema, list[pa.Field]]:
+    """(columns of `rows` with the types of `table`, those that it lacks); WrongSchema names what doesn't fit."""
+    fields, missing = [], []
+    for item in rows:
+        if item.name not in table.names:
+            fields.append(item)
+            missing.append(item.with_nullable(True))
+            continue
+        there = table.field(item.name)
+        if not holds(there.type, item.type):
+            raise WrongSchema(
+                f"{path}: column {item.name} is {there.type} in the table and {item.type} in the log;"
+                " rename the table's column or land into another table"
+            )
+        fields.append(item if same_type(there.type, item.type) else item.with_type(there.type))
+    for there in table:
+        if not there.nullable and there.name not in rows.names:
+            raise WrongSchema(f"{path}: column {there.name} may not be null, and the log has nothing for it")
+    return pa.schema(fields), missing
+
+
+def same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    """Equal but for the names of list elements and for whether an element may be null."""
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return same_type(one.value_type, other.value_type)
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return same_type(one.key_type, other.key_type) and same_type(one.item_type, other.item_type)
+    return bool(one.equals(other))
+
+
+def holds(table: pa.DataType, rows: pa.DataType) -> bool:
+    """Does a column of type `table` hold every value of type `rows` as it is?"""
+    integers = pa.types.is_signed_integer(table) and pa.types.is_signed_integer(rows)
+    return same_type(table, rows) or bool(integers and table.bit_width >= rows.bit_width)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

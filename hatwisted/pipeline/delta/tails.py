@@ -1,0 +1,91 @@
+"""Where each broker's rows end in a table: the last landed record, found by the files' statistics.
+
+Two things hang on it. A landing whose checkpoint is new goes on behind these records instead of landing them
+twice. And a store is only let in if it holds the very record that the table has last: the broker's name alone
+doesn't tell one log from another, while a log's first record, or its folder, isn't there for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hatwisted.pipeline.delta.tables import open_table
+
+COLUMNS: Final = ("broker", "physical_offset", "size", "store_timestamp", "body_crc")
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The record with a broker's highest physical offset in a table."""
+
+    broker: str
+    physical_offset: int
+    size: int
+    store_timestamp: datetime | None
+    body_crc: int | None
+
+    @property
+    def end(self) -> int:
+        """The offset behind the record: where its log goes on."""
+        return self.physical_offset + self.size
+
+
+def landed_tails(path: str, brokers: Iterable[str]) -> dict[str, Tail]:
+    """The tail of each broker that has rows in the table at `path`; reads one file per broker, mostly."""
+    table = open_table(path)
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    files = sorted((_bounds(action) for action in actions), key=lambda found: found.last, reverse=True)
+    found = {broker: _tail(path, files, broker) for broker in brokers}
+    return {broker: tail for broker, tail in found.items() if tail is not None}
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """What the log says of a file; a file without statistics may hold anything."""
+
+    path: str
+    last: float
+    brokers: tuple[str, str] | None
+
+    def may_hold(self, broker: str) -> bool:
+        return self.brokers is None or self.brokers[0] <= broker <= self.brokers[1]
+
+
+def _bounds(action: dict[str, Any]) -> _Bounds:
+    last = action.get("max.physical_offset")
+    low, high = action.get("min.broker"), action.get("max.broker")
+    brokers = None if low is None or high is None else (low, high)
+    return _Bounds(action["path"], float("inf") if last is None else last, brokers)
+
+
+def _tail(path: str, files: Iterable[_Bounds], broker: str) -> Tail | None:
+    best: Tail | None = None
+    for file in files:
+        if best is not None and file.last <= best.physical_offset:
+            break
+        if file.may_hold(broker):
+            found = _tail_of_file(Path(path, file.path), broker)
+            if found and (best is None or found.physical_offset > best.physical_offset):
+                best = found
+    return best
+
+
+def _tail_of_file(file: Path, broker: str) -> Tail | None:
+    there = set(pq.read_schema(file).names)
+    if not {"broker", "physical_offset", "size"} <= there:
+        return None
+    rows = pq.ParquetFile(file).read(columns=[name for name in COLUMNS if name in there])
+    rows = rows.filter(pc.equal(rows.column("broker"), broker))
+    if not rows.num_rows:
+        return None
+    last = pc.index(rows.column("physical_offset"), pc.max(rows.column("physical_offset"))).as_py()
+    record = rows.slice(last, 1).to_pylist()[0]
+    return Tail(*(record.get(name) for name in COLUMNS))
