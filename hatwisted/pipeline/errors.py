@@ -1,0 +1,31 @@
+"""What can go wrong with a pipeline's input, each as one line that names the file and offset and what to do next.
+
+They cross process borders (a Spark task fails in a worker, its error is shown by the driver), so each is made
+of one text and nothing else.
+"""
+
+from __future__ import annotations
+
+
+class PipelineError(Exception):
+    """The pipeline can't go on; str() is one line for the person who started it."""
+
+
+class NotAStore(PipelineError):
+    """The folder holds no commit log."""
+
+
+class WrongLogFile(PipelineError):
+    """A file of the log has a foreign name, a length unlike the others', or holds something else."""
+
+
+class DamagedLogRange(PipelineError):
+    """Bytes in the middle of a log are no record, and the reader was told to fail on that."""
+
+
+class BrokerGone(PipelineError):
+    """A broker or name server went away, or answers with something else, and no retry helped."""
+
+
+class WrongSchema(PipelineError):
+    """A column that doesn't exist, or not with this type."""
