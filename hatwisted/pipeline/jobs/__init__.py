@@ -1,0 +1,1 @@
+"""What is done with the tables of a log: plain functions with typed arguments that return results."""

@@ -1,0 +1,115 @@
+"""What a landing remembers beside the table: its name in Delta's log, whose logs it follows, Spark's checkpoint.
+
+    <checkpoint>/landing.json   application id, table id, brokers, kind of source
+    <checkpoint>/lock           held while a landing runs
+    <checkpoint>/spark/         Spark's own checkpoint
+
+By default the folder is `_landing/<kind>-<lane>` within the table, where Delta's readers and its vacuum don't
+look, so that table and memory are copied, moved and removed together. A checkpoint of another table or of other
+brokers is refused: with the wrong batch numbers rows would be left out or come twice, and nobody would notice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from hatwisted.pipeline.delta.names import Lane
+from hatwisted.pipeline.errors import PipelineError
+
+FOLDER: Final = "_landing"
+STATE: Final = "landing.json"
+APPLICATION: Final = "hatwisted.land/"
+"""Prefix of the application ids of landings in a Delta log."""
+
+
+class WrongCheckpoint(PipelineError):
+    """The checkpoint belongs to another table or to other sources."""
+
+
+class LandingBusy(PipelineError):
+    """Another process lands with the same checkpoint."""
+
+
+@dataclass(frozen=True)
+class LandingState:
+    """`fresh`: no batch was ever begun, so Spark asks the source where to start."""
+
+    folder: Path
+    application: str
+    fresh: bool
+
+    @property
+    def spark_folder(self) -> str:
+        return str(self.folder / "spark")
+
+
+@dataclass(frozen=True)
+class _Identity:
+    table: str
+    brokers: list[str]
+    kind: str
+
+
+def default_folder(table: str, kind: str, lane: Lane) -> Path:
+    """Where the landing of these brokers keeps its memory unless it's told where."""
+    return Path(table, FOLDER, f"{kind}-{lane.digest}")
+
+
+@contextmanager
+def landing_state(folder: Path, *, table_id: str, kind: str, lane: Lane) -> Iterator[LandingState]:
+    """The memory in `folder`, made if there's none; nobody else has it meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a+") as lock:
+        _take(lock.fileno(), folder)
+        yield _load(folder, _Identity(table_id, list(lane.brokers), kind))
+
+
+def _take(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = (folder / "lock").read_text().strip()
+        raise LandingBusy(
+            f"{folder}: process {holder or '?'} lands with this checkpoint; stop it first"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+
+
+def _load(folder: Path, wanted: _Identity) -> LandingState:
+    state = folder / STATE
+    if not state.exists():
+        return _make(folder, wanted)
+    found = json.loads(state.read_text())
+    for name, value in asdict(wanted).items():
+        if found[name] != value:
+            raise WrongCheckpoint(
+                f"{folder}: belongs to {name} {_text(found[name])}, not {_text(value)};"
+                " give the checkpoint of this landing, or a new folder"
+            )
+    return LandingState(folder, found["application"], not any(folder.glob("spark/offsets/[0-9]*")))
+
+
+def _make(folder: Path, identity: _Identity) -> LandingState:
+    if (folder / "spark").exists():
+        raise WrongCheckpoint(f"{folder}: has a Spark checkpoint but no {STATE}; give a new folder")
+    application = APPLICATION + uuid.uuid4().hex
+    draft = folder / f"{STATE}.draft"
+    with draft.open("w") as file:
+        json.dump({"application": application, **asdict(identity)}, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(folder / STATE)
+    return LandingState(folder, application, True)
+
+
+def _text(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
