@@ -52,6 +52,10 @@ SILENT_CALLS = 2
 """Timeouts in a row, without a byte from the peer in between, after which a socket is dropped."""
 
 
+Answer = RemotingCommand | Deferred[RemotingCommand] | None
+"""What is said to a server that asks: now, later, or that this isn't known here (or nothing, if it was oneway)."""
+
+
 class CallFailed(Exception):
     """No answer came. `address`: who was asked ("host:port"); the message says what happened."""
 
@@ -106,9 +110,9 @@ class RemotingClient:
         self._opaques = itertools.count(1)
         self._closed = False
         self._lost_listeners: list[Callable[[str], None]] = []
-        self.on_request: Callable[[str, RemotingCommand], RemotingCommand | None] | None = None
-        """`on_request(address, request)` hears what servers ask of us and gives the answer; None: refused, or
-        oneway. Unset, everything is refused."""
+        self.on_request: Callable[[str, RemotingCommand], Answer] | None = None
+        """`on_request(address, request)` hears what servers ask of us and gives the answer, now or later; None:
+        refused, or oneway. Unset, everything is refused."""
 
     def call(self, address: str, command: RemotingCommand, timeout: float) -> Deferred[RemotingCommand]:
         """Send `command` (its opaque is set here) and wait up to `timeout` seconds for the answer.
@@ -165,7 +169,7 @@ class RemotingClient:
             link = self._links[address] = _Link(address, endpoint, self._clock, self._lost, self._asked)
         return link
 
-    def _asked(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
+    def _asked(self, address: str, request: RemotingCommand) -> Answer:
         return None if self.on_request is None else self.on_request(address, request)
 
     def _lost(self, address: str) -> None:
@@ -200,7 +204,7 @@ class _Link:
         endpoint: TCP4ClientEndpoint,
         clock: IReactorTime,
         lost: Callable[[str], None],
-        asked: Callable[[str, RemotingCommand], RemotingCommand | None],
+        asked: Callable[[str, RemotingCommand], Answer],
     ) -> None:
         self._address = address
         self._endpoint = endpoint
@@ -312,7 +316,19 @@ class _Link:
     def _serve(self, request: RemotingCommand) -> None:
         """Servers may ask their clients."""
         answer = self._on_asked(self._address, request)
-        if request.is_oneway:
+        if isinstance(answer, Deferred):
+            asked_on = self._protocol
+            answer.addCallbacks(
+                self._answer, self._cannot_answer, (request, asked_on), {}, (request, asked_on)
+            )
+        else:
+            self._answer(answer, request, self._protocol)
+
+    def _answer(
+        self, answer: RemotingCommand | None, request: RemotingCommand, asked_on: _ClientProtocol | None
+    ) -> None:
+        """Only on the connection that asked: the next one's opaques are others'."""
+        if request.is_oneway or asked_on is None or asked_on is not self._protocol:
             return
         if answer is None:
             answer = RemotingCommand(
@@ -321,6 +337,13 @@ class _Link:
             )
         answer.opaque, answer.flag, answer.binary = request.opaque, FLAG_RESPONSE, request.binary
         self._send(encode_command(answer))
+
+    def _cannot_answer(
+        self, failure: Failure, request: RemotingCommand, asked_on: _ClientProtocol | None
+    ) -> None:
+        self._log.failure("request {code} of {address}", failure, code=request.code, address=self._address)
+        remark = f"request {request.code}: {failure.getErrorMessage()}"
+        self._answer(RemotingCommand(ResponseCode.SYSTEM_ERROR, remark=remark), request, asked_on)
 
     def lost(self, reason: Failure) -> None:
         self._protocol = None

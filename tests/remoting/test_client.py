@@ -110,6 +110,43 @@ class TestCalls(ClientCase):
         yield self.until(lambda: answers)
         self.assertEqual([(a.opaque, a.code, a.is_response) for a in answers], [(71, 3, True)])
 
+    @defer.inlineCallbacks
+    def test_answers_to_the_server_may_come_later_or_fail(self):
+        address = self.serve(self.echo)
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        connection, answers, waiting = self.seen[0][0], [], {70: defer.Deferred(), 71: defer.Deferred()}
+        connection._run_one = lambda table, command: answers.append(command)
+        self.client.on_request = lambda _, request: waiting[request.opaque]
+        for opaque in waiting:
+            connection.send(encode_command(RemotingCommand(307, opaque=opaque)))
+        yield self.until(lambda: all(each.callbacks for each in waiting.values()))
+        waiting[71].callback(RemotingCommand(0, body=b"late"))
+        waiting[70].errback(ValueError("no idea"))
+        yield self.until(lambda: len(answers) == 2)
+        self.assertEqual([(a.opaque, a.code, a.body) for a in answers], [(71, 0, b"late"), (70, 1, b"")])
+        self.assertIn("no idea", answers[1].remark)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+
+    @defer.inlineCallbacks
+    def test_an_answer_is_for_the_connection_that_asked(self):
+        address = self.serve(self.echo)
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        waiting = []
+        self.client.on_request = lambda _, request: waiting.append(defer.Deferred()) or waiting[-1]
+        self.seen[0][0].send(encode_command(RemotingCommand(307, opaque=70)))
+        yield self.until(lambda: waiting)
+        self.seen[0][0].abort()
+        lost = []
+        self.client.on_lost(lost.append)
+        yield self.until(lambda: lost)
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        answers = []
+        self.seen[-1][0]._run_one = lambda table, command: answers.append(command)
+        waiting[0].callback(RemotingCommand(0))
+        self.client.oneway(address, RemotingCommand(ROUTE, body=b"behind it"))
+        yield self.until(lambda: answers or len(self.seen) == 3)
+        self.assertEqual([each.body for each in answers], [b"behind it"])
+
     def test_bad_address_is_named(self):
         error = self.failureResultOf(self.client.call("nowhere", RemotingCommand(ROUTE), 1), ValueError)
         self.assertIn("'nowhere'", error.getErrorMessage())
