@@ -16,8 +16,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.client.beginning import ConsumeFrom
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.consumer import ConsumeFrom
 from hatwisted.client.message import ReceivedMessage
 from hatwisted.client.subscription import Sql
 

@@ -2,8 +2,9 @@
 throughout, which `await` takes as well; works against hatwisted and RocketMQ 4.x and 5.x brokers."""
 
 from hatwisted.client.admin import Admin
+from hatwisted.client.beginning import ConsumeFrom
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.consumer import ConsumeFrom, Consumer
+from hatwisted.client.consumer import Consumer
 from hatwisted.client.errors import ClientError
 from hatwisted.client.message import Message, ReceivedMessage
 from hatwisted.client.producer import Producer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from twisted.internet.defer import Deferred
 
@@ -17,13 +17,11 @@ from hatwisted.client.errors import ClientError, NoRoute, Refused
 from hatwisted.client.message import DLQ_PREFIX, RETRY_PREFIX, checked_topic
 from hatwisted.client.offsets import broker_address
 from hatwisted.client.routes import DEFAULT_TOPIC, MASTER_ID, addresses_of, readable_queues
+from hatwisted.client.session import Session
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
 from hatwisted.wire.registration import ClusterInfo, TopicRoute, decode_body
-
-if TYPE_CHECKING:
-    from hatwisted.client.cluster import Cluster
 
 ADMIN_TIMEOUT: Final = 10.0
 """Seconds for one answer; resets ask clients in turn."""
@@ -50,8 +48,8 @@ class QueueStanding:
 class Admin:
     """Made by `Cluster.admin`. Every method fails with Refused, CallFailed, NoNameServer or NoRoute."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     # ---- topics
 
@@ -68,7 +66,7 @@ class Admin:
         return Deferred.fromCoroutine(self._route(topic))
 
     async def _route(self, topic: str) -> TopicRoute:
-        route = await self._cluster.routes.route(topic, fresh=True)
+        route = await self._session.routes.route(topic, fresh=True)
         if route is None:
             raise NoRoute(topic, "the name servers don't know it")
         return route
@@ -97,9 +95,9 @@ class Admin:
 
     async def _delete_topic(self, topic: str, cluster: str | None) -> list[str]:
         asked = await self._on_masters(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, cluster=cluster)
-        for server in self._cluster.routes.servers:
-            await self._cluster.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
-        self._cluster.routes.forget(topic)
+        for server in self._session.routes.servers:
+            await self._session.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+        self._session.routes.forget(topic)
         return asked
 
     def topic_offsets(self, topic: str) -> Deferred[dict[MessageQueue, tuple[int, int]]]:
@@ -170,7 +168,7 @@ class Admin:
         fields: dict[str, object] = {"groupName": group, "removeOffset": True, "cleanOffset": True}
         asked = await self._on_masters(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields, cluster=cluster)
         for topic in (RETRY_PREFIX + group, DLQ_PREFIX + group):
-            if await self._cluster.routes.route(topic, fresh=True) is not None:
+            if await self._session.routes.route(topic, fresh=True) is not None:
                 await self._delete_topic(topic, cluster)
         return asked
 
@@ -181,7 +179,7 @@ class Admin:
     async def _members(self, group: str) -> dict[str, str]:
         found = {}
         for address in await self._masters(None):
-            answer = await self._cluster.call(
+            answer = await self._session.call(
                 address, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}
             )
             if answer.code == ResponseCode.CONSUMER_NOT_ONLINE:
@@ -226,7 +224,7 @@ class Admin:
             address = broker.broker_addrs.get(MASTER_ID)
             if address is None:
                 raise NoRoute(topic, f"{broker.broker_name} has no master now, its offsets can't be moved")
-            answer = await self._cluster.call(
+            answer = await self._session.call(
                 address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, timeout=ADMIN_TIMEOUT
             )
             if answer.code == ResponseCode.SUCCESS:
@@ -246,26 +244,26 @@ class Admin:
         for queue in readable_queues(topic, route):
             if queue.broker_name != broker:
                 continue
-            address = broker_address(self._cluster, queue)
+            address = broker_address(self._session, queue)
             where: dict[str, object] = {"topic": topic, "queueId": queue.queue_id}
             if timestamp == LATEST:
-                answer = await self._cluster.ask(address, RequestCode.GET_MAX_OFFSET, where)
+                answer = await self._session.ask(address, RequestCode.GET_MAX_OFFSET, where)
             else:
                 code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-                answer = await self._cluster.ask(address, code, where | {"timestamp": timestamp})
+                answer = await self._session.ask(address, code, where | {"timestamp": timestamp})
             offset = found[queue] = int(answer.ext["offset"])
             where |= {"consumerGroup": group, "commitOffset": offset}
-            await self._cluster.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, where)
+            await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, where)
         return found
 
     # ---- asking
 
     async def _ask(self, address: str, code: int, fields: Mapping[str, object] | None = None) -> bytes:
-        answer = await self._cluster.ask(address, code, fields, timeout=ADMIN_TIMEOUT)
+        answer = await self._session.ask(address, code, fields, timeout=ADMIN_TIMEOUT)
         return answer.body
 
     async def _ask_names(self, code: int) -> bytes:
-        address, answer = await self._cluster.routes.ask(command(code))
+        address, answer = await self._session.routes.ask(command(code))
         if answer.code != ResponseCode.SUCCESS:
             raise Refused.of(address, answer)
         return answer.body
@@ -289,7 +287,7 @@ class Admin:
     ) -> list[str]:
         masters = await self._masters(cluster)
         for address in masters:
-            await self._cluster.ask(address, code, fields, body, ADMIN_TIMEOUT)
+            await self._session.ask(address, code, fields, body, ADMIN_TIMEOUT)
         return masters
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+from twisted.internet.defer import Deferred, gatherResults
 
 from hatwisted.client.errors import ClientError, NoRoute, Refused
 from hatwisted.client.routes import MASTER_ID
+from hatwisted.client.session import Session
+from hatwisted.remoting.client import CallFailed, CallTimedOut, ConnectFailed
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_table
-
-if TYPE_CHECKING:
-    from hatwisted.client.cluster import Cluster
 
 
 class OffsetStore(Protocol):
@@ -27,9 +28,9 @@ class OffsetStore(Protocol):
         """Note all that can be noted; what failed comes back."""
 
 
-def broker_address(cluster: Cluster, queue: MessageQueue, wished_id: int = MASTER_ID) -> str:
+def broker_address(session: Session, queue: MessageQueue, wished_id: int = MASTER_ID) -> str:
     """Who answers for `queue`: its master, or a slave while that's gone. Raises NoRoute."""
-    address = cluster.routes.address(queue.topic, queue.broker_name, wished_id)
+    address = session.routes.address(queue.topic, queue.broker_name, wished_id)
     if address is None:
         raise NoRoute(queue.topic, f"no broker named {queue.broker_name} is known now")
     return address
@@ -38,16 +39,16 @@ def broker_address(cluster: Cluster, queue: MessageQueue, wished_id: int = MASTE
 class BrokerOffsets:
     """Kept by the brokers (14, 15)."""
 
-    def __init__(self, cluster: Cluster, group: str) -> None:
-        self._cluster = cluster
+    def __init__(self, session: Session, group: str) -> None:
+        self._session = session
         self._group = group
 
     def _fields(self, queue: MessageQueue) -> dict[str, object]:
         return {"consumerGroup": self._group, "topic": queue.topic, "queueId": queue.queue_id}
 
     async def read(self, queue: MessageQueue) -> int | None:
-        address = broker_address(self._cluster, queue)
-        answer = await self._cluster.call(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
+        address = broker_address(self._session, queue)
+        answer = await self._session.call(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
         if answer.code != ResponseCode.SUCCESS:
@@ -55,15 +56,36 @@ class BrokerOffsets:
         return int(answer.ext["offset"])
 
     async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
+        # Brokers beside each other, so that a mute one delays nobody; a broker's queues one by one.
+        parts: dict[str, dict[MessageQueue, int]] = {}
+        for queue, offset in offsets.items():
+            parts.setdefault(queue.broker_name, {})[queue] = offset
+        told = await gatherResults([Deferred.fromCoroutine(self._write(part)) for part in parts.values()])
+        return [error for errors in told for error in errors]
+
+    async def _write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
         failed: list[Exception] = []
         for queue, offset in offsets.items():
-            fields = self._fields(queue) | {"commitOffset": offset}
             try:
-                address = broker_address(self._cluster, queue)
-                await self._cluster.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
-            except Exception as error:
+                await self._write_one(queue, offset)
+            except (CallFailed, ClientError) as error:
                 failed.append(error)
+                if isinstance(error, CallTimedOut):
+                    break
         return failed
+
+    async def _write_one(self, queue: MessageQueue, offset: int) -> None:
+        fields = self._fields(queue) | {"commitOffset": offset}
+        code = RequestCode.UPDATE_CONSUMER_OFFSET
+        address = broker_address(self._session, queue)
+        try:
+            await self._session.ask(address, code, fields)
+        except ConnectFailed:
+            # The master has just gone: a slave keeps the offset for it.
+            other = broker_address(self._session, queue)
+            if other == address:
+                raise
+            await self._session.ask(other, code, fields)
 
 
 class LocalOffsets:

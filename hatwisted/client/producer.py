@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
@@ -37,6 +37,7 @@ from hatwisted.client.sending import (
     results,
     single,
 )
+from hatwisted.client.session import Session
 from hatwisted.client.window import SendWindow
 from hatwisted.remoting.client import CallFailed
 from hatwisted.wire.codes import ResponseCode
@@ -44,9 +45,6 @@ from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.layout import MAX_MESSAGE_SIZE, PROPERTY_UNIQ_KEY
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
-
-if TYPE_CHECKING:
-    from hatwisted.client.cluster import Cluster
 
 RETRIES: Final = 2
 """Further tries of a send (4.9.7: retryTimesWhenSendFailed)."""
@@ -75,7 +73,7 @@ class Producer:
 
     def __init__(
         self,
-        cluster: Cluster,
+        session: Session,
         group: str,
         *,
         timeout: float = SEND_TIMEOUT,
@@ -88,7 +86,7 @@ class Producer:
     ) -> None:
         self.group = group
         self.faults = BrokerFaults()
-        self._cluster = cluster
+        self._session = session
         self._timeout = timeout
         self._retries = retries
         self._compress_above = compress_above
@@ -104,7 +102,7 @@ class Producer:
         self._settled: list[Deferred[None]] = []
         self._making: dict[str, float] = {}
         self._stopped = False
-        cluster.join(self, consumer=False)
+        session.join(self, consumer=False)
 
     # ---- what a program calls
 
@@ -165,7 +163,7 @@ class Producer:
             lane.close()
         self._window.close()
         await self._window.idle()
-        await self._cluster.leave(self, consumer=False)
+        await self._session.leave(self, consumer=False)
 
     # ---- preparing
 
@@ -194,7 +192,7 @@ class Producer:
         queue = self._choose(out, await self._queues(out.topic), set())
         await self._window.ready()
         request = command(out.code, out.fields(self.group, queue, self._now_ms()), out.body)
-        self._cluster.remoting.oneway(self._master(out.topic, queue), request)
+        self._session.remoting.oneway(self._master(out.topic, queue), request)
 
     async def send_retry(self, message: Message, unique_key: str, times: int, most: int) -> SendResult:
         """A consumer's copy of a message that failed; times: failures so far, of `most` allowed."""
@@ -229,15 +227,15 @@ class Producer:
                     raise
                 failures.append(error)
                 tried.add(queue.broker_name)
-                self.faults.failed(queue.broker_name, self._cluster.clock.seconds())
+                self.faults.failed(queue.broker_name, self._session.clock.seconds())
         raise SendFailed(out.topic, failures) from failures[-1]
 
     async def _try_once(self, out: Outgoing, queue: MessageQueue) -> list[SendResult]:
-        clock = self._cluster.clock
+        clock = self._session.clock
         address = self._master(out.topic, queue)
         began = clock.seconds()
         fields = out.fields(self.group, queue, self._now_ms())
-        answer = await self._cluster.call(address, out.code, fields, out.body, self._timeout)
+        answer = await self._session.call(address, out.code, fields, out.body, self._timeout)
         if answer.code not in STORED:
             raise Refused.of(address, answer)
         self.faults.answered(queue.broker_name, clock.seconds() - began, clock.seconds())
@@ -251,10 +249,10 @@ class Producer:
         turn = self._turns.get(out.topic)
         if turn is None:
             turn = self._turns[out.topic] = RoundRobin(random.randrange(len(queues)))
-        return turn.choose(queues, self.faults, self._cluster.clock.seconds(), tried)
+        return turn.choose(queues, self.faults, self._session.clock.seconds(), tried)
 
     def _master(self, topic: str, queue: MessageQueue) -> str:
-        routes = self._cluster.routes
+        routes = self._session.routes
         address = routes.master(topic, queue.broker_name) or routes.master(DEFAULT_TOPIC, queue.broker_name)
         if address is None:
             raise NoRoute(topic, f"{queue.broker_name} has no master now")
@@ -264,12 +262,12 @@ class Producer:
 
     async def _queues(self, topic: str) -> list[MessageQueue]:
         """Those of its route; for a topic that isn't there yet, those it will have: brokers create it."""
-        routes = self._cluster.routes
+        routes = self._session.routes
         route = await routes.route(topic)
         queues = [] if route is None else writable_queues(topic, route)
-        if route is None or self._making.get(topic, 0.0) > self._cluster.clock.seconds():
+        if route is None or self._making.get(topic, 0.0) > self._session.clock.seconds():
             # A topic lives on the brokers that its first messages reach: for a while that's all of them.
-            self._making.setdefault(topic, self._cluster.clock.seconds() + MAKING_TIME)
+            self._making.setdefault(topic, self._session.clock.seconds() + MAKING_TIME)
             default = await routes.route(DEFAULT_TOPIC)
             if default is None and route is None:
                 raise NoRoute(topic, "the name servers don't know it, and no broker creates topics by itself")
@@ -279,18 +277,18 @@ class Producer:
             routes.forget(topic)
             routes.forget(DEFAULT_TOPIC)
             raise NoRoute(topic, "no master takes messages of it now")
-        self._cluster.introduce()
+        self._session.introduce()
         return interleaved(queues)
 
     async def _queues_again(self, topic: str, known: list[MessageQueue]) -> list[MessageQueue]:
         try:
-            await self._cluster.routes.route(topic, fresh=True)
+            await self._session.routes.route(topic, fresh=True)
             return await self._queues(topic)
         except (NoNameServer, NoRoute, Refused):
             return known
 
     def _now_ms(self) -> int:
-        return int(self._cluster.clock.seconds() * 1000)
+        return int(self._session.clock.seconds() * 1000)
 
     def _check_open(self) -> None:
         if self._stopped:
@@ -340,7 +338,7 @@ class Producer:
             if lane.empty:
                 self._lanes.pop(key, None)
 
-    # ---- as the cluster sees it
+    # ---- as the session sees it
 
     @property
     def topics(self) -> list[str]:

@@ -3,13 +3,16 @@
 A pull waits at the broker until something comes (long polling). Which broker of the group is asked next is
 what the last answer suggests; when the master is gone, it's a slave. The queue's progress is the first message
 that hasn't been settled, so what is in the buffer when a program dies is delivered again.
+
+A master that doesn't have the wanted offset says where to go on, and that is done. A slave isn't believed: it may
+lag behind, or have begun later than its master, and going where it says would repeat messages or skip them.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
@@ -21,14 +24,12 @@ from hatwisted.client.errors import ClientError, Refused
 from hatwisted.client.message import ReceivedMessage, decode_records, received
 from hatwisted.client.offsets import broker_address
 from hatwisted.client.routes import MASTER_ID
+from hatwisted.client.session import Session
 from hatwisted.client.subscription import TAG, Subscription
 from hatwisted.remoting.client import CallFailed, TooManyCalls
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
-
-if TYPE_CHECKING:
-    from hatwisted.client.cluster import Cluster
 
 PREFETCH_MESSAGES: Final = 1000
 PREFETCH_BYTES: Final = 16 * 1024 * 1024
@@ -44,6 +45,10 @@ PAUSE: Final = 3.0
 ELSEWHERE_PAUSE: Final = 0.1
 """Seconds before the next pull when another broker of the group can be asked."""
 _COMMIT, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+_PASSES: Final = frozenset((ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY))
+"""Answers that go on behind messages: those they bring, and those that a filter passes over."""
+_PULLED: Final = _PASSES | {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED}
+"""Answers that say where to go on."""
 _LOST_MEMBERSHIP: Final = frozenset(
     (
         ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -53,33 +58,44 @@ _LOST_MEMBERSHIP: Final = frozenset(
 )
 
 
+class PullStats(Protocol):
+    """Who counts what was read."""
+
+    def pulled(self, topic: str, messages: int, seconds: float) -> None:
+        """An answer to a pull brought `messages`."""
+
+
 class QueueReader:
-    """start: offset of the first message to read; arrived: called when there is something to take."""
+    """start: offset of the first message to read; arrived: called when there is something to take; commits: may
+    pulls carry the progress along?"""
 
     _log = Logger(namespace="hatwisted.client")
 
     def __init__(
         self,
-        cluster: Cluster,
+        session: Session,
         group: str,
         queue: MessageQueue,
         subscription: Subscription,
         start: int,
         arrived: Callable[[QueueReader], None],
         *,
-        clustering: bool = True,
+        commits: Callable[[], bool],
+        stats: PullStats,
         prefetch_messages: int = PREFETCH_MESSAGES,
         prefetch_bytes: int = PREFETCH_BYTES,
     ) -> None:
         self.queue = queue
         self.dropped = False
         self.committed: int | None = None
-        self._cluster = cluster
+        self.last_pull = self.last_consumed = session.clock.seconds()
+        self._session = session
         self._group = group
         self._subscription = subscription
         self._next = start
         self._arrived = arrived
-        self._clustering = clustering
+        self._commits = commits
+        self._stats = stats
         self._max_messages = prefetch_messages
         self._max_bytes = prefetch_bytes
         self._buffer: deque[ReceivedMessage] = deque()
@@ -87,6 +103,7 @@ class QueueReader:
         self._bytes = 0
         self._room: Deferred[None] | None = None
         self._suggested = MASTER_ID
+        self._mistrusted: tuple[str, int] | None = None
         self._running: Deferred[None] | None = None
 
     # ---- its consumer's side
@@ -97,9 +114,11 @@ class QueueReader:
         self._running.addErrback(self._ended)
 
     def stop(self) -> None:
-        """Pull no more; what wasn't taken is forgotten, and `dropped` says so."""
+        """Pull no more; what wasn't taken is forgotten, and `dropped` says so. `progress` stays right."""
         self.dropped = True
-        self._buffer.clear()
+        if self._buffer:
+            self._next = self._buffer[0].queue_offset
+            self._buffer.clear()
         if self._running is not None:
             self._running.cancel()
 
@@ -115,16 +134,31 @@ class QueueReader:
         """Messages read and not yet settled."""
         return len(self._buffer) + len(self._taken)
 
+    @property
+    def buffered_bytes(self) -> int:
+        """Their size."""
+        return self._bytes
+
+    @property
+    def last_buffered(self) -> int:
+        """Offset of the last of them; `progress` is the first."""
+        held = self._buffer or self._taken
+        return held[-1].queue_offset if held else self.progress
+
     def take(self, count: int) -> list[ReceivedMessage]:
-        """Up to `count` messages in order; none while a batch is out, or nothing is there."""
-        if not self._taken and self._buffer:
+        """Up to `count` messages in order, none if nothing is there; what was taken and not settled, again."""
+        if not self._taken:
             self._taken = [self._buffer.popleft() for _ in range(min(count, len(self._buffer)))]
         return self._taken
 
-    def settle(self) -> None:
-        """What was taken is done with."""
-        self._bytes -= sum(message.size for message in self._taken)
+    def settle(self, rest: Sequence[ReceivedMessage] = ()) -> None:
+        """What was taken is done with, but for `rest`, the end of it, which comes again."""
+        self.last_consumed = self._session.clock.seconds()
+        self._bytes -= sum(message.size for message in self._taken) - sum(message.size for message in rest)
         self._taken = []
+        if rest and self.dropped:
+            self._next = rest[0].queue_offset
+        self._buffer.extendleft([] if self.dropped else reversed(rest))
         if self._room is not None and self._has_room():
             waiter, self._room = self._room, None
             waiter.callback(None)
@@ -141,27 +175,28 @@ class QueueReader:
                 await self._room
             pause = await self._round()
             if pause:
-                await deferLater(self._cluster.clock, pause)
+                await deferLater(self._session.clock, pause)
 
     async def _round(self) -> float:
         """One pull; seconds to wait before the next."""
         try:
-            address = broker_address(self._cluster, self.queue, self._suggested)
+            address = broker_address(self._session, self.queue, self._suggested)
         except ClientError:
-            await self._cluster.routes.refresh([self.queue.topic])
+            await self._session.routes.refresh([self.queue.topic])
             return PAUSE
+        began = self.last_pull = self._session.clock.seconds()
         try:
-            answer = await self._cluster.call(
+            answer = await self._session.call(
                 address, RequestCode.PULL_MESSAGE, self._fields(), timeout=PULL_TIMEOUT
             )
-            return await self._take_in(address, answer)
+            return await self._take_in(address, answer, began)
         except TooManyCalls as error:
             self._log.warn("{queue}: {error}", queue=self.queue, error=error)
         except CallFailed as error:
             self._log.info("{queue}: {error}", queue=self.queue, error=error)
-            self._cluster.routes.unreachable(address)
-            await self._cluster.routes.refresh([self.queue.topic])
-            if self._cluster.routes.address(self.queue.topic, self.queue.broker_name) not in (None, address):
+            self._session.routes.unreachable(address)
+            await self._session.routes.refresh([self.queue.topic])
+            if self._session.routes.address(self.queue.topic, self.queue.broker_name) not in (None, address):
                 return ELSEWHERE_PAUSE
         except (ClientError, ValueError, KeyError) as error:
             self._log.warn("{queue}: {error}", queue=self.queue, error=error)
@@ -169,7 +204,7 @@ class QueueReader:
 
     def _fields(self) -> dict[str, object]:
         flags = _SUSPEND
-        if self._clustering and self.progress > 0:
+        if self.progress > 0 and self._commits():
             flags |= _COMMIT
         by_tag = self._subscription.kind == TAG
         return {
@@ -189,34 +224,50 @@ class QueueReader:
             "bname": self.queue.broker_name,
         }
 
-    async def _take_in(self, address: str, answer: RemotingCommand) -> float:
-        if answer.code == ResponseCode.SUCCESS:
-            self._fill(answer)
-        elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
-            self._log.warn(
-                "{queue}: offset {old} is {remark} at {address}, going on at {new}",
-                queue=self.queue,
-                old=self._next,
-                remark=answer.remark,
-                address=address,
-                new=answer.ext["nextBeginOffset"],
-            )
-        elif answer.code in _LOST_MEMBERSHIP:
-            await self._cluster.heartbeat()
+    async def _take_in(self, address: str, answer: RemotingCommand, began: float) -> float:
+        if answer.code in _LOST_MEMBERSHIP:
+            await self._session.heartbeat()
             return PAUSE
-        elif answer.code not in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
+        if answer.code not in _PULLED:
             raise Refused.of(address, answer)
         following = int(answer.ext["nextBeginOffset"])
+        self._suggested = int(answer.ext.get("suggestWhichBrokerId", MASTER_ID))
+        if not self._believed(address, answer, following):
+            self._suggested = MASTER_ID
+            return PAUSE
         # A broker that says "again, same place" means it, but not a thousand times a second.
         stuck = answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and following == self._next
+        if answer.code == ResponseCode.SUCCESS:
+            self._fill(answer, began)
         self._next = following
-        self._suggested = int(answer.ext.get("suggestWhichBrokerId", MASTER_ID))
         if self._buffer:
             self._arrived(self)
         return PAUSE if stuck else 0.0
 
-    def _fill(self, answer: RemotingCommand) -> None:
-        for record in decode_records(answer.body):
+    def _believed(self, address: str, answer: RemotingCommand, following: int) -> bool:
+        """May we go where this answer says?"""
+        passes = answer.code in _PASSES and following >= self._next
+        if passes or following == self._next:
+            return True
+        master = address == self._session.routes.master(self.queue.topic, self.queue.broker_name)
+        if master or self._mistrusted != (address, following):
+            self._log.warn(
+                "{queue}: offset {old} is {remark} at {address}, which offers {new}: {what}",
+                queue=self.queue,
+                old=self._next,
+                remark=answer.remark,
+                address=address,
+                new=following,
+                what="going on there"
+                if master
+                else "waiting, as it's no master (a reset goes on without it)",
+            )
+        self._mistrusted = None if master else (address, following)
+        return master
+
+    def _fill(self, answer: RemotingCommand, began: float) -> None:
+        records = decode_records(answer.body)
+        for record in records:
             try:
                 message = received(record, self.queue.broker_name)
             except UnreadableBody as error:
@@ -227,6 +278,7 @@ class QueueReader:
             if self._subscription.wants(message.properties):
                 self._buffer.append(message)
                 self._bytes += message.size
+        self._stats.pulled(self.queue.topic, len(records), self._session.clock.seconds() - began)
 
     def _ended(self, failure: Failure) -> None:
         if not self.dropped or not failure.check(CancelledError):

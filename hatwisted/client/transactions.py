@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
@@ -17,13 +17,11 @@ from hatwisted.client.command import command
 from hatwisted.client.message import Message, ReceivedMessage, decode_records, received
 from hatwisted.client.producer import Producer
 from hatwisted.client.sending import SendResult, SendStatus
+from hatwisted.client.session import Session
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messageid import decode_message_id
 from hatwisted.wire.remoting import RemotingCommand
-
-if TYPE_CHECKING:
-    from hatwisted.client.cluster import Cluster
 
 
 class TransactionState(Enum):
@@ -43,8 +41,8 @@ Check = Callable[[ReceivedMessage], Any]
 class TransactionProducer(Producer):
     """Made by `Cluster.transaction_producer`. check: answers the brokers' questions about undecided messages."""
 
-    def __init__(self, cluster: Cluster, group: str, check: Check, **options: Any) -> None:
-        super().__init__(cluster, group, **options)
+    def __init__(self, session: Session, group: str, check: Check, **options: Any) -> None:
+        super().__init__(session, group, **options)
         self._check = check
 
     def send_in_transaction(
@@ -80,7 +78,7 @@ class TransactionProducer(Producer):
 
     def _end(self, address: str, fields: dict[str, object], state: TransactionState) -> None:
         ext = {"producerGroup": self.group, "commitOrRollback": state.value, **fields}
-        self._cluster.remoting.oneway(address, command(RequestCode.END_TRANSACTION, ext))
+        self._session.remoting.oneway(address, command(RequestCode.END_TRANSACTION, ext))
 
     def asked(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         """39: is it about a message of this group?"""
@@ -91,7 +89,7 @@ class TransactionProducer(Producer):
             return None
         if record.properties.get(layout.PROPERTY_PRODUCER_GROUP) == self.group:
             message = received(record, "")
-            self._cluster.in_background(self._answer(address, request, message), "check of a transaction")
+            self._session.in_background(self._answer(address, request, message), "check of a transaction")
         return None
 
     async def _answer(self, address: str, request: RemotingCommand, message: ReceivedMessage) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.trial.unittest import TestCase
 
-from hatwisted.client.consumer import ConsumeFrom
+from hatwisted.client.beginning import ConsumeFrom
 from hatwisted.client.errors import Refused
 from hatwisted.client.message import Message
 from hatwisted.client.subscription import Sql
@@ -169,7 +169,7 @@ class TestConsumer(TestCase):
         await consumer.start()
 
         def held():
-            return max((reader.buffered for reader in consumer._readers.values()), default=0)
+            return max((reader.buffered for reader in consumer.readers.values()), default=0)
 
         await self.rig.until(lambda: held() >= 64)
         self.assertLess(held(), 64 + 32)

@@ -15,16 +15,16 @@ from tests.client.rig import ClusterRig, asynchronous
 
 async def stored(cluster, topic):
     """All messages of a topic, by queue, as a pull gives them."""
-    route = await cluster.routes.route(topic, fresh=True)
+    route = await cluster.session.routes.route(topic, fresh=True)
     found = []
     for queue in readable_queues(topic, route):
-        address = cluster.routes.master(topic, queue.broker_name)
+        address = cluster.session.routes.master(topic, queue.broker_name)
         offset = 0
         while True:
             ext = {"consumerGroup": "look", "topic": topic, "queueId": queue.queue_id, "queueOffset": offset}
             ext |= {"maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0}
             ext |= {"subscription": "*", "subVersion": 0}
-            answer = await cluster.call(address, 11, ext)
+            answer = await cluster.session.call(address, 11, ext)
             if answer.code != 0:
                 break
             found += [received(record, queue.broker_name) for record in decode_records(answer.body)]
@@ -93,8 +93,8 @@ class TestProducer(TestCase):
         cluster = self.rig.new_cluster()
         producer = cluster.producer("p", coalesce=True)
         await producer.send(Message(topic="Share", body=b"first"))
-        requests, call = [], cluster.call
-        self.patch(cluster, "call", lambda *args: requests.append(args[1]) or call(*args))
+        requests, call = [], cluster.session.call
+        self.patch(cluster.session, "call", lambda *args: requests.append(args[1]) or call(*args))
         sends = [producer.send(Message(topic="Share", body=b"%d" % number)) for number in range(500)]
         results = await gatherResults(sends)
         found = {each.message_id: each for each in await stored(cluster, "Share")}

@@ -5,8 +5,8 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.delivery import GiveBack
 from hatwisted.client.errors import Refused, SendFailed
+from hatwisted.client.giveback import GiveBack
 from hatwisted.client.message import Message, received
 from hatwisted.client.transactions import TransactionState
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
@@ -159,8 +159,8 @@ class TestRetries(TestCase):
     @asynchronous
     async def test_a_failed_message_goes_back_and_a_copy_of_it_if_the_broker_wont_have_it(self):
         cluster = self.broker.cluster
-        await cluster.routes.route("T")
-        back = GiveBack(cluster, "g")
+        await cluster.session.routes.route("T")
+        back = GiveBack(cluster.session, "g", lambda: cluster.producer("copies"))
         message = received(a_record(color="red"), "b")
         await back.give_back(message, ValueError("bad"))
         (sent,) = self.broker.asked(36)

@@ -1,0 +1,106 @@
+"""Messages that failed, back to the brokers: for a later try, or among the dead letters.
+
+The broker that has the message takes it back by its offset (36). If it can't, a copy goes to any other that has
+the group's retry topic, as RocketMQ's clients do; if nobody takes it, it's tried again until somebody does: a
+message is never dropped because it failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from hatwisted.client.errors import ClientError, NoRoute
+from hatwisted.client.message import (
+    PROPERTY_ORIGIN_ID,
+    PROPERTY_RETRY_TOPIC,
+    RETRY_PREFIX,
+    Message,
+    ReceivedMessage,
+)
+from hatwisted.client.producer import Producer
+from hatwisted.client.session import Session
+from hatwisted.remoting.client import CallFailed
+from hatwisted.wire import layout
+from hatwisted.wire.codes import RequestCode
+
+MAX_RECONSUME: Final = 16
+"""Failures after which a message is a dead letter (4.9.7: 16)."""
+FIRST_DELAY_LEVEL: Final = 3
+"""Of the first retry; each further one waits a level longer."""
+LAST_DELAY_LEVEL: Final = 18
+GIVE_BACK_PAUSE: Final = 5.0
+"""Seconds until a message that nobody took back is offered again."""
+
+
+class GiveBack:
+    """copies: gives the producer for copies; max_reconsume: failures until a dead letter."""
+
+    _log = Logger(namespace="hatwisted.client")
+
+    def __init__(
+        self, session: Session, group: str, copies: Callable[[], Producer], max_reconsume: int = MAX_RECONSUME
+    ) -> None:
+        self._session = session
+        self._group = group
+        self._copies = copies
+        self._max = max_reconsume
+        self.stopped = False
+
+    async def give_back(self, message: ReceivedMessage, error: Exception) -> None:
+        """Returns when a broker has taken it. ClientError if the consumer stops before one does."""
+        self._log.info(
+            "message {id} of {topic} failed ({error!r}) and is given back",
+            id=message.message_id,
+            topic=message.topic,
+            error=error,
+        )
+        while not self.stopped:
+            try:
+                await self._send_back(message)
+                return
+            except (CallFailed, ClientError) as first:
+                try:
+                    await self.send_copy(message)
+                    return
+                except (CallFailed, ClientError) as second:
+                    self._log.warn(
+                        "{id} can't be given back: {a}; {b}", id=message.message_id, a=first, b=second
+                    )
+            await deferLater(self._session.clock, GIVE_BACK_PAUSE)
+        raise ClientError(f"message {message.message_id} wasn't given back before the stop")
+
+    async def _send_back(self, message: ReceivedMessage) -> None:
+        address = self._session.routes.master(message.queue.topic, message.queue.broker_name)
+        if address is None:
+            raise NoRoute(message.queue.topic, f"{message.queue.broker_name} has no master now")
+        fields: dict[str, object] = {
+            "offset": message.commit_log_offset,
+            "group": self._group,
+            "delayLevel": 0,
+            "originMsgId": message.message_id,
+            "originTopic": message.topic,
+            "unitMode": False,
+            "maxReconsumeTimes": self._max,
+        }
+        await self._session.ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, fields)
+
+    async def send_copy(self, message: ReceivedMessage) -> None:
+        """A copy for a later try; with as many failures as are allowed, the broker makes it a dead letter."""
+        own = dict(message.properties)
+        for name in (layout.PROPERTY_DELAY, layout.PROPERTY_WAIT, layout.PROPERTY_UNIQ_KEY):
+            own.pop(name, None)
+        own.setdefault(PROPERTY_RETRY_TOPIC, message.topic)
+        own.setdefault(PROPERTY_ORIGIN_ID, message.offset_id)
+        copy = Message(
+            topic=RETRY_PREFIX + self._group,
+            body=message.body,
+            flag=message.flag,
+            delay_level=min(FIRST_DELAY_LEVEL + message.reconsume_times, LAST_DELAY_LEVEL),
+            properties=own,
+        )
+        times = message.reconsume_times + 1
+        await self._copies().send_retry(copy, message.message_id, times, self._max)
