@@ -1,0 +1,168 @@
+"""What an audit says: which copies of a log there are, up to where they are the same, and where not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from hatwisted.pipeline.jobs.queueruns import QueueName, Run
+from hatwisted.pipeline.jobs.rangecompare import Kind, RecordPlace
+
+MAX_LISTED: Final = 1000
+"""Entries of each list in a result; more are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy of the log. min_offset, end: of its records; torn_bytes: behind the last whole record, up to
+    the last byte that isn't zero; kind: "store" or "table"."""
+
+    name: str
+    kind: str
+    min_offset: int
+    end: int
+    torn_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RangeDifference:
+    """A stretch [begin, end) of physical offsets where `copy` differs from `reference` (names of copies).
+
+    kind: see rangecompare.Kind. records: how many are concerned; first_byte: offset of the first differing
+    byte (a table's: of its record), in byte `position` of `field` of `record`. lag: only that the copy ends
+    earlier.
+    """
+
+    reference: str
+    copy: str
+    kind: Kind
+    begin: int
+    end: int
+    records: int
+    first_byte: int
+    record: RecordPlace | None
+    field: str
+    position: int
+    lag: bool = False
+
+    def __str__(self) -> str:
+        text = f"{self.copy}: {self.kind.value} [{self.begin}, {self.end}), {self.records} records"
+        if self.record is not None:
+            place = self.record
+            text += f"; first {place.topic}/{place.queue_id} queue offset {place.queue_offset}"
+            text += f" at {place.offset}"
+        if self.field:
+            text += f", byte {self.first_byte} ({self.field} + {self.position})"
+        return text + (" (it ends there)" if self.lag else "")
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRange:
+    """No valid record in [begin, end) of `copy`; everywhere: all other copies have the same bytes there."""
+
+    copy: str
+    begin: int
+    end: int
+    reason: str
+    everywhere: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBreak:
+    """A queue whose offsets don't go on: `expected` should have come, `found` did.
+
+    after, before: physical end of the record in front of the break, and begin of the one behind it.
+    """
+
+    topic: str
+    queue_id: int
+    expected: int
+    found: int
+    after: int
+    before: int
+
+    @property
+    def kind(self) -> str:
+        """gap: queue offsets are missing; anew: the topic was deleted and made again; repeated: given twice."""
+        if self.found > self.expected:
+            return "gap"
+        return "repeated" if self.found else "anew"
+
+    @property
+    def counts(self) -> bool:
+        """Is it something that shouldn't be?"""
+        return self.kind != "anew"
+
+    @property
+    def missing(self) -> int:
+        """Messages of a gap."""
+        return max(0, self.found - self.expected)
+
+
+def queue_breaks(queues: Mapping[QueueName, Sequence[Run]]) -> Iterator[QueueBreak]:
+    """Every place where a queue doesn't go on, by queue."""
+    for (topic, queue_id), runs in sorted(queues.items()):
+        for before, after in zip(runs, runs[1:], strict=False):
+            yield QueueBreak(topic, queue_id, before.next, after.first, before.end, after.begin)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """The outcome of an audit of [begin, end) of a log.
+
+    identical: everything that all copies should have is the same, and sound. identical_up_to: up to this
+    offset it is, record by record. The lists hold at most MAX_LISTED entries; `unlisted` counts the
+    differences beyond. notes: what is worth knowing and no difference.
+    """
+
+    identical: bool
+    begin: int
+    end: int
+    identical_up_to: int
+    copies: tuple[Copy, ...]
+    records: int
+    bytes_read: int
+    queues: int
+    seconds: float
+    differences: tuple[RangeDifference, ...] = ()
+    unlisted: int = 0
+    damaged: tuple[DamagedRange, ...] = ()
+    breaks: tuple[QueueBreak, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0: identical; 1: not."""
+        return 0 if self.identical else 1
+
+    @property
+    def first_difference(self) -> RangeDifference | None:
+        """The one at the lowest offset."""
+        counted = [found for found in self.differences if found.kind.counts]
+        return min(counted, key=lambda found: found.first_byte, default=None)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if self.identical:
+            return f"{len(self.copies)} copies are identical from {self.begin} to {self.end}"
+        found = self.first_difference
+        if found is not None:
+            return f"identical up to {self.identical_up_to}; {found}"
+        faults = (
+            f"{len(self.damaged)} damaged ranges, {sum(each.counts for each in self.breaks)} queue breaks"
+        )
+        return f"the copies are equal up to {self.identical_up_to}, but not sound: {faults}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, with the derived ones."""
+        plain = asdict(self)
+        for entry, source in zip(plain["breaks"], self.breaks, strict=True):
+            entry["kind"] = source.kind
+        return {"verdict": self.verdict, **plain}
+
+    def as_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.as_dict(), ensure_ascii=False)

@@ -1,0 +1,317 @@
+"""Comparing one part of a log with other copies of it, byte by byte first and by records where bytes differ.
+
+Copies of a log are equal nearly always, so that is what has to be fast: the reference is followed record by
+record (its queue offsets and checksums are checked on the way), and what was read for that is compared with
+the same bytes of every other copy in one memcmp. Only where that says "different" are the bytes looked at
+singly, mapped to the reference's records, and each record that differs is judged: is there nothing in the
+other copy, another record, a changed one, or garbage?
+
+The reference isn't taken to be right: where it is damaged and the other copy is not, that is said.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hatwisted.pipeline.jobs.queueruns import QueueRuns
+from hatwisted.pipeline.jobs.rangewalk import Filler, Step, edge, walk_range
+from hatwisted.pipeline.jobs.recordfields import field_at, whole_record
+from hatwisted.store.recordsearch import LogBytes, record_at, valid_records_behind
+from hatwisted.wire import layout
+from hatwisted.wire.record import Record
+
+MAX_RANGES: Final = 1000
+"""Differing ranges told of one part and copy; more are only counted. A log that differs in every other
+record would otherwise fill the driver's memory."""
+
+
+class Kind(enum.StrEnum):
+    """What is wrong with a stretch of a copy, seen from the reference."""
+
+    MISSING = "missing"
+    """Nothing is there (zeros, or no file) where the reference has records."""
+    EXTRA = "extra"
+    """Records where the reference has nothing."""
+    CHANGED = "changed"
+    """A record of the same place and size, with other content."""
+    REPLACED = "replaced"
+    """Other records: another history."""
+    DAMAGED = "damaged"
+    """No valid record where the reference has one."""
+    REFERENCE_DAMAGED = "reference damaged"
+    """A valid record where the reference has none."""
+    DEBRIS = "debris"
+    """Both are damaged, and differ."""
+    PADDING = "padding"
+    """Only bytes differ that no reader looks at: behind the head of a blank."""
+
+    @property
+    def counts(self) -> bool:
+        """Is it a difference of records?"""
+        return self is not Kind.PADDING
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """Which record: where it begins in the log, and its place in its queue."""
+
+    offset: int
+    size: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+
+    @classmethod
+    def of(cls, record: Record) -> RecordPlace:
+        """The place of a decoded record."""
+        return cls(
+            record.physical_offset, record.total_size, record.topic, record.queue_id, record.queue_offset
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A stretch [begin, end) of physical offsets where `copy` differs from `reference` (both are numbers).
+
+    records: how many are concerned; first_byte: offset of the first byte that differs; record: the first one
+    concerned; field, position: which field of it that byte is in, and which byte of the field.
+    """
+
+    reference: int
+    copy: int
+    kind: Kind
+    begin: int
+    end: int
+    records: int
+    first_byte: int
+    record: RecordPlace | None = None
+    field: str = ""
+    position: int = 0
+
+    def joins(self, later: Difference) -> bool:
+        """Does `later` go on where this ends, with the same trouble?"""
+        same = (self.reference, self.copy, self.kind) == (later.reference, later.copy, later.kind)
+        return same and self.end == later.begin
+
+    def extended(self, later: Difference) -> Difference:
+        """Both as one."""
+        return replace(self, end=later.end, records=self.records + later.records)
+
+
+@dataclass(frozen=True, slots=True)
+class BadRange:
+    """No valid records in [begin, end) of `copy`."""
+
+    copy: int
+    begin: int
+    end: int
+    reason: str
+
+
+@dataclass
+class PartFindings:
+    """What comparing one part [begin, end) has found. bytes_read: of all copies; records: the reference's;
+    differing: ranges by copy, those beyond MAX_RANGES included."""
+
+    begin: int
+    end: int
+    bytes_read: int = 0
+    records: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    differing: dict[int, int] = field(default_factory=dict)
+    bad: list[BadRange] = field(default_factory=list)
+    queues: QueueRuns = field(default_factory=QueueRuns)
+    _last: dict[int, int] = field(default_factory=dict)
+    """Where among the differences the last one of each copy is."""
+
+    def add(self, found: Difference) -> None:
+        """The next difference in order of offsets."""
+        last = self._last.get(found.copy)
+        if last is not None and self.differences[last].joins(found):
+            self.differences[last] = self.differences[last].extended(found)
+            return
+        if found.kind.counts:
+            self.differing[found.copy] = self.differing.get(found.copy, 0) + 1
+        if self.differing.get(found.copy, 0) <= MAX_RANGES:
+            self._last[found.copy] = len(self.differences)
+            self.differences.append(found)
+
+    def add_part(self, later: PartFindings) -> None:
+        """The findings of the part that follows this one."""
+        self.bytes_read += later.bytes_read
+        self.records += later.records
+        self.bad += later.bad
+        self.queues.add_all(later.queues)
+        for copy, count in later.differing.items():
+            # What is beyond the list is only counted, the listed ones count themselves.
+            listed = sum(each.kind.counts for each in later.differences if each.copy == copy)
+            self.differing[copy] = self.differing.get(copy, 0) + count - listed
+        for difference in later.differences:
+            self.add(difference)
+
+    def add_bad(self, step: Step, copy: int) -> None:
+        """A step without records that isn't a blank."""
+        if step.start == step.begin:
+            self.bad.append(BadRange(copy, step.begin, step.end, step.reason))
+        else:
+            self.bad[-1] = replace(self.bad[-1], end=step.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the log to be compared: [begin, end), cut anywhere; `log_end`: where the reference's log
+    ends. reference, copies: numbers of the copies."""
+
+    begin: int
+    end: int
+    log_end: int
+    reference: int
+    copies: tuple[int, ...]
+
+
+def compare_part(part: Part, logs: Sequence[LogBytes], *, check_crc: bool = True) -> PartFindings:
+    """Follow the reference through the part and compare every other copy with it."""
+    log = logs[part.reference]
+    begin, end = edge(log, part.begin, part.log_end), edge(log, part.end, part.log_end)
+    found = PartFindings(begin, end)
+    others = [_Copy(number, logs[number], part.reference, begin) for number in part.copies]
+    for step in walk_range(log, begin, end, check_crc=check_crc):
+        found.bytes_read += (step.end - step.begin) * (1 + len(others))
+        if step.records is not None:
+            found.records += len(step.records)
+            found.queues.add_scan(step.records)
+        elif step.filler is not Filler.BLANK:
+            found.add_bad(step, part.reference)
+        for other in others:
+            for difference in other.compare(step):
+                found.add(difference)
+    return found
+
+
+class _Copy:
+    """Another copy of the log, compared step by step."""
+
+    def __init__(self, number: int, log: LogBytes, reference: int, begin: int) -> None:
+        self._number = number
+        self._log = log
+        self._reference = reference
+        self._covered = begin
+        """End of the last valid record met that isn't the reference's."""
+
+    def compare(self, step: Step) -> Iterator[Difference]:
+        """The differences of one step."""
+        theirs = self._log.read(step.begin, len(step.buf))
+        if theirs == step.buf:
+            return
+        size = step.end - step.begin
+        theirs = theirs.ljust(size, b"\0")
+        at = np.flatnonzero(_octets(step.buf, size) != _octets(theirs, size))
+        if not len(at):
+            return
+        if step.records is not None:
+            yield from self._records(step, theirs, at)
+        elif step.filler is Filler.BLANK:
+            yield from self._blank(step, at)
+        else:
+            yield from self._hole(step, theirs, at)
+
+    def _difference(self, kind: Kind, begin: int, end: int, first: int, records: int = 1) -> Difference:
+        return Difference(self._reference, self._number, kind, begin, end, records, first)
+
+    # -- where the reference has records ---------------------------------------------------------------------
+
+    def _records(self, step: Step, theirs: bytes, at: npt.NDArray[Any]) -> Iterator[Difference]:
+        """at: positions in the step of the bytes that differ, ascending."""
+        assert step.records is not None
+        positions, sizes = step.records.positions, step.records.sizes
+        rows, firsts = np.unique(np.searchsorted(positions, at, "right") - 1, return_index=True)
+        nothing = not any(theirs[: step.end - step.begin])
+        found: Difference | None = None
+        for row, first in zip(rows.tolist(), at[firsts].tolist(), strict=True):
+            start = int(positions[row])
+            stop = start + int(sizes[row])
+            kind = Kind.MISSING if nothing else self._judge(step.begin, start, stop, theirs)
+            this = self._difference(kind, step.begin + start, step.begin + stop, step.begin + first)
+            if found is not None and found.joins(this):
+                found = found.extended(this)
+                continue
+            if found is not None:
+                yield found
+            found = self._described(this, step.buf[start:stop], first - start)
+        if found is not None:
+            yield found
+
+    def _judge(self, base: int, start: int, stop: int, theirs: bytes) -> Kind:
+        """What does this copy have in place of the reference's record at [start, stop) of a step at `base`?"""
+        if not any(theirs[start:stop]):
+            return Kind.MISSING
+        own = record_at(self._log, base + start)
+        if own is not None:
+            self._follow(own, base + stop)
+            return Kind.CHANGED if own.total_size == stop - start else Kind.REPLACED
+        if base + start < self._covered:
+            self._follow(record_at(self._log, self._covered), base + stop)
+            return Kind.REPLACED
+        inside = next(valid_records_behind(self._log, base + start + 1, base + stop), None)
+        if inside is None:
+            return Kind.DAMAGED
+        self._follow(inside, base + stop)
+        return Kind.REPLACED
+
+    def _follow(self, record: Record | None, stop: int) -> None:
+        """This copy's own records from this one on cover what they cover, a blank behind them included."""
+        while record is not None:
+            self._covered = record.physical_offset + record.total_size
+            record = record_at(self._log, self._covered) if self._covered < stop else None
+        file_end = stop - (stop - 1) % self._log.file_size - 1 + self._log.file_size
+        head = self._log.read(self._covered, layout.BLANK_HEAD_SIZE)
+        if head == layout.RECORD_HEAD.pack(file_end - self._covered, layout.MAGIC_BLANK):
+            self._covered = file_end
+
+    def _described(self, found: Difference, raw: bytes, position: int) -> Difference:
+        """With the reference's record and the field of its first differing byte."""
+        record = whole_record(raw)
+        if record is None:
+            return found
+        name, within = field_at(raw, position)
+        return replace(found, record=RecordPlace.of(record), field=name, position=within)
+
+    # -- where it has none -----------------------------------------------------------------------------------
+
+    def _blank(self, step: Step, at: npt.NDArray[Any]) -> Iterator[Difference]:
+        first = step.begin + int(at[0])
+        if first >= step.start + layout.BLANK_HEAD_SIZE:
+            yield self._difference(Kind.PADDING, step.begin, step.end, first, 0)
+        else:
+            found = self._difference(Kind.CHANGED, step.begin, step.end, first)
+            yield replace(found, field="blank", position=first - step.start)
+
+    def _hole(self, step: Step, theirs: bytes, at: npt.NDArray[Any]) -> Iterator[Difference]:
+        """Damage or zeros in the reference; this copy's valid records are what the reference lacks."""
+        first = step.begin + int(at[0])
+        kind = Kind.EXTRA if step.filler is Filler.EMPTY else Kind.REFERENCE_DAMAGED
+        records = list(self._valid_records(step))
+        if not records:
+            yield self._difference(Kind.DEBRIS, step.begin, step.end, first, 0)
+            return
+        # The record that the first differing byte is in, if that isn't in front of all of them.
+        place = RecordPlace.of(next((r for r in reversed(records) if r.physical_offset <= first), records[0]))
+        found = self._difference(kind, step.begin, step.end, first, len(records))
+        if place.offset <= first < place.offset + place.size:
+            name, within = field_at(self._log.read(place.offset, place.size), first - place.offset)
+            found = replace(found, field=name, position=within)
+        yield replace(found, record=place)
+
+    def _valid_records(self, step: Step) -> Iterator[Record]:
+        """This copy's valid records that begin within the step."""
+        yield from valid_records_behind(self._log, step.begin, min(step.end, self._log.capacity_end))
+
+
+def _octets(data: bytes, size: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(data, np.uint8, count=size)
