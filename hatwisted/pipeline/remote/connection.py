@@ -1,0 +1,144 @@
+"""One connection to a broker or a name server: requests go out ahead, answers are waited for one by one.
+
+Blocking, for one thread. Answers are paired with requests by their number, because brokers answer pulls from a
+pool of threads and so in any order; what arrives while another answer is waited for is kept. Each wait has a
+deadline of its own. After any failure the connection is closed: an answer that comes late must not be taken
+for that of a later request.
+
+Rejected: a thread for receiving. One process reads one queue, and the kernel's socket buffer already receives
+while a batch is decoded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import Final
+
+from hatwisted.pipeline.remote.errors import BadAnswer, BadSetting, BrokerGone
+from hatwisted.pipeline.remote.security import Credentials
+from hatwisted.pipeline.remote.settings import ClusterSettings, parse_address
+from hatwisted.wire.remoting import RemotingCommand, RemotingProtocolError, RemotingReceiver, encode_command
+
+MAX_IN_FLIGHT: Final = 64
+"""Requests without an answer. An answer to a pull has 256 KiB or one message, so this bounds what may have to be
+kept for later as well."""
+RECEIVE_BYTES: Final = 256 * 1024
+"""Of one read from the socket: an answer to a pull."""
+
+Clock = Callable[[], float]
+"""Seconds that only ever grow."""
+
+
+class Connection:
+    """To `address`; opened at once. Raises BrokerGone when it can't be, BadSetting if TLS refuses the peer."""
+
+    def __init__(
+        self,
+        address: str,
+        settings: ClusterSettings,
+        tls: ssl.SSLContext | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.address = address
+        self._credentials: Credentials | None = settings.credentials
+        self._timeout = settings.answer_timeout
+        self._clock = clock
+        self._numbers = itertools.count(1)
+        self._receiver = RemotingReceiver()
+        self._waited_for: set[int] = set()
+        self._early: dict[int, RemotingCommand] = {}
+        self._socket = _dial(address, settings.connect_timeout, tls)
+
+    def close(self) -> None:
+        """Forget everything under way."""
+        self._socket.close()
+
+    def call(self, request: RemotingCommand) -> RemotingCommand:
+        """The answer to `request`, whatever its code."""
+        return self.answer(self.post(request))
+
+    def post(self, request: RemotingCommand) -> int:
+        """Send `request`; its number, to ask for the answer with. BrokerGone if it can't be sent."""
+        if len(self._waited_for) >= MAX_IN_FLIGHT:
+            raise AssertionError(f"{MAX_IN_FLIGHT} requests are under way; take answers first")
+        request.opaque = next(self._numbers)
+        if self._credentials is not None:
+            self._credentials.sign(request)
+        self._socket.settimeout(self._timeout)
+        try:
+            self._socket.sendall(encode_command(request))
+        except OSError as error:
+            raise self._gone(_reason(error)) from error
+        self._waited_for.add(request.opaque)
+        return request.opaque
+
+    def answer(self, number: int) -> RemotingCommand:
+        """The answer to the request `number`. BrokerGone if none comes in time, BadAnswer if nonsense comes."""
+        deadline = self._clock() + self._timeout
+        while number not in self._early:
+            self._receive(deadline)
+        self._waited_for.discard(number)
+        return self._early.pop(number)
+
+    def _receive(self, deadline: float) -> None:
+        left = deadline - self._clock()
+        if left <= 0:
+            raise self._gone(f"no answer within {self._timeout:g} s")
+        self._socket.settimeout(left)
+        try:
+            data = self._socket.recv(RECEIVE_BYTES)
+        except TimeoutError:
+            raise self._gone(f"no answer within {self._timeout:g} s") from None
+        except OSError as error:
+            raise self._gone(_reason(error)) from error
+        if not data:
+            raise self._gone(f"closed the connection with {len(self._waited_for)} requests unanswered")
+        try:
+            commands = self._receiver.receive(data)
+        except RemotingProtocolError as error:
+            self.close()
+            raise BadAnswer(f"{self.address}: its answer isn't RocketMQ's: {error.reason}") from None
+        for command in commands:
+            # Brokers send requests, too; a reader that joined no group has nothing to tell them.
+            if command.is_response and command.opaque in self._waited_for:
+                self._early[command.opaque] = command
+
+    def _gone(self, reason: str) -> BrokerGone:
+        self.close()
+        return BrokerGone(f"{self.address}: {reason}")
+
+
+def _dial(address: str, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
+    host, port = parse_address(address)
+    try:
+        connected = socket.create_connection((host, port), timeout)
+    except TimeoutError:
+        raise BrokerGone(f"{address}: can't be reached within {timeout:g} s") from None
+    except OSError as error:
+        raise BrokerGone(f"{address}: can't be reached: {_reason(error)}") from error
+    with contextlib.suppress(OSError):
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected if tls is None else _encrypted(connected, host, address, tls)
+
+
+def _encrypted(connected: socket.socket, host: str, address: str, tls: ssl.SSLContext) -> socket.socket:
+    try:
+        return tls.wrap_socket(connected, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        connected.close()
+        raise BadSetting(
+            f"{address}: its certificate isn't accepted ({error.verify_message}): name its authority in the trust "
+            "file, or verify less (chain: any host name, none: any certificate)"
+        ) from None
+    except OSError as error:
+        connected.close()
+        raise BrokerGone(f"{address}: no TLS there: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()

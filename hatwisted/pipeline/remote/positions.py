@@ -1,0 +1,182 @@
+"""Where queues begin and end, and which offset a time means.
+
+The master is asked, since a slave knows a moment less; where it's gone, a slave is. These are small requests,
+many of them under way at once, and not what a master has to be spared.
+
+A time means the first message stored then or later. Brokers look it up by their own lights (4.9.7 gives the nearer
+neighbour, any of several messages of the same millisecond, and the last message for a time behind all), so what
+they answer is only where the search for the exact offset begins: among the messages around it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.remote.errors import BadAnswer, BrokerGone, Refused
+from hatwisted.pipeline.remote.links import Links, command, number_in, succeeded
+from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
+from hatwisted.pipeline.remote.routes import MASTER_ID, Replicas
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.layout import (
+    IPV6_EXTRA,
+    QUEUE_OFFSET_AT,
+    STORE_TIMESTAMP_AT,
+    SYS_BORN_HOST_V6,
+    SYS_FLAG_AT,
+)
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.remoting import RemotingCommand
+
+FIRST_LOOK: Final = 8
+"""Messages looked at on each side of what a broker answered; doubled until the time's edge is among them."""
+
+_SIZE_AND_FLAG: Final = struct.Struct(f">i{SYS_FLAG_AT - 4}xi")
+_INT64: Final = struct.Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A queue's messages are at [low, high)."""
+
+    low: int
+    high: int
+
+    def clamp(self, offset: int) -> int:
+        """The nearest offset inside, `high` included."""
+        return max(self.low, min(offset, self.high))
+
+
+Placed = Mapping[MessageQueue, Replicas]
+"""Queues and the brokers of their groups."""
+
+
+def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
+    """The bounds of each queue. BrokerGone if nobody of a group answers, Refused if all refuse."""
+    codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
+
+    def ask(group: Sequence[MessageQueue]) -> list[RemotingCommand]:
+        return [_about(each, code) for each in group for code in codes]
+
+    numbers = _numbers(links, queues, ask)
+    # Between the two questions retention may have moved on: no queue ends before it begins.
+    return {queue: Bounds(low, max(low, high)) for queue, (low, high) in numbers.items()}
+
+
+def offsets_at(
+    links: Links, queues: Placed, bounds: Mapping[MessageQueue, Bounds], milliseconds: int
+) -> dict[MessageQueue, int]:
+    """Of each queue the first message stored at this time (ms since the epoch) or later; its end if there's
+    none."""
+
+    def ask(group: Sequence[MessageQueue]) -> list[RemotingCommand]:
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        return [_about(each, code, timestamp=milliseconds) for each in group]
+
+    filled = {queue: replicas for queue, replicas in queues.items() if bounds[queue].high > bounds[queue].low}
+    found = {queue: bounds[queue].high for queue in queues}
+    for queue, (answered,) in _numbers(links, filled, ask).items():
+        search = _EdgeSearch(links, queue, queues[queue], bounds[queue], milliseconds)
+        found[queue] = search.edge(bounds[queue].clamp(answered))
+    return found
+
+
+class _EdgeSearch:
+    """The exact place of a time in a queue, near an estimate."""
+
+    def __init__(
+        self, links: Links, queue: MessageQueue, replicas: Replicas, bounds: Bounds, milliseconds: int
+    ) -> None:
+        self._links = links
+        self._queue = queue
+        self._replicas = replicas
+        self._bounds = bounds
+        self._wanted = milliseconds
+
+    def edge(self, estimate: int) -> int:
+        """Go back until a message is older than the time, then forward to the first that isn't."""
+        low, high = self._bounds.low, self._bounds.high
+        begin = end = estimate
+        reach = FIRST_LOOK
+        while True:
+            begin, end = max(low, begin - reach), min(high, end + reach)
+            times = self._times(begin, end)
+            older = [offset for offset, stored in times if stored < self._wanted]
+            not_older = [offset for offset, stored in times if stored >= self._wanted]
+            if begin > low and not older:
+                end = begin  # all of them are too new: what is behind them needn't be looked at again
+            elif end < high and not not_older:
+                begin = end
+            else:
+                # Where a clock was set back, times aren't in order: the earliest, so that nothing is left out.
+                return min(not_older, default=end)
+            reach *= 2
+
+    def _times(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """(offset, store time in ms) of the messages there are in a range."""
+        wanted = QueueRange(self._queue, begin, end, self._replicas)
+        pull = QueuePull(self._links, wanted, fail_on_loss=False)
+        return [each for chunk in pull.chunks() for each in store_times(chunk)]
+
+
+def store_times(records: bytes | memoryview) -> Iterator[tuple[int, int]]:
+    """(queue offset, store time in ms) of whole records."""
+    position = 0
+    while position < len(records):
+        size, sys_flag = _SIZE_AND_FLAG.unpack_from(records, position)
+        at = position + STORE_TIMESTAMP_AT + (IPV6_EXTRA if sys_flag & SYS_BORN_HOST_V6 else 0)
+        yield _INT64.unpack_from(records, position + QUEUE_OFFSET_AT)[0], _INT64.unpack_from(records, at)[0]
+        position += size
+
+
+def _about(queue: MessageQueue, code: int, **fields: object) -> RemotingCommand:
+    return command(code, topic=queue.topic, queueId=queue.queue_id, bname=queue.broker_name, **fields)
+
+
+Ask = Callable[[Sequence[MessageQueue]], list[RemotingCommand]]
+"""The requests about some queues: the same number for each, in order."""
+
+
+def _numbers(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, tuple[int, ...]]:
+    """The field `offset` of every answer, by queue."""
+    groups: dict[str, list[MessageQueue]] = defaultdict(list)
+    for queue in queues:
+        groups[queue.broker_name].append(queue)
+    found: dict[MessageQueue, tuple[int, ...]] = {}
+    for name, group in groups.items():
+        replicas = {number: address for queue in group for number, address in queues[queue].items()}
+        numbers = _ask_group(links, name, replicas, group, ask)
+        each = len(numbers) // len(group)
+        found |= {queue: tuple(numbers[at * each : (at + 1) * each]) for at, queue in enumerate(group)}
+    return found
+
+
+def _ask_group(
+    links: Links, name: str, replicas: Replicas, group: Sequence[MessageQueue], ask: Ask
+) -> list[int]:
+    """From the master, or a slave when it can't be had; several rounds, as with reading."""
+    order = sorted(replicas, key=lambda number: (number != MASTER_ID, number))
+    told: list[PipelineError] = []
+    for tried in range(links.settings.retries + 1):
+        if tried:
+            links.pause(tried - 1)
+        told = []
+        for number in sorted(order, key=lambda number: links.is_dead(replicas[number])):
+            address = replicas[number]
+            try:
+                answers = links.call_all(address, ask(group))
+                what = f"an offset of {queue_name(group[0])}"
+                return [number_in(address, succeeded(address, each, what).ext, "offset") for each in answers]
+            except (BrokerGone, BadAnswer, Refused) as error:
+                links.drop(address)
+                told.append(error)
+        if told and all(isinstance(error, Refused) and error.lasting for error in told):
+            break
+    story = "; ".join(map(str, told)) or "the name servers know no address of it"
+    if told and all(isinstance(error, Refused) for error in told):
+        raise Refused(story)
+    raise BrokerGone(f"broker {name}: nobody of its group answers: {story}")

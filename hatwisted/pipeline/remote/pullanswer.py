@@ -1,0 +1,122 @@
+"""What an answer to a pull says: records, or why there are none, as one of two outcomes.
+
+Nothing filters here, so brokers give every message from the asked offset on. A broker that hasn't got the asked
+one says so in five ways: no message there yet, an offset outside its queue, "go on" (retention is deleting it),
+"again, at the same place" (RocketMQ's slaves, which don't correct offsets), and records that begin later. All of
+them come to the same here: this broker lacks it, and perhaps knows where it has something again. Whether that is
+a loss is for whoever knows what the other brokers of the group say.
+
+A hole behind the asked offset is none of the broker's faults: retention deletes from the beginning, so such
+offsets have no message (a compacted topic's, say).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from hatwisted.pipeline.remote.errors import BadAnswer, Refused
+from hatwisted.pipeline.remote.links import number_in
+from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2
+from hatwisted.wire.remoting import RemotingCommand
+
+_HEAD: Final = struct.Struct(">iI4xi4xq")
+"""Total size, magic, queue id, queue offset."""
+_ABSENT: Final = (
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A pull under way: offsets [begin, end) of a queue from the broker at `address`."""
+
+    address: str
+    queue_id: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Whole records, all of them in [begin, `upto`) and in order. suggested: id of the broker to ask next."""
+
+    data: bytes | memoryview
+    count: int
+    upto: int
+    suggested: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """The broker has no message at `begin`. resume: the first offset behind it that it has or may have; None if
+    its queue ends before."""
+
+    resume: int | None
+    status: str
+
+
+def read_answer(asked: Asked, answer: RemotingCommand) -> Found | Lacking:
+    """The outcome of a pull. Refused for any other code, BadAnswer for an answer that can't be one to it."""
+    if answer.code not in (ResponseCode.SUCCESS, *_ABSENT):
+        raise Refused.of(asked.address, answer, f"a pull from queue {asked.queue_id}")
+    following = number_in(asked.address, answer.ext, "nextBeginOffset")
+    lowest = number_in(asked.address, answer.ext, "minOffset")
+    status = answer.remark or ResponseCode(answer.code).name
+    if answer.code == ResponseCode.SUCCESS:
+        return _found(asked, answer, following, status)
+    resume = max(following, lowest)
+    return Lacking(resume if resume > asked.begin else None, status)
+
+
+def _found(asked: Asked, answer: RemotingCommand, following: int, status: str) -> Found | Lacking:
+    data, offsets = cut_records(asked, answer.body)
+    upto = min(following, asked.end)
+    if upto <= asked.begin or (offsets and offsets[-1] >= upto):
+        raise BadAnswer(
+            f"{asked.address}: gives records of queue {asked.queue_id} and says to go on at {following}"
+        )
+    if not offsets or offsets[0] > asked.begin:
+        return Lacking(offsets[0] if offsets else upto, status)
+    return Found(data, len(offsets), upto, _suggested(answer))
+
+
+def _suggested(answer: RemotingCommand) -> int:
+    text = answer.ext.get("suggestWhichBrokerId", "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def cut_records(asked: Asked, body: bytes) -> tuple[bytes | memoryview, list[int]]:
+    """The records of `body` whose queue offsets are in the asked range, and these offsets, ascending.
+
+    BadAnswer unless `body` is a chain of whole records of the asked queue.
+    """
+    offsets: list[int] = []
+    position, end, stop = 0, len(body), None
+    while position < end:
+        size, magic, queue_id, offset = _head_at(asked, body, position)
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_SIZE or position + size > end:
+            raise BadAnswer(f"{asked.address}: byte {position} of its answer begins no whole record")
+        if queue_id != asked.queue_id or offset < (offsets[-1] + 1 if offsets else asked.begin):
+            raise BadAnswer(
+                f"{asked.address}: asked for queue {asked.queue_id} from offset {asked.begin} on, it gives offset "
+                f"{offset} of queue {queue_id}"
+            )
+        if offset >= asked.end:
+            stop = position
+            break
+        offsets.append(offset)
+        position += size
+    return (body if stop is None else memoryview(body)[:stop]), offsets
+
+
+def _head_at(asked: Asked, body: bytes, position: int) -> tuple[int, int, int, int]:
+    try:
+        size, magic, queue_id, offset = _HEAD.unpack_from(body, position)
+    except struct.error:
+        raise BadAnswer(f"{asked.address}: its answer ends inside a record, at byte {position}") from None
+    return size, magic, queue_id, offset

@@ -1,0 +1,282 @@
+"""One range of one queue, whole or not at all, from whichever brokers of its group have it.
+
+Strategy: the range is cut into steps of what a broker gives at once, and the pulls of several steps are under way
+at the same time; answers are handed on in order. A short answer (big messages, a broker that reads from its
+disk) is completed by another pull, and steps shrink to what came.
+
+The brokers of a group are taken in the order that `read_from` says. One that lacks the next offset is passed
+over until the read has reached what it has: so a slave that began later, or is a moment behind, gives what it
+can. One that fails is passed over for this round. When nobody is left, the round is over: a pause, a fresh
+route, and another one. Every answer with records begins a new count of rounds.
+
+Only the master can say that messages are gone: then every broker lacks them, and the queue's least offset has
+moved past them. Retention deletes a log file some moments before it moves that offset, hence a pause before it is
+asked. An offset that no broker has and that isn't below the least one is a hole in the queue, not a loss.
+
+Rejected: long polling (the range's end is known to exist), and one pull at a time (32 messages a round trip).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.remote.errors import BadAnswer, BrokerGone, OffsetsGone, OffsetsNotThere, Refused
+from hatwisted.pipeline.remote.links import Links, command, number_in, succeeded
+from hatwisted.pipeline.remote.pullanswer import Asked, Found, Lacking, read_answer
+from hatwisted.pipeline.remote.routes import MASTER_ID, Replicas, Routes, replicas_of
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.remoting import RemotingCommand
+
+STEP: Final = 32
+"""Messages of one pull; brokers give no more at once."""
+WINDOW: Final = 8
+"""Pulls under way at once: with 32 messages of 1 KiB each they cover a round trip of 2 ms at 100 MB/s, and what
+arrives meanwhile (256 KiB each, or one message) bounds the memory."""
+MAX_MOVES: Final = 8
+"""Suggestions to go elsewhere that are followed in one range: two brokers may send a reader to each other."""
+RETENTION_SETTLES: Final = 2.0
+"""Seconds from a log file's deletion to the queues' new least offsets, at most: files are deleted ten at a time,
+100 ms apart, and the queues follow."""
+
+_WITH_SUBSCRIPTION: Final = 4
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class QueueRange:
+    """Offsets [begin, end) of a queue, and where its brokers were when the range was planned."""
+
+    queue: MessageQueue
+    begin: int
+    end: int
+    replicas: Replicas
+
+    def __str__(self) -> str:
+        return f"{queue_name(self.queue)}, offsets {self.begin} to {self.end}"
+
+
+def queue_name(queue: MessageQueue) -> str:
+    """As messages call it."""
+    return f"topic {queue.topic} queue {queue.queue_id} of {queue.broker_name}"
+
+
+class QueuePull:
+    """Reads `wanted` once. fail_on_loss: raise OffsetsGone for deleted messages; otherwise tell the log and go
+    on behind them."""
+
+    def __init__(self, links: Links, wanted: QueueRange, *, fail_on_loss: bool = True) -> None:
+        self._links = links
+        self._queue = wanted.queue
+        self._next = wanted.begin
+        self._end = wanted.end
+        self._replicas = dict(wanted.replicas)
+        self._fail_on_loss = fail_on_loss
+        # The broker that was suggested last, and how often one was.
+        self._preferred: int | None = None
+        self._moves = 0
+        self._step = STEP
+        # What is known of each broker at the place reached: where it has messages again, or why it failed.
+        self._lacking: dict[str, Lacking] = {}
+        self._failed: dict[str, PipelineError] = {}
+        self._rounds = 0
+        # A queue with holes has many, and retention's moment needn't be waited for at each of them.
+        self._has_holes = False
+
+    def chunks(self) -> Iterator[bytes | memoryview]:
+        """Whole records, back to back in each chunk, in the order of the queue. Ends only when the range does;
+        raises OffsetsGone, OffsetsNotThere, BrokerGone or Refused."""
+        while self._next < self._end:
+            address = self._choose()
+            if address is None:
+                self._end_round()
+                continue
+            try:
+                yield from self._read_from(address)
+            except (BrokerGone, BadAnswer, Refused) as error:
+                self._links.drop(address)
+                self._failed[address] = error
+
+    # ---- one broker
+
+    def _read_from(self, address: str) -> Iterator[bytes | memoryview]:
+        """What the broker has, up to the range's end or to what it lacks, or to where it sends us away."""
+        connection = self._links.connection(address)
+        under_way: deque[tuple[Asked, int]] = deque()
+        ahead = self._next
+        try:
+            while self._next < self._end:
+                while len(under_way) < WINDOW and ahead < self._end:
+                    step = self._asked(address, ahead, min(ahead + self._step, self._end))
+                    under_way.append((step, connection.post(self._request(step))))
+                    ahead = step.end
+                asked, number = under_way.popleft()
+                outcome = read_answer(asked, connection.answer(number))
+                if isinstance(outcome, Lacking):
+                    self._lacking[address] = outcome
+                    return
+                if outcome.upto < asked.end:
+                    rest = self._asked(address, outcome.upto, asked.end)
+                    under_way.appendleft((rest, connection.post(self._request(rest))))
+                self._advance(asked, outcome)
+                yield outcome.data
+                if self._sent_elsewhere(address, outcome.suggested):
+                    return
+        finally:
+            if under_way:
+                self._links.drop(address)
+
+    def _asked(self, address: str, begin: int, end: int) -> Asked:
+        return Asked(address, self._queue.queue_id, begin, end)
+
+    def _request(self, step: Asked) -> RemotingCommand:
+        return command(
+            RequestCode.PULL_MESSAGE,
+            consumerGroup=self._links.settings.group,
+            topic=self._queue.topic,
+            queueId=step.queue_id,
+            queueOffset=step.begin,
+            maxMsgNums=step.end - step.begin,
+            sysFlag=_WITH_SUBSCRIPTION,
+            commitOffset=0,
+            suspendTimeoutMillis=0,
+            subscription="*",
+            subVersion=0,
+            expressionType="TAG",
+            bname=self._queue.broker_name,
+        )
+
+    def _advance(self, asked: Asked, found: Found) -> None:
+        short = found.upto < asked.end
+        self._step = max(1, found.count) if short else min(STEP, self._step * 2)
+        self._next = found.upto
+        self._rounds = 0
+        self._failed.clear()
+
+    def _sent_elsewhere(self, address: str, suggested: int) -> bool:
+        """Does the broker suggest another one, that is there and isn't known to be of no use?"""
+        other = self._replicas.get(suggested)
+        if self._links.settings.read_from != "auto" or other is None or other == address:
+            return False
+        if self._moves >= MAX_MOVES or self._lacks(other) or self._links.is_dead(other):
+            return False
+        self._preferred = suggested
+        self._moves += 1
+        return True
+
+    # ---- all brokers of the group
+
+    def _order(self) -> list[str]:
+        """Addresses, the one to be asked first in front; the readers of several queues share several slaves."""
+        slaves = [number for number in self._replicas if number != MASTER_ID]
+        shift = self._queue.queue_id % len(slaves) if slaves else 0
+        slaves = slaves[shift:] + slaves[:shift]
+        masters = [number for number in self._replicas if number == MASTER_ID]
+        ids = slaves + masters if self._links.settings.read_from == "slave" else masters + slaves
+        ids.sort(key=lambda number: number != self._preferred)
+        return sorted((self._replicas[number] for number in ids), key=self._links.is_dead)
+
+    def _choose(self) -> str | None:
+        """The first broker that may have the next offset and didn't fail in this round."""
+        for address in self._order():
+            if address not in self._failed and not self._lacks(address):
+                return address
+        return None
+
+    def _lacks(self, address: str) -> bool:
+        lacking = self._lacking.get(address)
+        if lacking is None:
+            return False
+        return lacking.resume is None or lacking.resume > self._next
+
+    def _end_round(self) -> None:
+        """Nobody can go on: skip what is gone, or pause and begin again, or give up."""
+        master = self._replicas.get(MASTER_ID)
+        if not self._failed and master is not None and self._lacking[master].resume is not None:
+            self._skip_or_fail(master)
+        elif self._rounds >= self._links.settings.retries or self._is_hopeless():
+            raise self._final_error()
+        else:
+            self._links.pause(self._rounds)
+            self._rounds += 1
+            self._renew_replicas()
+        # Who is behind may have caught up meanwhile, who failed may be back.
+        self._lacking.clear()
+        self._failed.clear()
+
+    def _is_hopeless(self) -> bool:
+        """Did every broker refuse for a reason that no pause will change?"""
+        failures = self._failed.values()
+        return bool(failures) and all(isinstance(each, Refused) and each.lasting for each in failures)
+
+    def _skip_or_fail(self, master: str) -> None:
+        """All brokers are there, and none has the next offset."""
+        resume = min(each.resume for each in self._lacking.values() if each.resume is not None)
+        skipped = min(resume, self._end)
+        try:
+            lost = self._is_lost(master)
+        except (BrokerGone, BadAnswer, Refused) as error:
+            self._links.drop(master)
+            _log.info("%s: asked for its least offset again: %s", queue_name(self._queue), error)
+            self._rounds += 1
+            return
+        if lost:
+            loss = f"{queue_name(self._queue)}: messages {self._next} to {skipped - 1} are gone by retention"
+            if self._fail_on_loss:
+                raise OffsetsGone(
+                    f"{loss}: begin at {skipped}, or set failOnDataLoss=false to go on without them"
+                )
+            _log.warning("%s; going on without them", loss)
+        self._next = skipped
+
+    def _is_lost(self, master: str) -> bool:
+        """Is the next offset below the queue's least one, now or when retention has come to its end?"""
+        if self._least_offset(master) > self._next:
+            return True
+        if self._has_holes:
+            return False
+        self._links.pause_for(RETENTION_SETTLES)
+        self._has_holes = self._least_offset(master) <= self._next
+        return not self._has_holes
+
+    def _least_offset(self, address: str) -> int:
+        request = command(
+            RequestCode.GET_MIN_OFFSET,
+            topic=self._queue.topic,
+            queueId=self._queue.queue_id,
+            bname=self._queue.broker_name,
+        )
+        what = f"the least offset of {queue_name(self._queue)}"
+        answer = succeeded(address, self._links.call(address, request), what)
+        return number_in(address, answer.ext, "offset")
+
+    def _renew_replicas(self) -> None:
+        """Ask the name servers where the group's brokers are now; what they don't know stays as it was."""
+        try:
+            route = Routes(self._links, retries=0).route(self._queue.topic)
+        except (BrokerGone, BadAnswer, Refused) as error:
+            _log.info("%s: no fresh route: %s", queue_name(self._queue), error)
+            return
+        found = {} if route is None else replicas_of(route, self._queue.broker_name)
+        # A master that left its name server is still asked where it was: it may be back before the next round.
+        self._replicas |= found
+
+    def _final_error(self) -> PipelineError:
+        where = f"{queue_name(self._queue)} at offset {self._next} of {self._end}"
+        told = [f"{address} lacks it ({each.status})" for address, each in self._lacking.items()]
+        told += [str(error) for error in self._failed.values()]
+        story = "; ".join(told) or "no broker of this name is known"
+        if not self._failed and MASTER_ID in self._replicas:
+            return OffsetsNotThere(
+                f"{where}: no broker has it: {story}: was the topic deleted, or the master replaced?"
+            )
+        if self._failed and all(isinstance(error, Refused) for error in self._failed.values()):
+            return Refused(f"{where}: {story}")
+        return BrokerGone(
+            f"{where}: {story}: nothing of the range counts as read; read it again when it's back"
+        )

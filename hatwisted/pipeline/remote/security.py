@@ -1,0 +1,106 @@
+"""Who we are and whom we trust: signed requests, and TLS.
+
+Signing is RocketMQ's own for remoting clients, the same for the ACL of 4.x and the authentication of 5.x: the
+values of all ext fields in the order of their names, and the body behind them, under HMAC-SHA1 with the secret
+key. Name servers don't ask for it and ignore it.
+
+TLS is the standard library's. RocketMQ's clients don't look at a server's certificate unless told to; here
+they are told to unless `verify` says otherwise, and a refusal says which setting would accept it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ssl
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from hatwisted.pipeline.remote.errors import BadSetting
+from hatwisted.wire.remoting import RemotingCommand
+
+ACCESS_KEY: Final = "AccessKey"
+SECURITY_TOKEN: Final = "SecurityToken"
+SIGNATURE: Final = "Signature"
+_UNSIGNED: Final = frozenset((SIGNATURE, "_UNIQUE_KEY_QUERY"))
+"""Fields that brokers leave out when they compute the signature."""
+
+Verify = Literal["full", "chain", "none"]
+VERIFY: Final[tuple[Verify, ...]] = ("full", "chain", "none")
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """An account of a broker's ACL. security_token: of temporary keys only."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
+
+    def sign(self, request: RemotingCommand) -> None:
+        """Add who sends it, and the proof."""
+        request.ext[ACCESS_KEY] = self.access_key
+        if self.security_token is not None:
+            request.ext[SECURITY_TOKEN] = self.security_token
+        request.ext[SIGNATURE] = signature(request, self.secret_key)
+
+
+def signature(request: RemotingCommand, secret_key: str) -> str:
+    """Base64 of the request's HMAC-SHA1."""
+    values = "".join(request.ext[name] for name in sorted(request.ext) if name not in _UNSIGNED)
+    digest = hmac.new(secret_key.encode(), values.encode() + request.body, hashlib.sha1).digest()
+    return base64.b64encode(digest).decode()
+
+
+@dataclass(frozen=True)
+class Tls:
+    """How connections are encrypted. Paths of PEM files, as they are on every machine that reads.
+
+    trust_file: authorities to trust, the machine's own if None. certificate, key: shown to a server that asks.
+    verify: `full` (chain of trust and host name), `chain` (routes often carry addresses that no certificate
+    names) or `none`.
+    """
+
+    trust_file: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    verify: Verify = "full"
+
+    def context(self) -> ssl.SSLContext:
+        """What sockets are wrapped with; raises BadSetting, naming the file, if one can't be used."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = self.verify == "full"
+        context.verify_mode = ssl.CERT_NONE if self.verify == "none" else ssl.CERT_REQUIRED
+        if self.verify != "none":
+            self._load_trust(context)
+        if self.certificate is not None:
+            self._load_certificate(context, self.certificate)
+        return context
+
+    def _load_trust(self, context: ssl.SSLContext) -> None:
+        try:
+            if self.trust_file is None:
+                context.load_default_certs()
+            else:
+                context.load_verify_locations(self.trust_file)
+        except OSError as error:  # ssl.SSLError is one
+            raise BadSetting(
+                f"trust file {self.trust_file}: {_reason(error)}: give PEM certificates"
+            ) from None
+
+    def _load_certificate(self, context: ssl.SSLContext, certificate: str) -> None:
+        # Without a password OpenSSL would ask the terminal for one.
+        password = self.key_password or ""
+        try:
+            context.load_cert_chain(certificate, self.key, password=lambda: password)
+        except OSError as error:
+            where = certificate if self.key is None else f"{certificate} with key {self.key}"
+            raise BadSetting(
+                f"client certificate {where}: {_reason(error)}: give PEM files that fit"
+            ) from None
+
+
+def _reason(error: OSError) -> str:
+    return error.reason if isinstance(error, ssl.SSLError) and error.reason else error.strerror or str(error)

@@ -1,0 +1,66 @@
+"""What a reader is told about a cluster: a value that travels to every process that reads.
+
+Addresses are "host:port", IPv6 in brackets; several name servers are separated by ";" as RocketMQ's clients
+take them, or by ",".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from hatwisted.pipeline.remote.errors import BadSetting
+from hatwisted.pipeline.remote.security import Credentials, Tls
+
+CONNECT_TIMEOUT: Final = 3.0
+"""Seconds for the handshakes of TCP and TLS (RocketMQ's clients: 3 s)."""
+ANSWER_TIMEOUT: Final = 15.0
+"""Seconds for an answer. Nothing is held for us, but a broker under load reads old messages from its disk."""
+RETRIES: Final = 8
+"""Rounds over all brokers of a group without any progress, with pauses that add up to 16 s: long enough for a
+broker to be restarted."""
+GROUP: Final = "TOOLS_CONSUMER"
+"""A group that every broker has from its first start on, even where groups aren't created on demand."""
+
+ReadFrom = Literal["slave", "master", "auto"]
+READ_FROM: Final[tuple[ReadFrom, ...]] = ("slave", "master", "auto")
+
+_ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]]+)):(\d{1,5})")
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """name_servers: at least one. Timeouts in seconds. retries: rounds without progress before giving up.
+
+    read_from: `slave` reads slaves first and the master only for what they lack, `master` the other way round,
+    `auto` begins at the master and goes where the brokers' own suggestions lead.
+    """
+
+    name_servers: tuple[str, ...]
+    group: str = GROUP
+    read_from: ReadFrom = "slave"
+    connect_timeout: float = CONNECT_TIMEOUT
+    answer_timeout: float = ANSWER_TIMEOUT
+    retries: int = RETRIES
+    credentials: Credentials | None = None
+    tls: Tls | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name_servers:
+            raise BadSetting("no name server is given: give host:port, several separated by ;")
+        for address in self.name_servers:
+            parse_address(address)
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Host and port; raises BadSetting."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found[3]) < 1 << 16:
+        raise BadSetting(f"address {address!r} isn't host:port")
+    return found[1] or found[2], int(found[3])
+
+
+def split_addresses(text: str) -> tuple[str, ...]:
+    """The addresses of a list, each once."""
+    return tuple(dict.fromkeys(each.strip() for each in re.split("[;,]", text) if each.strip()))
