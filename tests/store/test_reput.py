@@ -16,7 +16,16 @@ from hatwisted.store import dispatcher as dispatcher_module
 from hatwisted.store import reput as reput_module
 from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.store.fewscan import FEW
-from hatwisted.store.reput import BUSY_COALESCE, COALESCE, RETRY, SLICE, STOP_LIMIT, ReputService
+from hatwisted.store.reput import (
+    BUSY_COALESCE,
+    COALESCE,
+    PROMPT_BURST,
+    PROMPT_SLICES,
+    RETRY,
+    SLICE,
+    STOP_LIMIT,
+    ReputService,
+)
 from hatwisted.store.scan import MAX_RECORDS
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
@@ -348,15 +357,24 @@ class ReputTests(StoreTestCase):
         self.assertEqual(service.behind_bytes, 0)
         self.assertEqual(store.arrivals, [("Topic0", 0, 1)])
 
+    def test_appends_that_trickle_in_are_dispatched_at_once(self) -> None:
+        store, service, writer = self.running()
+        for _ in range(3 * PROMPT_BURST):
+            self.more(store, writer)
+            store.clock.advance(0)
+            self.assertEqual(service.behind_bytes, 0)
+            store.clock.advance(1 / PROMPT_SLICES)
+
     def test_appends_close_together_share_a_slice(self) -> None:
         store, service, writer = self.running()
         store.clock.advance(1)
-        self.more(store, writer)
-        store.clock.advance(0)
+        for _ in range(PROMPT_BURST + 1):
+            self.more(store, writer)
+            store.clock.advance(0)
         slices = service.slices_total
         for _ in range(5):
             self.more(store, writer)
-            store.clock.advance(COALESCE / 10)
+            store.clock.advance(COALESCE / 100)
         self.assertEqual(service.slices_total, slices)
         store.clock.advance(COALESCE)
         self.assertEqual((service.slices_total, service.behind_bytes), (slices + 1, 0))
