@@ -118,6 +118,7 @@ class QueueReader:
         self.dropped = True
         if self._buffer:
             self._next = self._buffer[0].queue_offset
+            self._bytes -= sum(message.size for message in self._buffer)
             self._buffer.clear()
         if self._running is not None:
             self._running.cancel()
@@ -154,11 +155,13 @@ class QueueReader:
     def settle(self, rest: Sequence[ReceivedMessage] = ()) -> None:
         """What was taken is done with, but for `rest`, the end of it, which comes again."""
         self.last_consumed = self._session.clock.seconds()
-        self._bytes -= sum(message.size for message in self._taken) - sum(message.size for message in rest)
+        self._bytes -= sum(message.size for message in self._taken)
         self._taken = []
-        if rest and self.dropped:
-            self._next = rest[0].queue_offset
-        self._buffer.extendleft([] if self.dropped else reversed(rest))
+        if self.dropped:
+            self._next = rest[0].queue_offset if rest else self._next
+        else:
+            self._bytes += sum(message.size for message in rest)
+            self._buffer.extendleft(reversed(rest))
         if self._room is not None and self._has_room():
             waiter, self._room = self._room, None
             waiter.callback(None)

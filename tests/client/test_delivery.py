@@ -1,10 +1,12 @@
-"""Halving of failing batches, sharing out of queues, choice of brokers: the rules without a network."""
+"""Halving of failing batches, sharing out of queues, choice of brokers, rates: the rules without a network."""
 
 from twisted.internet.defer import Deferred, fail
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.client.allocation import allocate
-from hatwisted.client.delivery import deliver
+from hatwisted.client.consumestats import ConsumeStats
+from hatwisted.client.delivery import Unsettled, deliver, deliver_in_order
 from hatwisted.client.selection import BrokerFaults, RoundRobin, interleaved
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -39,6 +41,59 @@ class TestHalving(SynchronousTestCase):
     def test_one_bad_message_costs_two_deliveries_a_halving(self):
         self.run_with(list(range(1024)), {700})
         self.assertEqual(len(self.calls), 1 + 2 * 10)
+
+    def test_between_two_halves_a_queue_may_go_away(self):
+        stays, failed = iter([True, True, False]), []
+        work = deliver(
+            [1, 2], lambda part: fail(ValueError("bad")), lambda *told: failed.append(told), stays.__next__
+        )
+        self.failureResultOf(Deferred.fromCoroutine(work), Unsettled)
+        self.assertEqual([message for message, _ in failed], [1])
+
+
+class TestInOrder(SynchronousTestCase):
+    def run_with(self, batch, bad, stay=lambda: True):
+        self.calls = []
+
+        def listener(part):
+            self.calls.append(list(part))
+            return fail(ValueError("bad")) if bad & set(part) else None
+
+        return self.successResultOf(Deferred.fromCoroutine(deliver_in_order(batch, listener, stay)))
+
+    def test_the_first_bad_one_ends_it_and_nothing_behind_it_is_delivered_after_it_failed_alone(self):
+        for bad in ({0}, {5}, {15}, {3, 4}, {9, 1}, set(range(16))):
+            done, error = self.run_with(list(range(16)), bad)
+            self.assertEqual((done, type(error)), (min(bad), ValueError))
+            self.assertEqual(self.calls[-1], [min(bad)])
+            good = [message for part in self.calls if not bad & set(part) for message in part]
+            self.assertEqual(good, list(range(min(bad))))
+
+    def test_a_good_batch_and_a_queue_that_goes(self):
+        self.assertEqual(self.run_with([1, 2, 3], set()), (3, None))
+        self.assertEqual(self.run_with([1, 2, 3], set(), lambda: False), (0, None))
+        self.assertEqual(self.calls, [])
+        stays = iter([True, True, False])
+        self.assertEqual(self.run_with([1, 2], {2}, stays.__next__), (1, None))
+
+
+class TestRates(SynchronousTestCase):
+    def test_a_minute_of_rates_and_an_hour_of_failures(self):
+        clock = Clock()
+        stats = ConsumeStats(clock)
+        for _ in range(30):
+            stats.pulled("T", 4, 0.5)
+            stats.consumed("T", 2, 0.5)
+            stats.failed("T", 1)
+            clock.advance(1)
+        status = stats.status("T")
+        self.assertEqual((status["pullTPS"], status["consumeOKTPS"], status["consumeFailedTPS"]), (2, 1, 0.5))
+        self.assertEqual((status["pullRT"], status["consumeRT"], status["consumeFailedMsgs"]), (500, 250, 30))
+        clock.advance(61)
+        status = stats.status("T")
+        self.assertEqual((status["pullTPS"], status["pullRT"], status["consumeFailedMsgs"]), (0, 0, 30))
+        clock.advance(3600)
+        self.assertEqual(stats.status("T")["consumeFailedMsgs"], 0)
 
 
 async def _awaitable(work):
