@@ -1,18 +1,45 @@
-"""Log files into record batches: one split, or whole stores."""
+"""Log files into record batches: one split, or whole stores.
+
+A split is read in chunks of some megabytes into one buffer; what a task needs in memory is that buffer and the
+batch made of it, however large the log.
+
+Where the chain of records breaks, three things are told apart. Behind a log's end there may be an unfinished
+record, or what a crash left: that isn't damage and ends the read. So does the blank that fills a full file.
+Everything else is damage, and `mode` says what becomes of it:
+
+* `failfast`: DamagedLogRange, with file, offset and reason.
+* `skip-and-report`: `damages` is told the range, and reading goes on behind it.
+* `permissive`: the same, and a row stands for the range: its columns are null but for broker, file,
+  physical_offset (the range's begin), size (its length) and body (its bytes, at most DAMAGE_BYTES of them).
+
+A body's checksum doesn't decide whether a record is read: the column body_crc_ok says so of each row. A compressed
+body that can't be decompressed is damage, noticed when the column body is read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import partial
+from typing import Final, Literal, get_args
 
 import pyarrow as pa
 
+from hatwisted.pipeline.decode.batches import BATCH_ROWS, BatchBuilder
 from hatwisted.pipeline.decode.conditions import Condition
-from hatwisted.pipeline.decode.storefolder import Split
+from hatwisted.pipeline.decode.logbytes import LogBytes, open_file, read
+from hatwisted.pipeline.decode.logwindow import READ_SIZE, LogWindow
+from hatwisted.pipeline.decode.records import ChainEnd, Records, Stop
+from hatwisted.pipeline.decode.recordsearch import BREAKS, RecordSearch
+from hatwisted.pipeline.decode.schema import arrow_schema
+from hatwisted.pipeline.decode.storefolder import LogStore, Split
+from hatwisted.pipeline.errors import DamagedLogRange, PipelineError, WrongLogFile
 
 Mode = Literal["failfast", "skip-and-report", "permissive"]
-BATCH_ROWS: Final = 16_384
+MODES: Final[tuple[str, ...]] = get_args(Mode)
+
+DAMAGE_BYTES: Final = 1 << 20
+"""Bytes of a damaged range that a row of permissive mode holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +53,106 @@ class Damage:
     reason: str
 
 
+DamageListener = Callable[[Damage], None]
+
+
 def read_split(
     split: Split,
     columns: Sequence[str] | None = None,
     *,
     where: Sequence[Condition] = (),
     mode: Mode = "failfast",
-    damages: Callable[[Damage], None] | None = None,
+    damages: DamageListener | None = None,
     batch_rows: int = BATCH_ROWS,
+    read_size: int = READ_SIZE,
 ) -> Iterator[pa.RecordBatch]:
-    """The records that start in the split, in log order."""
-    raise NotImplementedError
+    """The records that start in the split and fulfil `where`, in log order, as batches of `columns` (all, if None)
+    of at most `batch_rows` rows; none is empty. read_size: bytes read at once.
+
+    A damaged range belongs to the split in which it begins.
+    """
+    if mode not in MODES:
+        raise PipelineError(f"no mode {mode!r}; there are: {', '.join(MODES)}")
+    builder = BatchBuilder(split.broker, columns, where, batch_rows)
+    with open_file(split.path) as file:
+        if file.size != split.file_size:
+            raise WrongLogFile(
+                f"{split.path}: has {file.size} bytes, {split.file_size} when the store was listed: was it cut?"
+            )
+        yield from _SplitReader(split, file, builder, mode, damages, read_size).batches()
+
+
+class _SplitReader:
+    def __init__(
+        self,
+        split: Split,
+        file: LogBytes,
+        builder: BatchBuilder,
+        mode: Mode,
+        damages: DamageListener | None,
+        read_size: int,
+    ) -> None:
+        self._split = split
+        self._file = file
+        self._builder = builder
+        self._mode = mode
+        self._damages = damages
+        self._name = split.path.rpartition("/")[2]
+        self._search = RecordSearch(file, split.base, split.file_size, split.limit)
+        self._window = LogWindow(file, split.base, split.file_size, read_size)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        split = self._split
+        at = split.begin if split.aligned else self._search.at_or_behind(split.begin)
+        while at < split.end:
+            records, end = self._window.chain(at, split.end)
+            yield from self._built(records)
+            if end.stop is Stop.BLANK:
+                return
+            at = end.offset
+            if end.stop in BREAKS:
+                if (following := self._behind(end)) is None:
+                    return
+                yield from self._damaged(at, following, end.reason or end.stop.value)
+                at = following
+
+    def _built(self, records: Records) -> Iterator[pa.RecordBatch]:
+        if not len(records):
+            return
+        bad: list[tuple[int, int, str]] = []
+        yield from self._builder.batches(records, self._name, lambda *found: bad.append(found))
+        for begin, end, reason in bad:
+            yield from self._damaged(begin, end, reason)
+
+    def _behind(self, end: ChainEnd) -> int | None:
+        """Where reading goes on behind a break; None if that is the log's end."""
+        split = self._split
+        limit = split.base + split.file_size if split.limit is None else split.limit
+        following = self._search.behind_damage(end.offset, limit)
+        return limit if following is None and split.limit is None else following
+
+    def _damaged(self, begin: int, end: int, reason: str) -> Iterator[pa.RecordBatch]:
+        if self._mode == "failfast":
+            raise DamagedLogRange(
+                f"{self._split.path}: no valid record at offset {begin} (byte {begin - self._split.base}): "
+                f"{reason}; the log goes on at {end}. Read with mode=skip-and-report to leave this range out"
+            )
+        if self._damages is not None:
+            self._damages(Damage(self._split.broker, self._name, begin, end, reason))
+        if self._mode == "permissive":
+            batch = self._builder.rows(self._row_of(begin, end))
+            if batch.num_rows:
+                yield batch
+
+    def _row_of(self, begin: int, end: int) -> pa.RecordBatch:
+        row = {
+            "physical_offset": begin,
+            "size": min(end - begin, (1 << 31) - 1),
+            "body": read(self._file, begin - self._split.base, min(end - begin, DAMAGE_BYTES)),
+            "broker": self._split.broker,
+            "file": self._name,
+        }
+        return pa.RecordBatch.from_pylist([row], schema=arrow_schema())
 
 
 def read_arrow(
@@ -46,6 +162,15 @@ def read_arrow(
     mode: Mode = "failfast",
     begin: int | None = None,
     end: int | None = None,
+    damages: DamageListener | None = None,
 ) -> pa.RecordBatchReader:
-    """Stores as one stream of record batches, one store after the other."""
-    raise NotImplementedError
+    """Stores (folders) as one stream of record batches, one store after the other: for pandas
+    (`.read_pandas()`), polars (`polars.from_arrow`), and whatever takes Arrow streams.
+
+    begin, end: physical offsets, of each store; default: all there is now.
+    """
+    stores = [LogStore.open(path) for path in ([paths] if isinstance(paths, str) else paths)]
+    schema = arrow_schema(columns)
+    one = partial(read_split, columns=columns, where=where, mode=mode, damages=damages)
+    batches = (batch for store in stores for split in store.splits(begin, end) for batch in one(split))
+    return pa.RecordBatchReader.from_batches(schema, batches)

@@ -1,8 +1,27 @@
-"""A store's folder: which log files it has, where its log ends, and how to cut it into pieces to read."""
+"""A store's folder: which log files it has, where its log ends, and how to cut it into pieces to read.
+
+A store is read as it lies there, be it a running broker's or a copy. Nothing on disk says where the log ends:
+files have their full length from the beginning. The end is found without reading the log: what was never written
+is zeros, so halving finds the last megabyte that isn't, and from a record before it the chain is followed. What lies behind that is no part of the log yet (a record being written), or no longer (what a crash left, which is
+older than the record in front of it); only records that are newer are taken for a log that goes on behind damage.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from hatwisted.pipeline.decode import logbytes
+from hatwisted.pipeline.decode.logend import LogEnd
+from hatwisted.pipeline.decode.recordsearch import RecordSearch
+from hatwisted.pipeline.errors import NotAStore, WrongLogFile
+from hatwisted.wire.layout import parse_file_name
+
+LOG_FOLDER: Final = "commitlog"
+SPLIT_BYTES: Final = 64 << 20
+"""Bytes of a piece by default: enough that starting on it doesn't count, few enough to keep many cores busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +36,11 @@ class LogFile:
     def name(self) -> str:
         """As the column `file` has it."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def end(self) -> int:
+        """Physical offset behind its last byte."""
+        return self.base + self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +61,152 @@ class Split:
     end: int
     aligned: bool
     limit: int | None = None
+
+
+@dataclass(slots=True)
+class LogStore:
+    """The log of one broker: its folder, the broker's name, and its files in order of their offsets."""
+
+    path: str
+    broker: str
+    files: list[LogFile]
+    _known_end: int = field(default=-1, repr=False)
+
+    @classmethod
+    def open(cls, path: str, broker: str | None = None) -> LogStore:
+        """The store in a folder, or whose `commitlog` folder it is. broker: what the column says; by default the
+        name of the store's folder. Raises NotAStore and WrongLogFile."""
+        path = path.rstrip("/") or "/"
+        store = cls(path, broker or _folder_name(path), _log_files(_log_folder(path)))
+        if store.files:
+            with _finder(store.files[0]) as finder:
+                finder.check_first_record()
+        return store
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the first byte still held."""
+        return self.files[0].base if self.files else 0
+
+    def end(self) -> int:
+        """Physical offset behind the last whole, valid record there is now; lists the files anew. A later call
+        starts where the last one ended."""
+        self.files = _log_files(_log_folder(self.path))
+        self._known_end = self._find_end()
+        return self._known_end
+
+    def splits(
+        self, begin: int | None = None, end: int | None = None, split_bytes: int = SPLIT_BYTES
+    ) -> list[Split]:
+        """Pieces of about `split_bytes` that together hold the records that start in [begin, end), as far as the
+        log reaches; reads next to nothing, since a reader finds its first record by itself."""
+        if split_bytes < 1:
+            raise ValueError(f"a split needs at least one byte, not {split_bytes}")
+        log_end = self.end()
+        begin = self.min_offset if begin is None else begin
+        end = log_end if end is None else min(end, log_end)
+        return [
+            Split(
+                *(self.path, self.broker, file.path, file.base, file.size, first, last),
+                aligned=first == file.base,
+                limit=log_end if log_end < file.end else None,
+            )
+            for file in self.files
+            for first, last in _cut(max(begin, file.base), min(end, file.end), split_bytes)
+        ]
+
+    def boundary_at_or_after(self, offset: int) -> int:
+        """The nearest place at or behind `offset` where a record starts, or the log's end."""
+        return self._boundary(offset, RecordSearch.at_or_behind)
+
+    def boundary_at_or_before(self, offset: int) -> int:
+        """The nearest place at or in front of `offset` where a record or a file's blank starts, or the log ends."""
+        return self._boundary(offset, RecordSearch.at_or_before)
+
+    def _boundary(self, offset: int, look: Callable[[RecordSearch, int], int]) -> int:
+        log_end = self.end()
+        if offset <= self.min_offset or offset >= log_end:
+            return max(self.min_offset, min(offset, log_end))
+        file = self.files[(offset - self.min_offset) // self.files[0].size]
+        with logbytes.open_file(file.path) as opened:
+            return look(RecordSearch(opened, file.base, file.size, min(log_end, file.end)), offset)
+
+    def _find_end(self) -> int:
+        for file in reversed(self.files):
+            with _finder(file) as finder:
+                if not finder.is_unwritten():
+                    known = file.base < self._known_end < file.end
+                    return finder.end(self._known_end if known else None)
+        return self.min_offset
+
+
+@contextmanager
+def _finder(file: LogFile) -> Iterator[LogEnd]:
+    with logbytes.open_file(file.path) as opened:
+        yield LogEnd(opened, file.path, file.base, file.size)
+
+
+def _cut(begin: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+    """[begin, end) in pieces of nearly equal size, at most `size`."""
+    if begin < end:
+        count = -(-(end - begin) // size)
+        edges = [begin + (end - begin) * index // count for index in range(count + 1)]
+        yield from zip(edges[:-1], edges[1:], strict=True)
+
+
+def _log_folder(path: str) -> str:
+    """Where the log files of a store are."""
+    entries = logbytes.list_folder(path)
+    if entries is None:
+        raise NotAStore(f"{path}: no such folder")
+    if any(entry.name == LOG_FOLDER and entry.size is None for entry in entries):
+        return logbytes.join(path, LOG_FOLDER)
+    is_log = any(parse_file_name(entry.name) is not None and entry.size is not None for entry in entries)
+    if is_log or path.rpartition("/")[2] == LOG_FOLDER:
+        return path
+    raise NotAStore(f"{path}: no store: it has neither a folder {LOG_FOLDER} nor log files in it")
+
+
+def _folder_name(path: str) -> str:
+    parts = [part for part in path.split("/") if part]
+    if len(parts) > 1 and parts[-1] == LOG_FOLDER:
+        parts.pop()
+    return parts[-1] if parts else path
+
+
+def _log_files(folder: str) -> list[LogFile]:
+    """The log's files; a last one of no bytes is one that its broker is just making."""
+    files = []
+    for name, size in logbytes.list_folder(folder) or ():
+        if name.startswith("."):
+            continue
+        path = logbytes.join(folder, name)
+        base = parse_file_name(name)
+        if base is None or size is None:
+            raise WrongLogFile(
+                f"{path}: no log file: their names are the 20 digits of an offset; move it away"
+            )
+        files.append(LogFile(base, path, size))
+    if files and not files[-1].size:
+        files.pop()
+    _check_sizes(files)
+    return files
+
+
+def _check_sizes(files: list[LogFile]) -> None:
+    for previous, file in zip([None, *files], files, strict=False):
+        if previous is None:
+            if not file.size or file.base % file.size:
+                raise WrongLogFile(
+                    f"{file.path}: {file.size} bytes from offset {file.base} on are no whole file of a log: was it "
+                    "cut? Copy it anew"
+                )
+        elif file.size != files[0].size:
+            raise WrongLogFile(
+                f"{file.path}: has {file.size} bytes and {files[0].path} {files[0].size}: all files of a log have "
+                "one size; copy it anew, or read the files of each size from a folder of their own"
+            )
+        elif file.base != previous.end:
+            raise WrongLogFile(
+                f"{file.path}: the file from offset {previous.end} on is missing in front of it"
+            )

@@ -1,0 +1,114 @@
+"""Bodies as a consumer gets them, decompressed where the producer compressed them.
+
+Bodies as stored are copied together without a loop; each compressed one is then decompressed by itself and takes
+its place. What a body may grow to is limited, and so is what all bodies of one batch may: a few megabytes of
+zeros compress to a few kilobytes, and thousands of such bodies fit into one read.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from isal import isal_zlib
+
+from hatwisted.pipeline.decode.ragged import gather, patch
+from hatwisted.pipeline.decode.records import Records
+from hatwisted.wire import layout
+
+LARGEST_BODY: Final = 256 << 20
+"""Bytes a body may have when decompressed. RocketMQ's default limit is 4 MiB, compressed."""
+BATCH_BYTES: Final = 64 << 20
+"""Decompressed bytes behind which a batch ends."""
+
+_ARROW_CODECS: Final = {layout.SYS_COMPRESSION_LZ4: "lz4", layout.SYS_COMPRESSION_ZSTD: "zstd"}
+
+
+class Bodies(NamedTuple):
+    """Bodies of the first `len(values)` records (binary); bad: by row, why its body can't be decompressed. Such a
+    row's value is the body as stored."""
+
+    values: pa.Array
+    bad: dict[int, str]
+
+
+class BadBody(ValueError):
+    """A compressed body that isn't one."""
+
+
+def bodies(records: Records) -> Bodies:
+    """The bodies of the records, or of as many of the first as a batch may hold."""
+    flags = records.heads["sys_flag"]
+    rows = np.flatnonzero(flags & layout.SYS_COMPRESSED)
+    if not len(rows):
+        return Bodies(gather(records.chunk.octets, records.body_at, records.body_ends), {})
+    found, bad, stop = _decompress(records, rows, flags[rows].tolist())
+    stored = gather(records.chunk.octets, records.body_at[:stop], records.body_ends[:stop])
+    return Bodies(patch(stored, rows[: len(found)], pa.array(found, pa.binary())), bad)
+
+
+def _decompress(
+    records: Records, rows: npt.NDArray[Any], flags: list[int]
+) -> tuple[list[bytes | memoryview], dict[int, str], int]:
+    """Bodies of compressed rows, what is wrong with some, and the row in front of which the batch ends."""
+    view = records.chunk.octets.data
+    starts, ends = records.body_at[rows].tolist(), records.body_ends[rows].tolist()
+    found: list[bytes | memoryview] = []
+    bad: dict[int, str] = {}
+    total = 0
+    for row, flag, start, end in zip(rows.tolist(), flags, starts, ends, strict=True):
+        if total >= BATCH_BYTES:
+            return found, bad, row
+        try:
+            found.append(decompress(view[start:end], flag))
+        except BadBody as error:
+            bad[row] = str(error)
+            found.append(bytes(view[start:end]))
+        total += len(found[-1])
+    return found, bad, len(records)
+
+
+def decompress(stored: memoryview, sys_flag: int, limit: int = LARGEST_BODY) -> bytes:
+    """One body; BadBody when it isn't what its sysFlag says, or has more than `limit` bytes."""
+    kind = sys_flag & layout.SYS_COMPRESSION_MASK
+    if kind in _ARROW_CODECS:
+        found = _with_arrow(stored, _ARROW_CODECS[kind], limit)
+    elif kind in (0, layout.SYS_COMPRESSION_ZLIB):
+        found = _with_zlib(stored, limit)
+    else:
+        raise BadBody(f"sysFlag {sys_flag:#x} names an unknown compression")
+    if len(found) > limit:
+        raise BadBody(f"the body has more than {limit} bytes when decompressed")
+    return found
+
+
+def _with_zlib(stored: memoryview, limit: int) -> bytes:
+    stream = isal_zlib.decompressobj()
+    try:
+        found: bytes = stream.decompress(stored, limit + 1)
+    except zlib.error as error:
+        raise BadBody(f"the body isn't zlib: {error}") from None
+    if not stream.eof and len(found) <= limit:
+        raise BadBody("the body isn't zlib: it breaks off")
+    return found
+
+
+def _with_arrow(stored: memoryview, codec: str, limit: int) -> bytes:
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(stored)), codec) as stream:
+            found: bytes = stream.read(limit + 1)
+    except OSError as error:
+        raise BadBody(f"the body isn't {codec}: {error}") from None
+    return found
+
+
+def crcs_right(records: Records) -> pa.Array:
+    """bool[n]: is the checksum that of the body as stored? An empty body has none."""
+    view = records.chunk.octets.data
+    spans = map(slice, records.body_at.tolist(), records.body_ends.tolist())
+    computed = np.fromiter(map(isal_zlib.crc32, map(view.__getitem__, spans)), np.uint32, len(records))
+    right = (computed & layout.CRC_MASK) == records.heads["body_crc"].view(">u4")
+    return pa.array(right | (records.body_at == records.body_ends))

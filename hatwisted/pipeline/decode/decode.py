@@ -1,0 +1,53 @@
+"""Records that are in memory already, as a broker's answer to a pull, into one record batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hatwisted.pipeline.decode.batches import BatchBuilder
+from hatwisted.pipeline.decode.conditions import Condition
+from hatwisted.pipeline.decode.ragged import PREFIX, new_buffer
+from hatwisted.pipeline.decode.records import Chunk, Stop, frame
+from hatwisted.pipeline.decode.schema import arrow_schema
+from hatwisted.pipeline.errors import DamagedLogRange
+
+
+def decode_buffer(
+    data: bytes | bytearray | memoryview,
+    columns: Sequence[str] | None = None,
+    *,
+    base: int | None = None,
+    broker: str,
+    file: str,
+    where: Sequence[Condition] = (),
+) -> pa.RecordBatch:
+    """Whole records, one behind the other, as a batch of `columns` (all, if None).
+
+    base: the physical offset of the first byte, which the records are then checked against; None where records lie
+    that didn't follow one another in the log. broker, file: for the columns and errors. Raises DamagedLogRange when
+    some bytes are no whole record, or a body can't be decompressed.
+    """
+    octets = new_buffer(len(data))
+    octets[PREFIX:] = np.frombuffer(data, np.uint8)
+    chunk = Chunk(octets, base or 0, len(octets))
+    limit = chunk.begin + len(data)
+    records, end = frame(chunk, limit, len(data), placed=base is not None)
+    if end.stop is not Stop.LIMIT:
+        raise DamagedLogRange(
+            f"{broker}, {file}: no whole record at byte {end.offset - chunk.begin} of {len(data)}, behind "
+            f"{len(records)} records: {end.reason or end.stop.value}"
+        )
+
+    def fail(begin: int, stop: int, reason: str) -> None:
+        raise DamagedLogRange(f"{broker}, {file}: record at byte {begin - chunk.begin}: {reason}")
+
+    builder = BatchBuilder(broker, columns, where, rows=max(len(records), 1))
+    batches = list(builder.batches(records, file, fail))
+    return (
+        pa.concat_batches(batches)
+        if batches
+        else pa.RecordBatch.from_pylist([], schema=arrow_schema(columns))
+    )

@@ -1,0 +1,134 @@
+"""The bytes of files in folders, local or wherever fsspec reaches; nothing here knows what they mean.
+
+A path with a scheme (`s3://bucket/store`) goes through fsspec, which is imported only then; any other through the
+operating system, whose `preadv` fills a buffer that is there already.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
+
+
+class LogBytes(Protocol):
+    """One open file."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        """Fill `target` with what lies at `position`; how many bytes there were, fewer only at the file's end."""
+
+
+class Entry(NamedTuple):
+    """What a folder holds: `size` in bytes, None for a folder."""
+
+    name: str
+    size: int | None
+
+
+class _LocalFile:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        done = 0
+        while done < len(target):
+            count = os.preadv(self._descriptor, [target[done:]], position + done)
+            if not count:
+                break
+            done += count
+        return done
+
+
+class _RemoteFile:
+    def __init__(self, file: Any, size: int) -> None:
+        self._file = file
+        self.size = size
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        wanted = min(len(target), self.size - position)
+        if wanted <= 0:
+            return 0
+        self._file.seek(position)
+        data = self._file.read(wanted)
+        target[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def open_file(path: str) -> Iterator[LogBytes]:
+    """A file to read from; WrongLogFile when it went away since it was listed."""
+    try:
+        if is_remote(path):
+            files, inner = _filesystem(path)
+            with files.open(inner, "rb", cache_type="none") as file:
+                yield _RemoteFile(file, files.size(inner))
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise WrongLogFile(
+            f"{path}: isn't there any more; its broker may have deleted it as expired: list the store anew"
+        ) from None
+    try:
+        yield _LocalFile(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read(file: LogBytes, position: int, size: int) -> bytes:
+    """Up to `size` bytes at `position`, fewer only at the file's end; none beyond it."""
+    size = max(0, min(size, file.size - position))
+    data = bytearray(size)
+    return bytes(data[: file.read_into(memoryview(data), position)]) if size else b""
+
+
+def list_folder(path: str) -> list[Entry] | None:
+    """What is in a folder, by name; None if there's no such folder."""
+    if is_remote(path):
+        return _list_remote(path)
+    try:
+        with os.scandir(path) as found:
+            entries = [Entry(item.name, None if item.is_dir() else item.stat().st_size) for item in found]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError:
+        raise NotAStore(f"{path}: this user may not list it") from None
+    return sorted(entries)
+
+
+def is_remote(path: str) -> bool:
+    """Has the path a scheme, so that fsspec is to open it?"""
+    return "://" in path
+
+
+def join(folder: str, name: str) -> str:
+    """The path of a name in a folder."""
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def _list_remote(path: str) -> list[Entry] | None:
+    files, inner = _filesystem(path)
+    if not files.isdir(inner):
+        return None
+    return sorted(
+        Entry(
+            item["name"].rstrip("/").rpartition("/")[2], None if item["type"] == "directory" else item["size"]
+        )
+        for item in files.ls(inner, detail=True)
+    )
+
+
+def _filesystem(path: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+    except ImportError:
+        raise PipelineError(f"{path}: a path with a scheme needs fsspec: pip install fsspec") from None
+    files, inner = fsspec.core.url_to_fs(path)
+    return files, inner
