@@ -1,0 +1,251 @@
+"""Files of messages: NDJSON, CSV and Parquet, as `export` writes them and as people do by hand.
+
+A row has the columns of a log's table; all but a body may be missing. Texts hold what isn't text like this: a body
+that isn't UTF-8 (in CSV also one with NUL or CR, which readers of CSV mangle) stands in `body64` as base64
+instead of `body`, and CSV has `keys` and `properties` as JSON. `tags`, `keys` and `unique_key` are properties,
+too: where `properties` has them, those count.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import gzip
+import io
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import IO, Any, Final, Protocol
+
+import msgspec
+
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.wire import layout
+
+FORMATS: Final = ("ndjson", "csv", "parquet")
+SUFFIXES: Final = {
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".json": "ndjson",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+LONGEST_LINE: Final = 64 * 1024 * 1024
+"""Bytes: more than any broker takes as one message, so only a foreign file has such a line."""
+PARQUET_ROWS: Final = 4096
+"""Rows held at once."""
+
+
+class BadMessageFile(PipelineError):
+    """A file of messages can't be read; the message names file and row."""
+
+
+class MessageRow(msgspec.Struct, kw_only=True):
+    """A message as a file has it; what is missing comes from whoever imports it.
+
+    text: a `body` in NDJSON and CSV; raw: one in Parquet.
+    """
+
+    text: str | None = msgspec.field(name="body", default=None)
+    raw: bytes | None = msgspec.field(name="(raw)", default=None)
+    body64: str | None = None
+    topic: str | None = None
+    broker: str | None = None
+    queue_id: int | None = None
+    tags: str | None = None
+    keys: list[str] | str | None = None
+    unique_key: str | None = None
+    properties: dict[str, str] | None = None
+    flag: int = 0
+    reconsume_times: int = 0
+    born_timestamp: datetime | None = None
+
+    @property
+    def content(self) -> bytes:
+        """The body. ValueError if it isn't base64 where it should be, or missing."""
+        if self.body64:
+            try:
+                return base64.b64decode(self.body64, validate=True)
+            except binascii.Error as error:
+                raise ValueError(f"body64: {error}") from None
+        if self.raw is not None:
+            return self.raw
+        if self.text is None:
+            raise ValueError("neither body nor body64")
+        return self.text.encode()
+
+    @property
+    def all_properties(self) -> dict[str, str]:
+        """With tags, keys and unique key."""
+        found = dict(self.properties or {})
+        keys = self.keys.split() if isinstance(self.keys, str) else self.keys
+        for name, value in (
+            (layout.PROPERTY_TAGS, self.tags),
+            (layout.PROPERTY_KEYS, layout.KEY_SEPARATOR.join(keys or ())),
+            (layout.PROPERTY_UNIQ_KEY, self.unique_key),
+        ):
+            if value and name not in found:
+                found[name] = value
+        return found
+
+
+class MessageFile(Protocol):
+    """Rows of one file. `place`: of the last row, for errors; `position`: bytes of the file read so far."""
+
+    place: str
+    position: int
+
+    def rows(self) -> Iterator[MessageRow]:
+        """All, in order. BadMessageFile at the first that can't be read."""
+
+
+_FIELDS: Final = frozenset(MessageRow.__struct_encode_fields__)
+
+
+_decode_line = msgspec.json.Decoder(MessageRow).decode
+_decode_keys = msgspec.json.Decoder(list[str]).decode
+_decode_properties = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class NdjsonFile:
+    """An object a line; empty lines don't count."""
+
+    def __init__(self, path: str) -> None:
+        self.place = path
+        self.position = 0
+        self._path = path
+
+    def rows(self) -> Iterator[MessageRow]:
+        with open(self._path, "rb") as raw, _unpacked(self._path, raw) as lines:
+            for number, line in enumerate(iter(lambda: lines.readline(LONGEST_LINE), b""), 1):
+                self.place, self.position = f"{self._path} line {number}", raw.tell()
+                if not line.strip():
+                    continue
+                try:
+                    yield _decode_line(line)
+                except msgspec.MsgspecError as error:
+                    raise BadMessageFile(f"{self.place}: {error}") from None
+
+
+class CsvFile:
+    """RFC 4180, with a head."""
+
+    def __init__(self, path: str) -> None:
+        self.place = path
+        self.position = 0
+        self._path = path
+
+    def rows(self) -> Iterator[MessageRow]:
+        csv.field_size_limit(min(sys.maxsize, LONGEST_LINE))
+        with open(self._path, "rb") as raw, _unpacked(self._path, raw) as data:
+            reader = csv.DictReader(io.TextIOWrapper(data, encoding="utf-8", newline=""), strict=True)
+            try:
+                if not {"body", "body64"} & set(reader.fieldnames or ()):
+                    raise BadMessageFile(f"{self._path}: its first line names no column body or body64")
+                for fields in reader:
+                    self.place, self.position = f"{self._path} line {reader.line_num}", raw.tell()
+                    yield _csv_row(fields)
+            except (csv.Error, ValueError) as error:
+                raise BadMessageFile(f"{self._path} line {reader.line_num}: {error}") from None
+
+
+def _csv_row(fields: Mapping[str, str]) -> MessageRow:
+    """ValueError (msgspec's are) if it's none."""
+    found: dict[str, Any] = {name: value for name, value in fields.items() if name in _FIELDS and value}
+    if found.get("keys", "").startswith("["):
+        found["keys"] = _decode_keys(found["keys"])
+    if "properties" in found:
+        found["properties"] = _decode_properties(found["properties"])
+    # An empty body is a body, while other empty fields aren't there.
+    if "body64" not in found:
+        found.setdefault("body", "")
+    return msgspec.convert(found, MessageRow, strict=False)
+
+
+class ParquetFile:
+    """As `export` writes it, or a landed table's file."""
+
+    def __init__(self, path: str) -> None:
+        self.place = path
+        self.position = 0
+        self._path = path
+
+    def rows(self) -> Iterator[MessageRow]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with pq.ParquetFile(self._path) as file:
+                yield from self._rows_of(file)
+        except (pa.ArrowException, OSError) as error:
+            raise BadMessageFile(f"{self._path}: {str(error).splitlines()[0]}") from None
+
+    def _rows_of(self, file: Any) -> Iterator[MessageRow]:
+        names = [name for name in file.schema_arrow.names if name in _FIELDS]
+        if "body" not in names and "body64" not in names:
+            raise BadMessageFile(f"{self._path}: has no column body")
+        size, number = os.stat(self._path).st_size, 0
+        for batch in file.iter_batches(PARQUET_ROWS, columns=names):
+            for values in batch.to_pylist():
+                number += 1
+                self.place = f"{self._path} row {number}"
+                self.position = size * number // max(1, file.metadata.num_rows)
+                yield self._row(values)
+
+    def _row(self, values: dict[str, Any]) -> MessageRow:
+        found = {name: value for name, value in values.items() if value is not None}
+        if "properties" in found:
+            found["properties"] = dict(found["properties"])
+        if isinstance(found.get("body"), bytes):
+            found["(raw)"] = found.pop("body")
+        try:
+            return msgspec.convert(found, MessageRow)
+        except msgspec.ValidationError as error:
+            raise BadMessageFile(f"{self.place}: {error}") from None
+
+
+_READERS: Final[dict[str, type[NdjsonFile] | type[CsvFile] | type[ParquetFile]]] = {
+    "ndjson": NdjsonFile,
+    "csv": CsvFile,
+    "parquet": ParquetFile,
+}
+
+
+def format_of(path: str) -> str | None:
+    """By the name's end (also behind .gz); None if it says nothing."""
+    stem = path.removesuffix(".gz")
+    return SUFFIXES.get(os.path.splitext(stem)[1].lower())
+
+
+def open_message_file(path: str, form: str | None = None) -> MessageFile:
+    """A file's rows; form: one of FORMATS, by the name's end if None."""
+    found = form or format_of(path)
+    if found is None:
+        raise BadMessageFile(f"{path}: its name doesn't end in {', '.join(SUFFIXES)}: say its format")
+    return _READERS[found](path)
+
+
+def find_message_files(paths: Sequence[str], form: str | None = None) -> list[str]:
+    """The files, those of a folder by name, which is the order they were written in. BadMessageFile for a folder
+    that has none, or that an export didn't finish."""
+    found: list[str] = []
+    for path in paths:
+        if not os.path.isdir(path):
+            if not os.path.exists(path):
+                raise BadMessageFile(f"{path}: there's no such file")
+            found.append(path)
+            continue
+        names = sorted(name for name in os.listdir(path) if not name.startswith((".", "_")))
+        if os.path.exists(os.path.join(path, "_temporary")):
+            raise BadMessageFile(f"{path}: an export was interrupted here, or goes on; export it again")
+        inside = [os.path.join(path, name) for name in names if format_of(name) or form]
+        if not inside:
+            raise BadMessageFile(f"{path}: has no files of messages ({', '.join(SUFFIXES)})")
+        found += inside
+    return found
+
+
+def _unpacked(path: str, raw: IO[bytes]) -> IO[bytes]:
+    return gzip.open(raw) if path.endswith(".gz") else raw  # type: ignore[return-value]

@@ -1,0 +1,369 @@
+"""Sends messages to a cluster in the order of each queue, many queues at once.
+
+A broker takes requests off one connection into a pool of threads, so that two for the same queue may be stored
+the wrong way round. Hence one request a queue is under way, and messages that come meanwhile wait and travel
+together in the queue's next one (SEND_BATCH_MESSAGE); requests of other queues go on in parallel. What waits and
+what is under way is bounded, in messages, bytes and requests: `send` blocks until there's room.
+
+A request whose connection breaks is sent again, as RocketMQ's producers do: stored twice is possible then, lost
+is not. How many messages that may concern is counted. A message that the broker finds illegal is counted and
+left out; any other refusal that retries don't cure ends the sending.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from zlib import crc32
+
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.remote.connection import MAX_IN_FLIGHT, Connection
+from hatwisted.pipeline.remote.errors import BadAnswer, BadSetting, BrokerGone, NoRoute, Refused
+from hatwisted.pipeline.remote.links import Links, command
+from hatwisted.pipeline.remote.routes import MASTER_ID, Routes, replicas_of
+from hatwisted.wire import layout
+from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.registration import TopicRoute
+from hatwisted.wire.remoting import RemotingCommand
+
+GROUP: Final = "hatwisted-import"
+AUTO_CREATE_TOPIC: Final = "TBW102"
+NEW_TOPIC_QUEUES: Final = 4
+"""Queues of a topic that its first message creates, where brokers do that."""
+PERM_WRITE: Final = 2
+
+BATCH_COUNT: Final = 128
+"""Messages of one request."""
+BATCH_BYTES: Final = 512 * 1024
+"""Of one request: an eighth of what brokers take by default. One longer message goes alone."""
+REQUESTS: Final = MAX_IN_FLIGHT // 2
+"""Under way at once, over all brokers."""
+HELD_MESSAGES: Final = 8192
+HELD_BYTES: Final = 32 * 1024 * 1024
+"""What waits or is under way: memory, and how many messages a failure leaves in doubt."""
+REFUSALS_KEPT: Final = 20
+"""Refused messages told one by one; more are only counted."""
+
+STATUSES: Final[dict[int, str]] = {
+    ResponseCode.SUCCESS: "OK",
+    ResponseCode.FLUSH_DISK_TIMEOUT: "FLUSH_DISK_TIMEOUT",
+    ResponseCode.SLAVE_NOT_AVAILABLE: "SLAVE_NOT_AVAILABLE",
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: "FLUSH_SLAVE_TIMEOUT",
+}
+"""All of them mean stored; all but OK, with less than the broker is set up to wait for."""
+TRANSIENT: Final = frozenset((ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE))
+ILLEGAL: Final = ResponseCode.MESSAGE_ILLEGAL
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message. number: its place in the input, from 0; queue_id, broker: where it has to go, None for any
+    queue; born: ms since the epoch, None for now; properties: as they are stored."""
+
+    number: int
+    topic: str
+    body: bytes
+    properties: bytes = b""
+    flag: int = 0
+    reconsume_times: int = 0
+    born: int | None = None
+    broker: str | None = None
+    queue_id: int | None = None
+    alone: bool = False
+    """It can't share a request: it's delayed, or a retry topic's."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in a request."""
+        return BATCH_ENTRY_FIXED + len(self.body) + len(self.properties)
+
+
+@dataclass
+class Tally:
+    """What became of messages. statuses: stored ones by status; refused: numbers and reasons of the first
+    REFUSALS_KEPT; resent: messages of requests whose first answer was lost."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    bytes: int = 0
+    refused_count: int = 0
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    resent: int = 0
+
+    @property
+    def stored(self) -> int:
+        return self.statuses.total()
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Count a message that can't be stored."""
+        self.refused_count += 1
+        if len(self.refused) < REFUSALS_KEPT:
+            self.refused.append((number, reason))
+
+
+@dataclass(eq=False)
+class _Lane:
+    """One queue: what waits for it, and the request under way with the number of its answer."""
+
+    queue: MessageQueue
+    address: str
+    waiting: list[Outgoing] = field(default_factory=list)
+    waiting_bytes: int = 0
+    under_way: list[Outgoing] = field(default_factory=list)
+    connection: Connection | None = None
+    answer: int = 0
+
+    @property
+    def first(self) -> int | None:
+        """The number of the first message whose fate isn't known."""
+        held = self.under_way or self.waiting
+        return held[0].number if held else None
+
+    def joins(self, message: Outgoing) -> bool:
+        """May it share a request with those that wait?"""
+        if not self.waiting:
+            return True
+        last = self.waiting[-1]
+        return (
+            not (message.alone or last.alone)
+            and (message.born, message.reconsume_times) == (last.born, last.reconsume_times)
+            and len(self.waiting) < BATCH_COUNT
+            and self.waiting_bytes + message.size <= BATCH_BYTES
+        )
+
+
+class Producer:
+    """For one thread. `tally` counts as answers come in. wall_clock: s since the epoch.
+
+    `send` and `drain` raise PipelineError when a broker is gone for longer than the settings' retries, or refuses
+    what no retry cures.
+    """
+
+    def __init__(self, links: Links, group: str = GROUP, wall_clock: Callable[[], float] = time.time) -> None:
+        self._links = links
+        self._group = group
+        self._wall_clock = wall_clock
+        self._routes: dict[str, TopicRoute] = {}
+        self._queues: dict[str, list[MessageQueue]] = {}
+        self._turns: Counter[str] = Counter()
+        self._lanes: dict[MessageQueue, _Lane] = {}
+        self._under_way: deque[_Lane] = deque()
+        self._held = 0
+        self._held_bytes = 0
+        self.tally = Tally()
+
+    def send(self, message: Outgoing) -> None:
+        """Take the message; blocks while too much is held."""
+        lane = self._lane(message)
+        if not lane.joins(message):
+            self._post(lane)
+        lane.waiting.append(message)
+        lane.waiting_bytes += message.size
+        self._held += 1
+        self._held_bytes += message.size
+        while self._held > HELD_MESSAGES or self._held_bytes > HELD_BYTES:
+            self._make_room()
+
+    def drain(self) -> None:
+        """Send what waits and take all answers."""
+        for lane in self._lanes.values():
+            if lane.waiting:
+                self._post(lane)
+        while self._under_way:
+            self._settle(self._under_way[0])
+
+    def first_unsettled(self) -> int | None:
+        """The smallest number of a message whose fate isn't known; None if all are."""
+        return min((lane.first for lane in self._lanes.values() if lane.first is not None), default=None)
+
+    # ---- queues
+
+    def _lane(self, message: Outgoing) -> _Lane:
+        queue = self._queue(message)
+        lane = self._lanes.get(queue)
+        if lane is None:
+            lane = self._lanes[queue] = _Lane(queue, self._address(queue))
+        return lane
+
+    def _queue(self, message: Outgoing) -> MessageQueue:
+        queues = self._queues.get(message.topic) or self._find_queues(message.topic)
+        if message.queue_id is None:
+            # The next queue after each full request: those between share one.
+            turn = self._turns[message.topic]
+            self._turns[message.topic] += 1
+            return queues[turn // BATCH_COUNT % len(queues)]
+        names = sorted({queue.broker_name for queue in queues})
+        name = (
+            message.broker
+            if message.broker in names
+            else names[crc32((message.broker or "").encode()) % len(names)]
+        )
+        queue = MessageQueue(broker_name=name, queue_id=message.queue_id, topic=message.topic)
+        if queue not in queues:
+            count = sum(each.broker_name == name for each in queues)
+            raise BadSetting(
+                f"topic {message.topic} has {count} queues on {name}, and message {message.number} belongs into "
+                f"queue {message.queue_id}: give the topic more queues, or let messages go to any queue"
+            )
+        return queue
+
+    def _find_queues(self, topic: str) -> list[MessageQueue]:
+        routes = Routes(self._links)
+        route = routes.route(topic)
+        at_most = None
+        if route is None:
+            # As RocketMQ's producers do: where a topic may be created by its first message, this one says so.
+            route, at_most = routes.route(AUTO_CREATE_TOPIC), NEW_TOPIC_QUEUES
+        queues = [] if route is None else writable_queues(topic, route, at_most)
+        if route is None or not queues:
+            raise NoRoute(
+                f"topic {topic}: there's no queue to write to: create the topic, or see its permission"
+            )
+        self._routes[topic], self._queues[topic] = route, queues
+        return queues
+
+    def _address(self, queue: MessageQueue) -> str:
+        return replicas_of(self._routes[queue.topic], queue.broker_name)[MASTER_ID]
+
+    def _renew_address(self, lane: _Lane) -> None:
+        """The master may have come back elsewhere."""
+        route = Routes(self._links).route(lane.queue.topic)
+        found = {} if route is None else replicas_of(route, lane.queue.broker_name)
+        lane.address = found.get(MASTER_ID, lane.address)
+
+    # ---- requests
+
+    def _make_room(self) -> None:
+        if len(self._under_way) < REQUESTS:
+            ready = [lane for lane in self._lanes.values() if lane.waiting and not lane.under_way]
+            if ready:
+                self._post(max(ready, key=lambda lane: lane.waiting_bytes))
+                return
+        self._settle(self._under_way[0])
+
+    def _post(self, lane: _Lane) -> None:
+        """Send what waits, when the lane's request before that is settled."""
+        if lane.under_way:
+            self._settle(lane)
+        if len(self._under_way) >= REQUESTS:
+            self._settle(self._under_way[0])
+        lane.under_way, lane.waiting, lane.waiting_bytes = lane.waiting, [], 0
+        self._under_way.append(lane)
+        try:
+            lane.connection = self._links.connection(lane.address)
+            lane.answer = lane.connection.post(self._request(lane.queue, lane.under_way))
+        except (BrokerGone, BadAnswer):
+            # Told when it's settled, which tries again.
+            self._links.drop(lane.address)
+            lane.connection = None
+
+    def _settle(self, lane: _Lane) -> None:
+        """Wait for the lane's answer, and see to it that its messages are stored or refused."""
+        error: PipelineError | None = None
+        try:
+            answer = self._answer(lane)
+            if not self._take(lane, lane.under_way, answer):
+                error = self._refusal(lane, answer)
+        except (BrokerGone, BadAnswer) as lost:
+            self._links.drop(lane.address)
+            self.tally.resent += len(lane.under_way)
+            error = lost
+        if error is not None:
+            self._deliver(lane, lane.under_way, error)
+        self._under_way.remove(lane)
+        self._held -= len(lane.under_way)
+        self._held_bytes -= sum(message.size for message in lane.under_way)
+        lane.under_way = []
+
+    def _answer(self, lane: _Lane) -> RemotingCommand:
+        connection = lane.connection
+        if connection is None or self._links.connection(lane.address) is not connection:
+            raise BrokerGone(f"{lane.address}: the connection was lost")
+        return connection.answer(lane.answer)
+
+    def _deliver(self, lane: _Lane, messages: Sequence[Outgoing], error: PipelineError) -> None:
+        """Send `messages` until they are settled; raises the last error when retries are used up."""
+        for tried in range(self._links.settings.retries):
+            self._links.pause(tried)
+            try:
+                if isinstance(error, BrokerGone):
+                    self._renew_address(lane)
+                answer = self._links.call(lane.address, self._request(lane.queue, messages))
+            except (BrokerGone, BadAnswer) as lost:
+                error = lost
+                continue
+            if self._take(lane, messages, answer):
+                return
+            error = self._refusal(lane, answer)
+        raise error
+
+    def _take(self, lane: _Lane, messages: Sequence[Outgoing], answer: RemotingCommand) -> bool:
+        """Are these messages settled by the answer? Raises Refused if no retry would help."""
+        status = STATUSES.get(answer.code)
+        if status is not None:
+            self.tally.statuses[status] += len(messages)
+            self.tally.bytes += sum(len(message.body) for message in messages)
+            return True
+        if answer.code in TRANSIENT:
+            return False
+        if answer.code != ILLEGAL:
+            raise self._refusal(lane, answer)
+        if len(messages) == 1:
+            self.tally.refuse(messages[0].number, " ".join((answer.remark or "illegal").split()))
+            return True
+        for message in messages:
+            answer = self._links.call(lane.address, self._request(lane.queue, [message]))
+            if not self._take(lane, [message], answer):
+                self._deliver(lane, [message], self._refusal(lane, answer))
+        return True
+
+    def _refusal(self, lane: _Lane, answer: RemotingCommand) -> Refused:
+        queue, first = lane.queue, lane.under_way[0].number
+        return Refused.of(
+            lane.address, answer, f"message {first} for topic {queue.topic} queue {queue.queue_id}"
+        )
+
+    def _request(self, queue: MessageQueue, messages: Sequence[Outgoing]) -> RemotingCommand:
+        first = messages[0]
+        batch = len(messages) > 1
+        request = command(
+            RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2,
+            a=self._group,
+            b=queue.topic,
+            c=AUTO_CREATE_TOPIC,
+            d=NEW_TOPIC_QUEUES,
+            e=queue.queue_id,
+            f=0,
+            g=first.born if first.born is not None else round(self._wall_clock() * 1000),
+            h=0 if batch else first.flag,
+            i="" if batch else first.properties.decode(),
+            j=first.reconsume_times,
+            k=False,
+            m=batch,
+            n=queue.broker_name,
+        )
+        request.body = first.body if not batch else encode_batch(map(_entry, messages))
+        return request
+
+
+def writable_queues(topic: str, route: TopicRoute, at_most: int | None = None) -> list[MessageQueue]:
+    """All queues of a topic that may be written to and whose master is there, by broker and number."""
+    return [
+        MessageQueue(broker_name=data.broker_name, queue_id=number, topic=topic)
+        for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
+        if data.perm & PERM_WRITE and MASTER_ID in replicas_of(route, data.broker_name)
+        for number in range(min(data.write_queue_nums, at_most or data.write_queue_nums))
+    ]
+
+
+def can_share(topic: str, properties: Iterable[str]) -> bool:
+    """May messages of this topic with these properties travel in a batch?"""
+    return layout.PROPERTY_DELAY not in properties and not topic.startswith("%RETRY%")
+
+
+def _entry(message: Outgoing) -> tuple[int, bytes, bytes]:
+    return message.flag, message.body, message.properties

@@ -1,0 +1,117 @@
+"""Files of messages as people write them: what is read, and what a bad one is told."""
+
+import base64
+import csv
+import gzip
+import json
+import os
+import unittest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hatwisted.pipeline.jobs.messagefiles import BadMessageFile, find_message_files, open_message_file
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError:
+    pa = None
+
+PROPERTIES = {"PLACE": "Köln", "KEYS": "k1 k2", "TAGS": "red"}
+
+
+class TestMessageFiles(unittest.TestCase):
+    def setUp(self):
+        folder = TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def read(self, name, content, form=None):
+        path = self.folder / name
+        path.write_bytes(content)
+        return list(open_message_file(str(path), form).rows())
+
+    def assertBad(self, said, name, content):
+        with self.assertRaises(BadMessageFile) as caught:
+            self.read(name, content)
+        self.assertIn(said, str(caught.exception))
+        self.assertIn(str(self.folder / name), str(caught.exception))
+
+    def test_ndjson(self):
+        lines = [
+            {"topic": "T", "body": "grün", "properties": PROPERTIES, "queue_id": 3, "somewhere": "else"},
+            {"body64": base64.b64encode(b"\xff\x00").decode(), "tags": "t", "keys": ["a", "b"]},
+            {"body": "", "born_timestamp": "2026-11-21T00:33:12.756Z", "keys": "c d"},
+        ]
+        text = "\n\n".join(json.dumps(line) for line in lines)
+        one, two, three = self.read("m.ndjson", text.encode())
+        self.assertEqual((one.topic, one.content, one.queue_id), ("T", "grün".encode(), 3))
+        self.assertEqual(one.all_properties, PROPERTIES)
+        self.assertEqual(two.content, b"\xff\x00")
+        self.assertEqual(two.all_properties, {"TAGS": "t", "KEYS": "a b"})
+        self.assertEqual(three.content, b"")
+        self.assertEqual(three.all_properties, {"KEYS": "c d"})
+        self.assertEqual(three.born_timestamp.timestamp(), 1795221192.756)
+
+    def test_csv(self):
+        path = self.folder / "m.csv"
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["topic", "body", "body64", "keys", "properties", "queue_id", "tags"])
+            writer.writerow(["T", 'a "b",\nc', "", '["k 1"]', json.dumps(PROPERTIES), "2", ""])
+            writer.writerow(["T", "", base64.b64encode(b"\r\x00").decode(), "k1 k2", "", "", "t"])
+            writer.writerow(["T", "", "", "", "", "", ""])
+        one, two, three = open_message_file(str(path)).rows()
+        self.assertEqual((one.content, one.queue_id), (b'a "b",\nc', 2))
+        self.assertEqual(one.all_properties, PROPERTIES)
+        self.assertEqual(two.content, b"\r\x00")
+        self.assertEqual(two.all_properties, {"KEYS": "k1 k2", "TAGS": "t"})
+        self.assertEqual((three.content, three.queue_id), (b"", None))
+
+    @unittest.skipIf(pa is None, "needs pyarrow")
+    def test_parquet(self):
+        properties = pa.array([list(PROPERTIES.items()), None], pa.map_(pa.string(), pa.string()))
+        table = pa.table(
+            {"body": [b"\xff", b""], "keys": [["a"], None], "properties": properties, "x": [1, 2]}
+        )
+        pq.write_table(table, self.folder / "m.parquet")
+        one, two = open_message_file(str(self.folder / "m.parquet")).rows()
+        self.assertEqual((one.content, one.all_properties), (b"\xff", PROPERTIES))
+        self.assertEqual((two.content, two.all_properties), (b"", {}))
+
+    def test_gzip(self):
+        (row,) = self.read("m.jsonl.gz", gzip.compress(b'{"body": "x"}\n'))
+        self.assertEqual(row.content, b"x")
+
+    def test_bad_rows_are_named(self):
+        good = b'{"body": "x"}\n'
+        self.assertBad("m.ndjson line 2", "m.ndjson", good + b"nonsense\n")
+        self.assertBad("queue_id", "m.ndjson", good + b'{"body": "x", "queue_id": "one"}')
+        self.assertBad("m.csv line 2", "m.csv", b"body,flag\nx,high\n")
+        self.assertBad("no column body", "m.csv", b"boddy\nx\n")
+        self.assertBad("name doesn't end in", "m.txt", good)
+        (row,) = self.read("n.ndjson", b'{"body64": "%%%"}')
+        self.assertRaises(ValueError, lambda: row.content)
+
+    @unittest.skipIf(pa is None, "needs pyarrow")
+    def test_a_foreign_parquet_file(self):
+        self.assertBad("m.parquet", "m.parquet", b"PAR1 no")
+        pq.write_table(pa.table({"name": ["x"]}), self.folder / "n.parquet")
+        with self.assertRaisesRegex(BadMessageFile, "no column body"):
+            list(open_message_file(str(self.folder / "n.parquet")).rows())
+
+    def test_a_folder_is_read_in_the_order_of_its_names(self):
+        for name in ("part-00001.json", "part-00000.json", "_SUCCESS", ".part-00000.json.crc", "notes.txt"):
+            (self.folder / name).touch()
+        found = [os.path.basename(path) for path in find_message_files([str(self.folder)])]
+        self.assertEqual(found, ["part-00000.json", "part-00001.json"])
+
+    def test_an_unfinished_export_is_refused(self):
+        (self.folder / "part-00000.json").touch()
+        (self.folder / "_temporary").mkdir()
+        with self.assertRaisesRegex(BadMessageFile, "interrupted"):
+            find_message_files([str(self.folder)])
+
+    def test_no_files(self):
+        self.assertRaises(BadMessageFile, find_message_files, [str(self.folder)])
+        self.assertRaises(BadMessageFile, find_message_files, [str(self.folder / "x.csv")])
