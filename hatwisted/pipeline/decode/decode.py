@@ -26,9 +26,9 @@ def decode_buffer(
 ) -> pa.RecordBatch:
     """Whole records, one behind the other, as a batch of `columns` (all, if None).
 
-    base: the physical offset of the first byte, which the records are then checked against; None where records lie
-    that didn't follow one another in the log. broker, file: for the columns and errors. Raises DamagedLogRange when
-    some bytes are no whole record, or a body can't be decompressed.
+    base: the physical offset of the first byte, which the records are then checked against; None where records
+    lie that didn't follow one another in the log. broker, file: for the columns and errors. Raises
+    DamagedLogRange when some bytes are no whole record, or a body can't be decompressed.
     """
     octets = new_buffer(len(data))
     octets[PREFIX:] = np.frombuffer(data, np.uint8)

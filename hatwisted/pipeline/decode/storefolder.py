@@ -1,9 +1,8 @@
 """A store's folder: which log files it has, where its log ends, and how to cut it into pieces to read.
 
-A store is read as it lies there, be it a running broker's or a copy. Nothing on disk says where the log ends:
-files have their full length from the beginning. The end is found without reading the log: what was never written
-is zeros, so halving finds the last megabyte that isn't, and from a record before it the chain is followed. What lies behind that is no part of the log yet (a record being written), or no longer (what a crash left, which is
-older than the record in front of it); only records that are newer are taken for a log that goes on behind damage.
+A store is read as it lies there, be it a running broker's or a copy. Its log's end is found without reading the
+log (see `logend`). Pieces are cut at any byte, because a reader finds its first record by itself: a plan for
+terabytes costs no reading. Who needs real boundaries, as a stream's offsets are, asks for them one by one.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ class LogStore:
         return self._boundary(offset, RecordSearch.at_or_behind)
 
     def boundary_at_or_before(self, offset: int) -> int:
-        """The nearest place at or in front of `offset` where a record or a file's blank starts, or the log ends."""
+        """The nearest place at or in front of `offset` where a record or a blank starts, or the log ends."""
         return self._boundary(offset, RecordSearch.at_or_before)
 
     def _boundary(self, offset: int, look: Callable[[RecordSearch, int], int]) -> int:
@@ -198,8 +197,8 @@ def _check_sizes(files: list[LogFile]) -> None:
         if previous is None:
             if not file.size or file.base % file.size:
                 raise WrongLogFile(
-                    f"{file.path}: {file.size} bytes from offset {file.base} on are no whole file of a log: was it "
-                    "cut? Copy it anew"
+                    f"{file.path}: {file.size} bytes from offset {file.base} on are no whole file of a log: "
+                    "was it cut? Copy it anew"
                 )
         elif file.size != files[0].size:
             raise WrongLogFile(
