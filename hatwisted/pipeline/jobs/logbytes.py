@@ -1,4 +1,4 @@
-"""The files of one store's log as a stream of bytes, for tasks: opened where they run, a file at a time."""
+"""The files of one store's log as a stream of bytes, for tasks: opened where they run, a few at a time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from hatwisted.pipeline.decode.recordsearch import RecordSearch
 from hatwisted.pipeline.decode.storefolder import LogFile
+from hatwisted.pipeline.errors import PipelineError
 
 OPEN_FILES: Final = 4
 """Descriptors kept by one reader: a task goes through the files in order, and now and then looks back."""
 
 
 class StoreBytes:
-    """Reads a store's log. Not thread-safe; close it."""
+    """Reads a store's log. Not thread-safe; close it.
+
+    Files are opened by path on the machine that runs the task. PipelineError for paths with a scheme: comparing
+    and rebuilding read everything, which is a job for where the files are.
+    """
 
     def __init__(self, files: Sequence[LogFile]) -> None:
+        if "://" in files[0].path:
+            raise PipelineError(f"{files[0].path}: give a path that all workers have mounted")
         self._paths = {file.base: file.path for file in files}
         self._fds: dict[int, int] = {}
         self.file_size = files[0].size
@@ -24,10 +32,17 @@ class StoreBytes:
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes, fewer only at a file's end; b"" where there's no file."""
         base = offset - offset % self.file_size
-        fd = self._fds.get(base)
-        if fd is None:
-            fd = self._open(base)
+        fd = self._fd(base)
         return os.pread(fd, size, offset - base) if fd >= 0 else b""
+
+    def search(self, offset: int, end: int) -> RecordSearch:
+        """What finds records in the file that `offset` is in; end: of the log."""
+        base = offset - offset % self.file_size
+        return RecordSearch(_OneFile(self, base), base, self.file_size, min(end, base + self.file_size))
+
+    def _fd(self, base: int) -> int:
+        fd = self._fds.get(base)
+        return self._open(base) if fd is None else fd
 
     def _open(self, base: int) -> int:
         path = self._paths.get(base)
@@ -35,10 +50,27 @@ class StoreBytes:
             return -1
         if len(self._fds) >= OPEN_FILES:
             os.close(self._fds.pop(next(iter(self._fds))))
-        fd = self._fds[base] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fd = self._fds[base] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise PipelineError(f"{path}: {error.strerror}; it was there when the job began") from error
         return fd
 
     def close(self) -> None:
         """Close all files."""
         while self._fds:
             os.close(self._fds.popitem()[1])
+
+
+class _OneFile:
+    """One of the files, as a record search wants it."""
+
+    def __init__(self, log: StoreBytes, base: int) -> None:
+        self._log = log
+        self._base = base
+        self.size = log.file_size
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        data = self._log.read(self._base + position, min(len(target), max(0, self.size - position)))
+        target[: len(data)] = data
+        return len(data)

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hatwisted.pipeline.jobs.queueruns import QueueRuns
-from hatwisted.pipeline.jobs.rangewalk import Filler, Step, edge, walk_range
+from hatwisted.pipeline.jobs.rangewalk import Filler, Step, WalkedLog, edge, walk_range
 from hatwisted.pipeline.jobs.recordfields import field_at, whole_record
-from hatwisted.store.recordsearch import LogBytes, record_at, valid_records_behind
+from hatwisted.store.recordsearch import record_at, valid_records_behind
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record
 
@@ -175,7 +175,7 @@ class Part:
     copies: tuple[int, ...]
 
 
-def compare_part(part: Part, logs: Sequence[LogBytes], *, check_crc: bool = True) -> PartFindings:
+def compare_part(part: Part, logs: Sequence[WalkedLog], *, check_crc: bool = True) -> PartFindings:
     """Follow the reference through the part and compare every other copy with it."""
     log = logs[part.reference]
     begin, end = edge(log, part.begin, part.log_end), edge(log, part.end, part.log_end)
@@ -197,7 +197,7 @@ def compare_part(part: Part, logs: Sequence[LogBytes], *, check_crc: bool = True
 class _Copy:
     """Another copy of the log, compared step by step."""
 
-    def __init__(self, number: int, log: LogBytes, reference: int, begin: int) -> None:
+    def __init__(self, number: int, log: WalkedLog, reference: int, begin: int) -> None:
         self._number = number
         self._log = log
         self._reference = reference

@@ -2,9 +2,9 @@
 at once and together see every byte exactly once.
 
 A part is [begin, end) in physical offsets, cut anywhere. Where it really starts and ends is decided by one
-rule that neighbours share, `edge`: at the first valid record that begins at or behind the cut, or at the next
-file's start, which no record crosses. So what is damaged around a cut belongs to the part in front of it, and
-nobody needs to know record boundaries beforehand (rejected: to take them from the consume queues, which an
+rule that neighbours share, `edge`: at the first record of the chain that begins at or behind the cut, or at the
+next file's start, which no record crosses. So what is damaged around a cut belongs to the part in front of it,
+and nobody needs to know record boundaries beforehand (rejected: to take them from the consume queues, which an
 audit must not trust and a rebuild doesn't have).
 
 Reads are of 1 MiB: they stay in the processor's cache for the comparisons and checksums that follow.
@@ -15,11 +15,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
-from hatwisted.store.recordsearch import LogBytes, valid_records_behind
+from hatwisted.pipeline.decode.recordsearch import RecordSearch
+from hatwisted.store.recordsearch import LogBytes
 from hatwisted.store.scan import LARGEST_RECORD, ScanEnd, ScanResult, Stop, scan_records
 from hatwisted.wire import layout
 
@@ -57,23 +58,26 @@ class Step:
     start: int = 0
 
 
-def edge(log: LogBytes, cut: int, end: int) -> int:
-    """Where the part behind `cut` starts, and the one in front of it ends. end: of the log."""
+class WalkedLog(LogBytes, Protocol):
+    """A log whose records can be found from anywhere."""
+
+    def search(self, offset: int, end: int) -> RecordSearch:
+        """What finds records in the file that `offset` is in; end: of the log."""
+
+
+def edge(log: WalkedLog, cut: int, end: int) -> int:
+    """Where the part behind `cut` starts, and the one in front of it ends. end: of the log. Rising with `cut`, but
+    in front of it where no record follows in the file."""
     if cut >= end:
         return end
-    return cut if cut % log.file_size == 0 else _first_record(log, cut, min(end, _file_end(log, cut)))
+    return cut if cut % log.file_size == 0 else log.search(cut, end).at_or_behind(cut)
 
 
-def _first_record(log: LogBytes, cut: int, end: int) -> int:
-    """Offset of the first valid record that begins at or behind `cut`; `end` if none does below it."""
-    return next((record.physical_offset for record in valid_records_behind(log, cut, end)), end)
-
-
-def _file_end(log: LogBytes, at: int) -> int:
+def _file_end(log: WalkedLog, at: int) -> int:
     return at - at % log.file_size + log.file_size
 
 
-def walk_range(log: LogBytes, begin: int, end: int, *, check_crc: bool = True) -> Iterator[Step]:
+def walk_range(log: WalkedLog, begin: int, end: int, *, check_crc: bool = True) -> Iterator[Step]:
     """All steps from `begin` to `end`, which are starts of records, of files or the log's end."""
     at, wanted = begin, CHUNK
     while at < end:
@@ -94,36 +98,37 @@ def walk_range(log: LogBytes, begin: int, end: int, *, check_crc: bool = True) -
                 at = step.end
 
 
-def _filler(log: LogBytes, at: int, stop: int, why: ScanEnd) -> Iterator[Step]:
+def _filler(log: WalkedLog, at: int, stop: int, why: ScanEnd) -> Iterator[Step]:
     """The stretch from `at` to where records go on, in steps of at most a chunk; at `stop` the file ends, or
     the range."""
     if why.stop is Stop.BLANK and at + why.size == _file_end(log, at):
         yield from _pieces(log, at, stop, Filler.BLANK, "")
         return
-    resumes_at = _next_landmark(log, at + 1, stop)
+    resumes_at = _next_landmark(log, at, stop)
     if any(np.frombuffer(chunk, np.uint8).any() for _, chunk in _chunks(log, at, resumes_at)):
         yield from _pieces(log, at, resumes_at, Filler.DAMAGED, _reason(why, _file_end(log, at) - at))
     else:
         yield from _pieces(log, at, resumes_at, Filler.EMPTY, Stop.END.value)
 
 
-def _pieces(log: LogBytes, begin: int, end: int, filler: Filler, reason: str) -> Iterator[Step]:
+def _pieces(log: WalkedLog, begin: int, end: int, filler: Filler, reason: str) -> Iterator[Step]:
     for at, chunk in _chunks(log, begin, end):
         yield Step(at, at + len(chunk), chunk, None, filler, reason, begin)
 
 
-def _chunks(log: LogBytes, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+def _chunks(log: WalkedLog, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
     """(offset, bytes) of a part of one file; what can't be read is zero."""
     for at in range(begin, end, CHUNK):
         size = min(CHUNK, end - at)
         yield at, log.read(at, size).ljust(size, b"\0")
 
 
-def _next_landmark(log: LogBytes, at: int, stop: int) -> int:
+def _next_landmark(log: WalkedLog, at: int, stop: int) -> int:
     """Where damage ends: at the next valid record, or at the blank that closes this file."""
-    resumes_at, file_end = _first_record(log, at, stop), _file_end(log, at - 1)
+    file_end = _file_end(log, at)
+    resumes_at = log.search(at, stop).behind_damage(at, stop) or stop
     tail = b""
-    for cut, read in _chunks(log, at, resumes_at):
+    for cut, read in _chunks(log, at + 1, resumes_at):
         chunk = tail + read
         base, position = cut - len(tail), chunk.find(_BLANK_MAGIC, 4)
         while position >= 0:

@@ -104,3 +104,9 @@ def flip(folder: Path, offset: int) -> None:
         byte = opened.read(1)[0]
         opened.seek(offset - file.base)
         opened.write(bytes([byte ^ 0x5A]))
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Content of every file in a folder, by relative path."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}

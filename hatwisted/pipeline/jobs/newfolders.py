@@ -1,0 +1,90 @@
+"""Building folders aside and putting them in place by a rename, so that nobody ever sees half of them.
+
+What is built lies in a folder beside the target until it is whole and on disk. A target that doesn't exist is then
+one rename; folders inside an existing one are renamed singly, and what they replace only goes when all are in
+place. An interrupted run leaves the folder it built in, which the next one removes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from os.path import abspath, dirname, exists, isdir, join
+from typing import Final
+
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.store.errors import StoreLocked
+from hatwisted.store.filesystem import PosixFileSystem
+
+BUILDING: Final = ".reindex"
+"""Suffix of the folder that is built in."""
+OLD: Final = ".replaced"
+"""Suffix of what has been replaced, for the moment until it's removed."""
+LOCK: Final = "lock"
+
+
+class NewFolders:
+    """Folders `names` to be built for `target`; `path` is where to build them.
+
+    replace: the target may have such folders already. PipelineError if it does and mustn't.
+    """
+
+    def __init__(self, target: str, names: Sequence[str], *, replace: bool) -> None:
+        self._target = abspath(target)
+        self._names = tuple(names)
+        there = [name for name in names if exists(join(self._target, name))]
+        if there and not replace:
+            raise PipelineError(
+                f"{join(self._target, there[0])} exists; give another folder, or tell to replace it"
+            )
+        self.path = self._target + BUILDING
+        shutil.rmtree(self.path, ignore_errors=True)
+        try:
+            os.makedirs(self.path)
+        except OSError as error:
+            raise PipelineError(f"{self.path} can't be made: {error.strerror}") from error
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody else has the target in use; if it is a store, nobody can start a broker on it meanwhile."""
+        if not isdir(self._target):
+            yield
+            return
+        try:
+            lock = PosixFileSystem().lock(join(self._target, LOCK))
+        except StoreLocked as error:
+            raise PipelineError(f"{error}; or build into another folder") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def put_in_place(self, *, lock: bool) -> None:
+        """Everything is built: rename it. lock: the target is a store that a broker might have in use."""
+        fs = PosixFileSystem()
+        fs.sync_all(self.path)
+        with self.held() if lock else nullcontext():
+            if not isdir(self._target):
+                os.rename(self.path, self._target)
+            else:
+                self._swap()
+        fs.sync_folder(dirname(self._target))
+
+    def _swap(self) -> None:
+        for name in self._names:
+            path = join(self._target, name)
+            shutil.rmtree(path + OLD, ignore_errors=True)
+            if exists(path):
+                os.rename(path, path + OLD)
+            if exists(join(self.path, name)):
+                os.rename(join(self.path, name), path)
+        PosixFileSystem().sync_folder(self._target)
+        for name in self._names:
+            shutil.rmtree(join(self._target, name + OLD), ignore_errors=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Remove what has been built so far."""
+        shutil.rmtree(self.path, ignore_errors=True)

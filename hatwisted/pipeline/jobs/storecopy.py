@@ -1,0 +1,42 @@
+"""One store as an audit or a rebuild sees it: its log files and what of them is records."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+
+from hatwisted.pipeline.decode.storefolder import LogFile, LogStore
+from hatwisted.pipeline.errors import NotAStore
+from hatwisted.pipeline.jobs.logbytes import StoreBytes
+from hatwisted.store.recordsearch import written_end
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCopy:
+    """What a task has to be told of a store; picklable.
+
+    name: the folder as it was given. min_offset, end: of its records. torn_bytes: written behind the end.
+    """
+
+    name: str
+    broker: str
+    files: tuple[LogFile, ...]
+    min_offset: int
+    end: int
+    torn_bytes: int
+
+    @classmethod
+    def open(cls, path: str) -> StoreCopy:
+        """The store in a folder. NotAStore, WrongLogFile."""
+        store = LogStore.open(path)
+        if not store.files:
+            raise NotAStore(f"{path}: its log has no files yet")
+        files, end = tuple(store.files), store.end()
+        with closing(StoreBytes(files)) as log:
+            torn = written_end(log, end) - end
+        return cls(path, store.broker, files, store.min_offset, end, torn)
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of each log file."""
+        return self.files[0].size

@@ -1,0 +1,105 @@
+"""A log with everything in it that makes a difference to queues and index."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from hatwisted.wire import layout
+from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.record import Record, encode_blank, encode_record, make_record
+
+FILE_SIZE = 65536
+START_TIME = 1_700_000_000_000  # ms
+TOPICS = ("Orders", "Größen🚀", "%RETRY%group", layout.SCHEDULE_TOPIC, layout.HALF_TOPIC)
+FLAGS = (
+    *(0, 0, 0, 0, layout.SYS_TRANSACTION_PREPARED, layout.SYS_TRANSACTION_ROLLBACK),
+    *(layout.SYS_TRANSACTION_COMMIT, layout.SYS_COMPRESSED, layout.SYS_MULTI_TAG),
+)
+
+
+class VariedLog:
+    """Records at random: delayed, transactional, of IPv6 hosts, with many keys or none, of topics that were
+    deleted and made anew, with queue offsets left out. first_offset: of every queue."""
+
+    def __init__(self, seed: int, base: int = 0, first_offset: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._base = base
+        self._first = first_offset
+        self._queues: dict[tuple[str, int], int] = {}
+        self._time = START_TIME
+        self.data = bytearray()
+        self.records: list[Record] = []
+
+    @property
+    def end(self) -> int:
+        return self._base + len(self.data)
+
+    def fill(self, count: int) -> VariedLog:
+        """Append records."""
+        for _ in range(count):
+            self._add()
+        return self
+
+    def _add(self) -> None:
+        pick = self._random
+        topic, queue_id, sys_flag = pick.choice(TOPICS), pick.choice((0, 1, 7)), pick.choice(FLAGS)
+        queued = not sys_flag & layout.SYS_TRANSACTION_PREPARED
+        self._time += pick.choice((0, 1, 3, 5000))
+        body = pick.randbytes(pick.choice((0, 1, 50, 400)))
+        raw = b"\2".join(self._properties())
+
+        def made(offset: int) -> Record:
+            return make_record(
+                topic,
+                body,
+                raw_properties=raw,
+                queue_id=queue_id,
+                queue_offset=self._queue_offset(topic, queue_id) if queued else 0,
+                sys_flag=sys_flag,
+                store_timestamp=self._time,
+                born_host=self._hosts[0],
+                store_host=self._hosts[1],
+                physical_offset=offset,
+            )
+
+        self._hosts = [HostPort(bytes(pick.choice((4, 4, 4, 16))), 1) for _ in range(2)]
+        if queued:
+            self._move(topic, queue_id)
+        size = made(0).total_size
+        room = FILE_SIZE - self.end % FILE_SIZE
+        if size + 8 > room:
+            self.data += encode_blank(room) + bytes(room - 8)
+        record = made(self.end)
+        self.data += encode_record(record)
+        self.records.append(record)
+        if queued:
+            self._queues[topic, queue_id] = record.queue_offset + 1
+
+    def _queue_offset(self, topic: str, queue_id: int) -> int:
+        return self._queues.get((topic, queue_id), self._first)
+
+    def _move(self, topic: str, queue_id: int) -> None:
+        """Now and then the next queue offset isn't the next one."""
+        offset = self._queue_offset(topic, queue_id)
+        chance = self._random.random()
+        if chance < 0.01:
+            self._queues[topic, queue_id] = 0
+        elif chance < 0.03:
+            self._queues[topic, queue_id] = offset + self._random.randrange(1, 150)
+        elif chance < 0.04 and offset > self._first + 1:
+            self._queues[topic, queue_id] = offset - 1
+
+    def _properties(self) -> Iterator[bytes]:
+        pick = self._random
+        number = len(self.records)
+        if pick.random() < 0.8:
+            yield b"UNIQ_KEY\1%032X" % number
+        if pick.random() < 0.7:
+            keys = [b"k%d" % (number % 13), b"", "Schlüssel".encode(), b"x" * pick.choice((1, 9, 70, 300))]
+            yield b"KEYS\1" + b" ".join(keys[: pick.randrange(5)])
+        if pick.random() < 0.5:
+            yield b"TAGS\1" + pick.choice((b"Tag1", b"", "Ä🚀".encode(), b"a||b"))
+        if pick.random() < 0.5:
+            yield b"DELAY\1" + pick.choice((b"1", b"3", b"18", b"99", b"0", b"x"))
+        yield b"CLUSTER\1c"
