@@ -22,6 +22,7 @@ import numpy.typing as npt
 from hatwisted.pipeline.jobs.queueruns import QueueRuns
 from hatwisted.pipeline.jobs.rangewalk import Filler, Step, WalkedLog, edge, walk_range
 from hatwisted.pipeline.jobs.recordfields import field_at, whole_record
+from hatwisted.store.queueentry import has_data
 from hatwisted.store.recordsearch import record_at, valid_records_behind
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record
@@ -217,7 +218,7 @@ class _Copy:
         if step.records is not None:
             yield from self._records(step, theirs, at)
         elif step.filler is Filler.BLANK:
-            yield from self._blank(step, at)
+            yield from self._blank(step, theirs, at)
         else:
             yield from self._hole(step, theirs, at)
 
@@ -231,7 +232,7 @@ class _Copy:
         assert step.records is not None
         positions, sizes = step.records.positions, step.records.sizes
         rows, firsts = np.unique(np.searchsorted(positions, at, "right") - 1, return_index=True)
-        nothing = not any(theirs[: step.end - step.begin])
+        nothing = not has_data(theirs[: step.end - step.begin])
         found: Difference | None = None
         for row, first in zip(rows.tolist(), at[firsts].tolist(), strict=True):
             start = int(positions[row])
@@ -249,7 +250,7 @@ class _Copy:
 
     def _judge(self, base: int, start: int, stop: int, theirs: bytes) -> Kind:
         """What does this copy have in place of the reference's record at [start, stop) of a step at `base`?"""
-        if not any(theirs[start:stop]):
+        if not has_data(theirs[start:stop]):
             return Kind.MISSING
         own = record_at(self._log, base + start)
         if own is not None:
@@ -284,12 +285,14 @@ class _Copy:
 
     # -- where it has none -----------------------------------------------------------------------------------
 
-    def _blank(self, step: Step, at: npt.NDArray[Any]) -> Iterator[Difference]:
+    def _blank(self, step: Step, theirs: bytes, at: npt.NDArray[Any]) -> Iterator[Difference]:
         first = step.begin + int(at[0])
         if first >= step.start + layout.BLANK_HEAD_SIZE:
             yield self._difference(Kind.PADDING, step.begin, step.end, first, 0)
+        elif not has_data(theirs[: layout.BLANK_HEAD_SIZE]):
+            yield self._difference(Kind.MISSING, step.begin, step.end, first, 0)
         else:
-            found = self._difference(Kind.CHANGED, step.begin, step.end, first)
+            found = self._difference(Kind.CHANGED, step.begin, step.end, first, 0)
             yield replace(found, field="blank", position=first - step.start)
 
     def _hole(self, step: Step, theirs: bytes, at: npt.NDArray[Any]) -> Iterator[Difference]:
