@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from hatwisted.pipeline.errors import PipelineError
@@ -36,6 +37,8 @@ from hatwisted.pipeline.jobs.rangecompare import (
     compare_part,
 )
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
+from hatwisted.pipeline.jobs.tablecompare import RowComparison
+from hatwisted.pipeline.jobs.tablecopy import TableCopy
 from hatwisted.pipeline.jobs.tasks import Progress, Tasks, as_tasks
 
 if TYPE_CHECKING:
@@ -56,7 +59,9 @@ class Span:
 def audit(
     spark: SparkSession | Tasks,
     stores: Sequence[str],
+    tables: Sequence[str] = (),
     *,
+    table_broker: str | None = None,
     span: Span = Span(),
     allow_lag: bool = False,
     check_crc: bool = True,
@@ -64,20 +69,29 @@ def audit(
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> AuditResult:
-    """Compare stores (folders) of one broker, the first being the reference where it can.
+    """Compare stores (folders) of one broker, and landed tables of it, the first store being the reference where
+    it can.
 
-    allow_lag: a copy that ends earlier is no difference. check_crc: also compute the bodies' checksums, which
-    finds what is damaged in all copies alike. progress: told (bytes of log done, in all).
+    table_broker: whose rows of the tables; needn't be given if they have those of one broker. allow_lag: a copy
+    that ends earlier is no difference. check_crc: also compute the bodies' checksums, which finds what is damaged
+    in all copies alike. progress: told (bytes of log done, in all).
 
-    Raises PipelineError for folders that are no stores of one log.
+    Raises PipelineError for folders that are no stores of one log, or no tables.
     """
     started = seconds()
-    copies = _open(stores)
-    parts = plan_parts(copies, span, split_bytes)
-    work = [_PartWork(part, tuple(copies), check_crc) for part in parts]
-    total = sum(part.end - part.begin for part in parts)
+    copies = _open(stores, tables, table_broker)
+    work = [_PartWork(part, copies, check_crc) for part in plan_parts(copies, span, split_bytes)]
+    total = sum(each.part.end - each.part.begin for each in work)
     findings = as_tasks(spark).run(work, _PartWork.run, progress, total)
-    return _Summary(copies, allow_lag).result(findings, seconds() - started)
+    return _Summary((*copies.stores, *copies.tables), allow_lag).result(findings, seconds() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """All copies; their numbers are those of the stores, then those of the tables."""
+
+    stores: tuple[StoreCopy, ...]
+    tables: tuple[TableCopy, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,44 +99,66 @@ class _PartWork:
     """One task."""
 
     part: Part
-    copies: tuple[StoreCopy, ...]
+    copies: Copies
     check_crc: bool
 
     def run(self) -> PartFindings:
+        found = self._of_stores()
+        store = None if self.part.reference is None else self.copies.stores[self.part.reference]
+        first = len(self.copies.stores)
+        for number, table in enumerate(self.copies.tables, first):
+            if table.min_offset <= self.part.begin:
+                rows = RowComparison(self.part.reference or 0, number, table)
+                for difference in sorted(
+                    rows.of_part(store, found.begin, found.end), key=lambda each: each.begin
+                ):
+                    found.add(difference)
+        return found
+
+    def _of_stores(self) -> PartFindings:
+        if self.part.reference is None:
+            return PartFindings(self.part.begin, self.part.end)
         with ExitStack() as stack:
-            logs = [stack.enter_context(closing(StoreBytes(copy.files))) for copy in self.copies]
+            logs = [stack.enter_context(closing(StoreBytes(copy.files))) for copy in self.copies.stores]
             return compare_part(self.part, logs, check_crc=self.check_crc)
 
 
-def _open(stores: Sequence[str]) -> list[StoreCopy]:
-    if len(set(stores)) < len(stores) or len(stores) < 2:
-        raise PipelineError(f"an audit compares at least two different stores; given: {', '.join(stores)}")
-    copies = [StoreCopy.open(path) for path in stores]
-    for copy in copies[1:]:
-        if copy.file_size != copies[0].file_size:
+def _open(stores: Sequence[str], tables: Sequence[str], table_broker: str | None) -> Copies:
+    given = [*stores, *tables]
+    if not stores or len(given) < 2 or len(set(given)) < len(given):
+        raise PipelineError(
+            "an audit compares at least two different copies, one of them a store; given: " + ", ".join(given)
+        )
+    opened = [StoreCopy.open(path) for path in stores]
+    for copy in opened[1:]:
+        if copy.file_size != opened[0].file_size:
             raise PipelineError(
-                f"{copies[0].name} has log files of {copies[0].file_size} bytes, {copy.name} of "
+                f"{opened[0].name} has log files of {opened[0].file_size} bytes, {copy.name} of "
                 f"{copy.file_size}: these are stores of different brokers"
             )
-    return copies
+    return Copies(tuple(opened), tuple(TableCopy.open(path, table_broker) for path in tables))
 
 
-def plan_parts(copies: Sequence[StoreCopy], span: Span, split_bytes: int) -> list[Part]:
+def plan_parts(copies: Copies, span: Span, split_bytes: int) -> list[Part]:
     """The parts that are compared, in order of their offsets."""
-    begin = max(min(copy.min_offset for copy in copies), span.begin or 0)
-    end = max(copy.end for copy in copies)
+    stores = copies.stores
+    extents = [(copy.min_offset, copy.end) for copy in stores]
+    extents += [(copy.min_offset, copy.end) for copy in copies.tables]
+    begin = max(min(copy.min_offset for copy in stores), span.begin or 0)
+    end = max(each for _, each in extents)
     end = end if span.end is None else min(end, span.end)
-    marks = {each for copy in copies for each in (copy.min_offset, copy.end) if begin < each < end}
+    marks = {each for extent in extents for each in extent if begin < each < end}
     cuts = sorted({begin, *marks, *range(begin - begin % split_bytes + split_bytes, end, split_bytes), end})
     parts = []
-    for low, high in zip(cuts, cuts[1:], strict=False):
-        holders = [number for number, copy in enumerate(copies) if copy.min_offset <= low]
-        reference = next((number for number in holders if copies[number].end >= high), None)
-        if reference is None:
-            # Nobody holds it: one copy's end lies before all others' begin.
-            continue
+    for low, high in pairwise(cuts):
+        holders = [number for number, copy in enumerate(stores) if copy.min_offset <= low]
+        reference = next((number for number in holders if stores[number].end >= high), None)
         others = tuple(number for number in holders if number != reference)
-        parts.append(Part(low, high, copies[reference].end, reference, others))
+        if reference is not None:
+            parts.append(Part(low, high, stores[reference].end, reference, others))
+        elif low >= max(copy.end for copy in stores):
+            # Only tables have rows here.
+            parts.append(Part(low, high, high, None, ()))
     return parts
 
 
@@ -138,7 +174,7 @@ def _joined(findings: Iterable[PartFindings]) -> PartFindings:
 class _Summary:
     """Turns what the tasks found into a result."""
 
-    def __init__(self, copies: Sequence[StoreCopy], allow_lag: bool) -> None:
+    def __init__(self, copies: Sequence[StoreCopy | TableCopy], allow_lag: bool) -> None:
         self._copies = copies
         self._allow_lag = allow_lag
 
@@ -199,12 +235,14 @@ class _Summary:
                 yield f"{copy.name} begins at {copy.min_offset}: [{first}, {copy.min_offset}) isn't retained there"
             if copy.end < end and self._allow_lag:
                 yield f"{copy.name} ends at {copy.end}, {end - copy.end} bytes behind"
-            if copy.torn_bytes:
+            if isinstance(copy, StoreCopy) and copy.torn_bytes:
                 yield f"{copy.name} has {copy.torn_bytes} bytes of a torn tail behind its end at {copy.end}"
         for each in found:
             if each.kind is Kind.PADDING:
                 yield f"{each.copy} has other bytes than {each.reference} behind the blank at {each.begin}"
 
 
-def _described(copy: StoreCopy) -> Copy:
+def _described(copy: StoreCopy | TableCopy) -> Copy:
+    if isinstance(copy, TableCopy):
+        return Copy(copy.name, "table", copy.min_offset, copy.end)
     return Copy(copy.name, "store", copy.min_offset, copy.end, copy.torn_bytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -156,13 +155,9 @@ class AuditResult:
         )
         return f"the copies are equal up to {self.identical_up_to}, but not sound: {faults}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Plain values, with the derived ones."""
         plain = asdict(self)
         for entry, source in zip(plain["breaks"], self.breaks, strict=True):
             entry["kind"] = source.kind
         return {"verdict": self.verdict, **plain}
-
-    def as_json(self) -> str:
-        """The same as JSON."""
-        return json.dumps(self.as_dict(), ensure_ascii=False)

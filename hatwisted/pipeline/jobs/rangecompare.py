@@ -47,6 +47,8 @@ class Kind(enum.StrEnum):
     """No valid record where the reference has one."""
     REFERENCE_DAMAGED = "reference damaged"
     """A valid record where the reference has none."""
+    REPEATED = "repeated"
+    """Rows of a table that have the same offset as another row."""
     DEBRIS = "debris"
     """Both are damaged, and differ."""
     PADDING = "padding"
@@ -167,17 +169,18 @@ class PartFindings:
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of the log to be compared: [begin, end), cut anywhere; `log_end`: where the reference's log
-    ends. reference, copies: numbers of the copies."""
+    ends. reference, copies: numbers of the stores; no reference: no store reaches there."""
 
     begin: int
     end: int
     log_end: int
-    reference: int
+    reference: int | None
     copies: tuple[int, ...]
 
 
 def compare_part(part: Part, logs: Sequence[WalkedLog], *, check_crc: bool = True) -> PartFindings:
     """Follow the reference through the part and compare every other copy with it."""
+    assert part.reference is not None
     log = logs[part.reference]
     begin, end = edge(log, part.begin, part.log_end), edge(log, part.end, part.log_end)
     found = PartFindings(begin, end)

@@ -13,12 +13,11 @@ comes next.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from os.path import abspath, dirname, isdir, join
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.jobs.newfolders import NewFolders
@@ -108,9 +107,9 @@ class ReindexResult:
         """0: every record has its place; 1: there was damage, or records that have none."""
         return 1 if self.damaged or self.refused else 0
 
-    def as_json(self) -> str:
-        """As JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
 
 
 def reindex(
