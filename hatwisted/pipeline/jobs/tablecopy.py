@@ -23,6 +23,7 @@ from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
 REQUIRED: Final = ("physical_offset", "size")
 """Columns without which rows can't be held against records."""
 DELTA_LOG: Final = "_delta_log"
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def _parquet_files(path: str) -> Iterator[TableFile]:
         for name in sorted(names):
             if name.endswith(".parquet") and not name.startswith(("_", ".")):
                 steps = [step.partition("=") for step in folder[len(path) :].split(os.sep) if "=" in step]
-                partition = tuple((key, unquote(value)) for key, _, value in steps)
+                partition = tuple((key, None if value == _NULL else unquote(value)) for key, _, value in steps)
                 file = join(folder, name)
                 yield TableFile(file, *_bounds(file, "physical_offset"), *_bounds(file, "broker"), partition)
 
