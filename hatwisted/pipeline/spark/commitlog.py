@@ -1,0 +1,97 @@
+"""The source `commitlog`: RocketMQ stores, as they lie in folders, as a table.
+
+    spark.read.format("commitlog").option("columns", "topic,body").load("/data/broker-a/store")
+
+A read is planned by the files' sizes alone: the log is cut at any byte, and each task finds its first record
+(see `decode.storefolder`). What a batch read holds is decided when it is planned: the records up to where the
+log ended then. Cutting at the queues' offsets instead was rejected: it reads all queues' files to save each
+task one search, and a store may have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from hatwisted.pipeline.decode.schema import check_columns
+from hatwisted.pipeline.decode.storefolder import SPLIT_BYTES
+from hatwisted.pipeline.spark.columns import spark_schema
+from hatwisted.pipeline.spark.commitlogstream import Limits, LogStreamReader
+from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS, is_given_filters, offset_bounds, pushed
+from hatwisted.pipeline.spark.logtask import SOURCE, Asked, LogPartition
+from hatwisted.pipeline.spark.options import Options
+from hatwisted.pipeline.spark.storelist import STORE_OPTIONS, StoreList
+
+READ_OPTIONS: Final = (
+    *STORE_OPTIONS,
+    *CONDITION_OPTIONS,
+    *("columns", "mode", "damagePath", "splitBytes", "batchRows"),
+)
+STREAM_OPTIONS: Final = ("startingOffsets", "maxBytesPerTrigger", "maxRecordsPerTrigger", "failOnDataLoss")
+
+
+class CommitLogSource(DataSource):
+    """`spark.read.format("commitlog")` and `spark.readStream.format("commitlog")`; options: docs/pipeline.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        return SOURCE
+
+    def schema(self) -> StructType:
+        columns = self._options().items("columns")
+        return spark_schema(check_columns(columns) if columns else None)
+
+    def reader(self, schema: StructType) -> LogReader:
+        options = self._options()
+        kind = PushingLogReader if is_given_filters() else LogReader
+        return kind(StoreList.of(options), Asked.of(options, schema), _split_bytes(options))
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:
+        options = self._options()
+        lossy = not options.flag("failOnDataLoss", True)
+        asked = replace(Asked.of(options, schema), lossy=lossy)
+        return LogStreamReader(StoreList.of(options), asked, _split_bytes(options), Limits.of(options))
+
+    def _options(self) -> Options:
+        return Options(SOURCE, cast("dict[str, str]", self.options), READ_OPTIONS + STREAM_OPTIONS)
+
+
+class LogReader(DataSourceReader):
+    """A batch read."""
+
+    def __init__(self, stores: StoreList, asked: Asked, split_bytes: int) -> None:
+        self._stores = stores
+        self._asked = asked
+        self._split_bytes = split_bytes
+
+    def partitions(self) -> list[InputPartition]:
+        begin, end = offset_bounds(self._asked.where)
+        return [
+            LogPartition(split)
+            for store in self._stores.stores().values()
+            for split in store.splits(begin, end, self._split_bytes)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._asked.rows(partition)
+
+
+class PushingLogReader(LogReader):
+    """A batch read that Spark gives its filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes what can be a condition; what is given back stays Spark's to apply."""
+        for filter in filters:
+            if (condition := pushed(filter)) is None:
+                yield filter
+            else:
+                self._asked = replace(self._asked, where=(*self._asked.where, condition))
+
+
+def _split_bytes(options: Options) -> int:
+    return options.size("splitBytes") or SPLIT_BYTES

@@ -1,0 +1,196 @@
+"""The source `commitlog` as a stream: from where each broker's log was read to where it ends now.
+
+A place is one physical offset per broker, `{"broker-a": 1234, "broker-b": 99}`, always between two records. The
+log decides everything else, so a batch that Spark repeats after a crash is made of the same records, and a
+checkpoint holds across restarts, versions and machines.
+
+Logs don't only grow. Retention deletes old files, and a broker that crashed may cut its log's end. A stream that
+was to read what is gone fails (`failOnDataLoss`), or goes on with what there is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from hatwisted.pipeline.decode.storefolder import LogStore
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.spark.logplaces import behind_records, offset_at_time, shares
+from hatwisted.pipeline.spark.logtask import Asked, LogPartition
+from hatwisted.pipeline.spark.options import Edge, Options, Start
+from hatwisted.pipeline.spark.storelist import StoreList
+
+Offsets = dict[str, int]
+"""Physical offset by broker."""
+
+_log = logging.getLogger(__name__)
+
+
+class LostRange(PipelineError):
+    """A part of a log that a stream was to read isn't there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a new stream begins, and how much one trigger takes; None: no limit."""
+
+    start: Start
+    max_bytes: int | None
+    max_records: int | None
+
+    @classmethod
+    def of(cls, options: Options) -> Limits:
+        """From the options."""
+        start = options.start("startingOffsets", Edge.EARLIEST)
+        if isinstance(start, dict) and not all(_is_offset(value) for value in start.values()):
+            raise options.wrong("startingOffsets", 'physical offsets by broker, as {"broker-a": 0}')
+        max_bytes = options.size("maxBytesPerTrigger")
+        return cls(start, max_bytes, options.integer("maxRecordsPerTrigger", least=1))
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming read. Spark asks one instance for places and plans, and copies of another one for rows."""
+
+    def __init__(self, stores: StoreList, asked: Asked, split_bytes: int, limits: Limits) -> None:
+        self._stores = stores
+        self._asked = asked
+        self._split_bytes = split_bytes
+        self._limits = limits
+        self._target: Offsets | None = None
+        self._reported: Offsets | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        stores = self._stores.stores()
+        if isinstance(self._limits.start, dict) and (unknown := self._limits.start.keys() - stores.keys()):
+            raise PipelineError(
+                f"commitlog: startingOffsets names broker {min(unknown)!r}; there are: {', '.join(stores)}"
+            )
+        return {broker: self._first(store) for broker, store in stores.items()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Which kind there is; `latestOffset` applies both of our limits."""
+        if self._limits.max_bytes is not None:
+            return ReadMaxBytes(self._limits.max_bytes)
+        if self._limits.max_records is not None:
+            return ReadMaxRows(self._limits.max_records)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = {broker: store.end() for broker, store in self._stores.stores().items()}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        stores = self._stores.stores()
+        self._check_brokers(start, stores)
+        self._reported = {broker: store.end() for broker, store in stores.items()}
+        ends = self._reported if self._target is None else self._target
+        begins = {broker: self._begin(stores[broker], start.get(broker), ends[broker]) for broker in ends}
+        ends = {broker: max(end, begins[broker]) for broker, end in ends.items()}
+        if not isinstance(limit, ReadAllAvailable):
+            ends = self._limited(stores, begins, ends)
+        return {**start, **ends}
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Spark shows it beside the offset reached: the difference is the stream's lag in bytes."""
+        return self._reported
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        stores = self._stores.stores()
+        self._check_brokers(end, stores)
+        return [
+            partition
+            for broker, store in stores.items()
+            if broker in end
+            for partition in self._planned(store, start.get(broker), end[broker])
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._asked.rows(partition)
+
+    def _first(self, store: LogStore) -> int:
+        """Where a new stream begins in a log; one that `startingOffsets` doesn't name is read from its begin."""
+        start = self._limits.start
+        if isinstance(start, datetime):
+            return offset_at_time(store, start)
+        if isinstance(start, dict):
+            return store.boundary_at_or_after(start.get(store.broker, store.min_offset))
+        return store.end() if start is Edge.LATEST else store.min_offset
+
+    def _planned(self, store: LogStore, start: int | None, end: int) -> Iterator[InputPartition]:
+        if start == end:
+            return
+        begin = self._begin(store, start, end)
+        if store.end() < end:
+            self._lost(store, f"the log ends at {store.end()}, in front of {end}, which it had reached")
+        for split in store.splits(begin, end, self._split_bytes):
+            aligned = split.aligned or split.begin == begin == start
+            yield LogPartition(replace(split, aligned=aligned))
+
+    def _begin(self, store: LogStore, start: int | None, end: int) -> int:
+        """Where reading really begins: a broker that is new begins with its first file."""
+        if start is None:
+            return store.min_offset
+        if start < store.min_offset < end:
+            self._lost(store, f"offsets {start} to {store.min_offset} were deleted before they were read")
+            return store.min_offset
+        if end < start:
+            self._lost(store, f"the log ends at {end}, in front of {start}, which was read already")
+        return start
+
+    def _limited(self, stores: Mapping[str, LogStore], begins: Offsets, ends: Offsets) -> Offsets:
+        """How far this trigger goes: the limits are shared by the brokers that have something."""
+        backlog = {broker: ends[broker] - begins[broker] for broker in ends}
+        if self._limits.max_bytes is not None and sum(backlog.values()) > self._limits.max_bytes:
+            for broker, share in shares(backlog, self._limits.max_bytes).items():
+                ends[broker] = self._cut(stores[broker], begins[broker], ends[broker], share)
+        if self._limits.max_records is not None:
+            ends = self._counted(stores, begins, ends, self._limits.max_records)
+        return ends
+
+    def _cut(self, store: LogStore, begin: int, end: int, share: int) -> int:
+        """The last boundary within the share; the first record's end if that is larger."""
+        if end - begin <= share:
+            return end
+        within = store.boundary_at_or_before(begin + share)
+        return min(end, within if within > begin else store.boundary_at_or_after(begin + 1))
+
+    def _counted(
+        self, stores: Mapping[str, LogStore], begins: Offsets, ends: Offsets, records: int
+    ) -> Offsets:
+        waiting = [broker for broker in ends if begins[broker] < ends[broker]]
+        found = dict(ends)
+        for index, broker in enumerate(waiting):
+            share = max(1, records // (len(waiting) - index))
+            found[broker], count = behind_records(stores[broker], begins[broker], ends[broker], share)
+            records = max(0, records - count)
+        return found
+
+    def _check_brokers(self, offsets: Mapping[str, Any], stores: Mapping[str, LogStore]) -> None:
+        for broker in offsets.keys() - stores.keys():
+            if not self._asked.lossy:
+                raise LostRange(
+                    f"commitlog: the stream has read broker {broker!r} up to {offsets[broker]}, and its store is "
+                    "gone: bring it back, or set failOnDataLoss=false"
+                )
+
+    def _lost(self, store: LogStore, what: str) -> None:
+        told = f"{store.path}: broker {store.broker}: {what}"
+        if not self._asked.lossy:
+            raise LostRange(f"{told}: set failOnDataLoss=false to go on with what there is")
+        _log.warning("%s", told)
+
+
+def _is_offset(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

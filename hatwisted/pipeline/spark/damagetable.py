@@ -1,0 +1,79 @@
+"""The side table of a read that skips damage: which ranges of which log weren't turned into rows, and why.
+
+One file of JSON lines for each task that met damage, named by the range of the log that the task read. A task
+that Spark repeats, and a batch that is replayed after a crash, replaces its own file: a range is never told
+twice. A file appears whole or not at all, and only after the task has read its range to the end. Appending to
+one file was rejected for all of these.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hatwisted.pipeline.decode.reader import Damage
+from hatwisted.pipeline.decode.storefolder import Split
+
+DAMAGE_SCHEMA: Final = "broker string, file string, begin bigint, end bigint, reason string"
+"""`begin` and `end` are physical offsets, `end` the first byte behind the damage."""
+
+
+def read_damages(spark: SparkSession, folder: str) -> DataFrame:
+    """The ranges that reads with `damagePath=folder` have skipped; no row if they met no damage."""
+    if "://" not in folder:
+        os.makedirs(folder, exist_ok=True)
+    return spark.read.schema(DAMAGE_SCHEMA).json(folder)
+
+
+def write_damages(folder: str, split: Split, damages: Sequence[Damage]) -> None:
+    """Tell in `folder` what reading `split` has skipped; nothing, if nothing."""
+    name = f"{quote(split.broker, safe='')}-{split.begin:020d}-{split.end:020d}.jsonl"
+    lines = "".join(json.dumps(_row(damage)) + "\n" for damage in damages)
+    if "://" in folder:
+        _replace_remote(f"{folder.rstrip('/')}/{name}", lines)
+    else:
+        _replace_local(folder, name, lines)
+
+
+def _row(damage: Damage) -> dict[str, object]:
+    return {
+        "broker": damage.broker,
+        "file": damage.file,
+        "begin": damage.begin,
+        "end": damage.end,
+        "reason": damage.reason,
+    }
+
+
+def _replace_local(folder: str, name: str, lines: str) -> None:
+    path = os.path.join(folder, name)
+    if not lines:
+        # What an earlier read found and is repaired by now.
+        if os.path.exists(path):
+            os.unlink(path)
+        return
+    os.makedirs(folder, exist_ok=True)
+    # Spark doesn't look at names that begin with a dot.
+    draft = os.path.join(folder, f".{name}.{uuid.uuid4().hex}")
+    with open(draft, "w", encoding="utf-8") as file:
+        file.write(lines)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def _replace_remote(url: str, lines: str) -> None:
+    """An object store's put is whole or not at all."""
+    import fsspec
+
+    files, path = fsspec.core.url_to_fs(url)
+    if lines:
+        files.pipe_file(path, lines.encode())
+    elif files.exists(path):
+        files.rm_file(path)

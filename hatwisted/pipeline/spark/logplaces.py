@@ -1,0 +1,65 @@
+"""Places in a log: by time, by a number of records, and how several logs share a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from hatwisted.pipeline.decode.reader import read_split
+from hatwisted.pipeline.decode.storefolder import LogStore
+
+COUNTED_AT_ONCE: Final = 4 << 20
+"""Bytes read at once while records are counted: a trigger's worth, not the log."""
+
+
+def shares(backlog: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Each log's part of `limit`: equal parts, and what one doesn't need goes to the others."""
+    found: dict[str, int] = {}
+    ascending = sorted(
+        (broker for broker in backlog if backlog[broker] > 0), key=lambda broker: backlog[broker]
+    )
+    for index, broker in enumerate(ascending):
+        found[broker] = min(backlog[broker], limit // (len(ascending) - index))
+        limit -= found[broker]
+    return found
+
+
+def behind_records(store: LogStore, begin: int, end: int, count: int) -> tuple[int, int]:
+    """The end of the `count`th record from `begin` on, and how many records are in front of it; `end`, if there
+    are fewer. Damage is passed over: it is for the tasks to tell."""
+    found = 0
+    for split in store.splits(begin, end, COUNTED_AT_ONCE):
+        aligned = replace(split, aligned=split.aligned or split.begin == begin)
+        for batch in read_split(aligned, ("physical_offset", "size"), mode="skip-and-report"):
+            if found + batch.num_rows >= count:
+                index = count - found - 1
+                return batch.column(0)[index].as_py() + batch.column(1)[index].as_py(), count
+            found += batch.num_rows
+    return end, found
+
+
+def offset_at_time(store: LogStore, time: datetime) -> int:
+    """Where the first record stored at or after `time` starts; the log's end, if none was.
+
+    By halving, as brokers look for times: store times ascend along the log but for a clock set back.
+    """
+    low, high = store.min_offset, store.end()
+    while low < high:
+        middle = (low + high) // 2
+        stored = _time_at(store, store.boundary_at_or_after(middle))
+        if stored is None or stored >= time:
+            high = middle
+        else:
+            low = middle + 1
+    return store.boundary_at_or_after(low)
+
+
+def _time_at(store: LogStore, offset: int) -> datetime | None:
+    """When the record that starts at `offset` was stored; None at the log's end."""
+    for split in store.splits(offset, offset + 1):
+        for batch in read_split(replace(split, aligned=True), ("store_timestamp",), mode="skip-and-report"):
+            stored: datetime | None = batch.column(0)[0].as_py()
+            return stored
+    return None

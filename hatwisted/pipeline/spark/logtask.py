@@ -1,0 +1,93 @@
+"""What one task does: read a piece of a log into the batches Spark wants, and tell what it skipped."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from hatwisted.pipeline.decode.batches import BATCH_ROWS
+from hatwisted.pipeline.decode.conditions import Condition
+from hatwisted.pipeline.decode.reader import MODES, Damage, Mode, read_split
+from hatwisted.pipeline.decode.storefolder import Split
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.spark.columns import shaped, wire_schema
+from hatwisted.pipeline.spark.damagetable import write_damages
+from hatwisted.pipeline.spark.filters import conditions
+from hatwisted.pipeline.spark.options import BadOption, Options
+
+SOURCE: Final = "commitlog"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPartition(InputPartition):
+    """What one task reads."""
+
+    split: Split
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What every task of a read needs to know. lossy: a file that is gone is no error."""
+
+    schema: pa.Schema
+    where: tuple[Condition, ...]
+    mode: Mode
+    damage_path: str | None
+    batch_rows: int
+    lossy: bool = False
+
+    @classmethod
+    def of(cls, options: Options, schema: StructType) -> Asked:
+        """From the options; raises WrongSchema and BadOption."""
+        mode = cast(Mode, options.choice("mode", MODES, "failfast"))
+        damage_path = options.text("damagePath")
+        if mode == "skip-and-report" and damage_path is None:
+            raise BadOption(
+                f"{SOURCE}: mode=skip-and-report needs damagePath, a folder for the ranges it leaves out"
+            )
+        if damage_path is not None and "://" not in damage_path:
+            damage_path = os.path.abspath(damage_path)
+        return cls(
+            schema=wire_schema(schema),
+            where=conditions(options),
+            mode=mode,
+            damage_path=damage_path,
+            batch_rows=options.integer("batchRows", least=1) or BATCH_ROWS,
+        )
+
+    def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The batches of one task; damage is written to the side table when all of them are through."""
+        if not isinstance(partition, LogPartition):
+            return  # Spark's stand-in for a plan of no partitions
+        split = partition.split
+        damages: list[Damage] = []
+        try:
+            for batch in read_split(
+                split,
+                self.schema.names,
+                where=self.where,
+                mode=self.mode,
+                damages=damages.append,
+                batch_rows=self.batch_rows,
+            ):
+                yield shaped(batch, self.schema)
+        except FileNotFoundError:
+            self._is_gone(split)
+            return
+        if self.damage_path is not None:
+            write_damages(self.damage_path, split, damages)
+
+    def _is_gone(self, split: Split) -> None:
+        told = f"{split.path}: the log file was deleted before offsets {split.begin} to {split.end} were read"
+        if not self.lossy:
+            raise PipelineError(f"{told}: read again, or keep files longer (fileReservedTime)") from None
+        _log.warning("%s", told)

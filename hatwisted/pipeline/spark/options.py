@@ -1,0 +1,160 @@
+"""The options of a read, from the texts Spark passes to typed values; both sources use it.
+
+Spark's options are a map of texts with names in any case. A name that no source knows is an error here, with
+the nearest name that it does know: `maxBytesPerTriger` would otherwise be an unlimited trigger. A value that
+can't be read is an error that says what would be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+from hatwisted.pipeline.errors import PipelineError
+
+_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SHIFT: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_FLAGS: Final = {"true": True, "false": False}
+
+
+class BadOption(PipelineError):
+    """An option has a name or a value that the source doesn't take."""
+
+
+class Edge(Enum):
+    """An end of a log that moves."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+Start = Edge | datetime | dict[str, Any]
+"""Where a stream begins: an end, the first message stored at or after a time, or an offset each."""
+
+_Choice = TypeVar("_Choice", bound=str)
+
+
+class Options:
+    """The options of one read of `source`; `known` are the names it takes, as they are documented."""
+
+    def __init__(self, source: str, given: Mapping[str, str], known: Iterable[str]) -> None:
+        names = {name.lower(): name for name in known}
+        self._source = source
+        self._given = {name.lower(): value for name, value in given.items()}
+        for name in self._given.keys() - names.keys():
+            raise BadOption(f"{source}: no option {name!r}{_nearest(name, names)}")
+
+    def text(self, name: str) -> str | None:
+        """The option as it is; None if it isn't given or empty."""
+        return self._given.get(name.lower(), "").strip() or None
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """A comma-separated list, or a JSON array of texts where an item has a comma."""
+        text = self.text(name)
+        if text is None:
+            return ()
+        if text.startswith("["):
+            values = self._json(name, text)
+            if not all(isinstance(value, str) for value in values):
+                raise self.wrong(name, "a JSON array of texts")
+            return tuple(values)
+        return tuple(item.strip() for item in text.split(",") if item.strip())
+
+    def integer(self, name: str, *, least: int = 0) -> int | None:
+        """A decimal number of at least `least`."""
+        text = self.text(name)
+        return None if text is None else self._number(name, text, least)
+
+    def integers(self, name: str, *, least: int = 0) -> tuple[int, ...]:
+        """A comma-separated list of decimal numbers."""
+        return tuple(self._number(name, item, least) for item in self.items(name))
+
+    def size(self, name: str) -> int | None:
+        """Bytes, at least one: 1048576, 64k, 512m, 2g (powers of 1024)."""
+        text = self.text(name)
+        if text is None:
+            return None
+        found = _SIZE.fullmatch(text)
+        if found is None or int(found[1]) == 0:
+            raise self.wrong(name, "bytes as 1048576, 64k, 512m or 2g")
+        return int(found[1]) << _SHIFT[found[2].lower()]
+
+    def flag(self, name: str, default: bool) -> bool:
+        """true or false."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in _FLAGS:
+            raise self.wrong(name, "true or false")
+        return _FLAGS[text.lower()]
+
+    def choice(self, name: str, choices: Collection[_Choice], default: _Choice) -> _Choice:
+        """One of `choices`, in any case."""
+        text = (self.text(name) or default).lower()
+        for choice in choices:
+            if choice.lower() == text:
+                return choice
+        raise self.wrong(name, " or ".join(choices))
+
+    def instant(self, name: str) -> datetime | None:
+        """A time as ISO 8601 (UTC, if it names no zone) or in ms since the epoch."""
+        text = self.text(name)
+        if text is None:
+            return None
+        time = parse_time(text)
+        if time is None:
+            raise self.wrong(name, "a time as 2026-01-31T23:59:59Z or milliseconds since the epoch")
+        return time
+
+    def start(self, name: str, default: Edge) -> Start:
+        """earliest, latest, a time as ISO 8601, or a JSON object of offsets.
+
+        A bare number is refused: it could be meant as an offset as well as a time.
+        """
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.startswith("{"):
+            return dict(self._json(name, text))
+        if text.lower() in ("earliest", "latest"):
+            return Edge(text.lower())
+        time = None if text.isdigit() else parse_time(text)
+        if time is None:
+            raise self.wrong(name, "earliest, latest, a time as 2026-01-31T23:59:59Z or a JSON object")
+        return time
+
+    def wrong(self, name: str, allowed: str) -> BadOption:
+        """The error that `name` has a value which isn't `allowed`; to be raised by the caller."""
+        return BadOption(f"{self._source}: option {name}={self._given.get(name.lower())!r} must be {allowed}")
+
+    def _number(self, name: str, text: str, least: int) -> int:
+        if not re.fullmatch(r"-?[0-9]+", text) or int(text) < least:
+            raise self.wrong(name, f"a number of at least {least}")
+        return int(text)
+
+    def _json(self, name: str, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise BadOption(f"{self._source}: option {name}={text!r} isn't JSON: {error}") from None
+
+
+def parse_time(text: str) -> datetime | None:
+    """A time in UTC from ISO 8601 or ms since the epoch; None if it is neither."""
+    try:
+        if text.isdigit():
+            return datetime.fromtimestamp(int(text) // 1000, UTC).replace(microsecond=int(text) % 1000 * 1000)
+        time = datetime.fromisoformat(text)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _nearest(name: str, names: Mapping[str, str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    return f"; did you mean {names[near[0]]}?" if near else f"; known are {', '.join(sorted(names.values()))}"

@@ -1,0 +1,81 @@
+"""Which stores a read is of: folders and patterns from the options, one store per broker.
+
+The folders are listed anew whenever they are asked for, so that a stream over a pattern takes in a broker whose
+folder appears while it runs. A store that was there before is kept, because it knows where its log ended.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from hatwisted.pipeline.decode.storefolder import LogStore
+from hatwisted.pipeline.errors import NotAStore
+from hatwisted.pipeline.spark.options import BadOption, Options
+
+STORE_OPTIONS: Final = ("path", "paths", "broker")
+_PATTERN: Final = frozenset("*?[")
+
+
+@dataclass(slots=True)
+class StoreList:
+    """Folders or patterns (`/data/*/store`), and what their brokers are called in place of the folders' names."""
+
+    places: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    _opened: dict[str, LogStore] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, options: Options) -> StoreList:
+        """From the options `path` (what `load` is given), `paths` and `broker`."""
+        places = options.items("path") + options.items("paths")
+        if not places:
+            raise BadOption("commitlog: no store is named: .load(folder), or the option paths")
+        return cls(places, options.items("broker"))
+
+    def stores(self) -> dict[str, LogStore]:
+        """The stores there are, by broker; raises NotAStore and WrongLogFile."""
+        folders = [folder for place in self.places for folder in _expanded(place)]
+        if self.names and len(self.names) != len(folders):
+            raise BadOption(
+                f"commitlog: option broker names {len(self.names)} brokers, but there are {len(folders)} "
+                f"store folders: {', '.join(folders)}"
+            )
+        found: dict[str, LogStore] = {}
+        for index, folder in enumerate(folders):
+            store = self._store(folder, self.names[index] if self.names else None)
+            if store.broker in found:
+                raise BadOption(
+                    f"commitlog: {found[store.broker].path} and {folder} would both be broker "
+                    f"{store.broker!r}: read one of them, or name their brokers by the option broker"
+                )
+            found[store.broker] = store
+        return found
+
+    def _store(self, folder: str, name: str | None) -> LogStore:
+        if folder not in self._opened:
+            self._opened[folder] = LogStore.open(folder, name)
+        return self._opened[folder]
+
+
+def _expanded(place: str) -> Iterator[str]:
+    """The folders a place stands for, in order; the place itself if it is no pattern. Absolute: a task runs in
+    another folder than the program that asked."""
+    place = place if "://" in place else os.path.abspath(place)
+    if not _PATTERN.intersection(place):
+        yield place
+        return
+    found = _remote(place) if "://" in place else sorted(glob.glob(place))
+    if not found:
+        raise NotAStore(f"{place}: no folder is called so")
+    yield from found
+
+
+def _remote(pattern: str) -> list[str]:
+    import fsspec
+
+    files, path = fsspec.core.url_to_fs(pattern)
+    return [files.unstrip_protocol(found) for found in sorted(files.glob(path))]

@@ -1,0 +1,42 @@
+"""One Spark session for all of a run's tests that need one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SLOWEST_TEST = 180
+"""Seconds: the first one starts the JVM, too."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark's tests may last longer than others."""
+    for item in items:
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOWEST_TEST))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session as the jobs make it; skips where Spark can't start."""
+    pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
+    from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
+    from hatwisted.pipeline.spark.session import spark_session
+
+    try:
+        find_java_home(os.environ)
+    except NoJava as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("spark")
+    session = spark_session(
+        app="tests",
+        **{"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")},
+    )
+    yield session
+    session.stop()
