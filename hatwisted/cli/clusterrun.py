@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -56,8 +57,20 @@ def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+Runner = Callable[[str, Work], int]
+
+
 def run(namesrv: str, work: Work) -> int:
-    """Run `work` with a cluster link and give its exit code. CannotRun for what has a place in the plan."""
+    """Run `work` with a cluster link and give its exit code. CannotRun for what has a place in the plan.
+
+    Who has a reactor running already gives the commands a Runner as the context's object.
+    """
+    runner: Runner = click.get_current_context().obj or run_reactor
+    return runner(namesrv, work)
+
+
+def run_reactor(namesrv: str, work: Work) -> int:
+    """The Runner of a process that does nothing else."""
     from twisted.internet import reactor as installed
     from twisted.internet.defer import Deferred
 
@@ -79,16 +92,19 @@ def run(namesrv: str, work: Work) -> int:
         Deferred.fromCoroutine(whole()).addBoth(end)
 
     def end(outcome: Any) -> None:
-        ended.append(outcome)
-        reactor.stop()
+        # What the reactor's end makes of a work that was broken off isn't its outcome.
+        if not ended:
+            ended.append(outcome)
+            reactor.stop()
 
-    with _signals(reactor, interrupt):
+    with _signals(reactor, interrupt, lambda: end(EXIT_INTERRUPTED)):
         reactor.callWhenRunning(begin)
         reactor.run(installSignalHandlers=False)
-    return _exit_code(ended[0] if ended else EXIT_INTERRUPTED)
+    return exit_code(ended[0] if ended else EXIT_INTERRUPTED)
 
 
-def _exit_code(outcome: Any) -> int:
+def exit_code(outcome: Any) -> int:
+    """Of a work's result, or of its Failure; CannotRun for what has a place in the plan."""
     if isinstance(outcome, int):
         return outcome
     error = outcome.value
@@ -100,9 +116,10 @@ def _exit_code(outcome: Any) -> int:
 class _signals:
     """Handlers of SIGINT and SIGTERM while the reactor runs."""
 
-    def __init__(self, reactor: Any, interrupt: Interrupt) -> None:
+    def __init__(self, reactor: Any, interrupt: Interrupt, end: Callable[[], None]) -> None:
         self._reactor = reactor
         self._interrupt = interrupt
+        self._end = end
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
@@ -115,7 +132,7 @@ class _signals:
 
     def _caught(self, number: int, frame: object) -> None:
         again = self._interrupt.wished
-        self._reactor.callFromThread(self._reactor.stop if again else self._interrupt.wish)
+        self._reactor.callFromThread(self._end if again else self._interrupt.wish)
 
 
 class InputLines:
@@ -125,9 +142,9 @@ class InputLines:
     types at doesn't keep the process alive. Rejected: the reactor's own reader, which epoll refuses for files.
     """
 
-    def __init__(self, reactor: Any, descriptor: int = 0) -> None:
+    def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
-        self._descriptor = descriptor
+        self._descriptor = sys.stdin.fileno()
         self._rest = b""
 
     async def chunk(self) -> list[bytes] | None:

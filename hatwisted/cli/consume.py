@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from hatwisted.cli import completion
 from hatwisted.cli.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.client.beginning import ConsumeFrom
@@ -23,9 +24,12 @@ from hatwisted.client.subscription import Sql
 
 
 @click.command("consume")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @namesrv_option
-@click.option("-g", "--group", default="hatwisted-cli", show_default=True, help="Consumer group.")
+@click.option(
+    "-g", "--group", default="hatwisted-cli", show_default=True, shell_complete=completion.groups,
+    help="Consumer group.",
+)  # fmt: skip
 @click.option("--tags", default="*", show_default=True, help='Tags, separated by "||".')
 @click.option("--sql", help="An SQL92 expression over properties, instead of tags.")
 @click.option(
@@ -39,6 +43,7 @@ from hatwisted.client.subscription import Sql
 @click.option(
     "--broadcast", type=click.Path(dir_okay=False), metavar="FILE", help="Read everything; progress in FILE."
 )
+@click.option("--orderly", is_flag=True, help="Lock the queues: never two readers of one, nobody overtakes.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per message, with all it has.")
 def consume(**options: Any) -> None:
     """Print the messages of TOPIC as a member of a group, until interrupted.
@@ -87,6 +92,7 @@ class _Printing:
             timestamp=timestamp,
             broadcasting=broadcast is not None,
             local_offsets=None if broadcast is None else Path(broadcast),
+            orderly=options["orderly"],
         )
         # The bar and the messages would overwrite each other on one terminal.
         if sys.stderr.isatty() and not sys.stdout.isatty():
@@ -128,7 +134,7 @@ class _Printing:
 
 
 def as_json(message: ReceivedMessage) -> bytes:
-    """One message as NDJSON that `hatwisted produce --ndjson` would nearly take: body, or body64 if it isn't
+    """One message as NDJSON, as `hatwisted produce --ndjson` takes it: body, or body64 if it isn't
     UTF-8."""
     try:
         body = {"body": message.body.decode()}

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import click
 
+from hatwisted.cli import completion
 from hatwisted.cli.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.tables import json_option, show
 from hatwisted.client.admin import LATEST
@@ -44,7 +45,7 @@ def list_command(namesrv: str, as_json: bool) -> None:
 
 
 @group.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.groups)
 @namesrv_option
 @json_option
 def show_command(name: str, namesrv: str, as_json: bool) -> None:
@@ -85,7 +86,7 @@ def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_jso
 
 
 @group.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.groups)
 @namesrv_option
 @click.confirmation_option("--yes", prompt="Its progress is forgotten. Delete it?")
 @json_option
@@ -100,8 +101,8 @@ def delete_command(name: str, namesrv: str, as_json: bool) -> None:
 
 
 @group.command("reset")
-@click.argument("name")
-@click.argument("topic")
+@click.argument("name", shell_complete=completion.groups)
+@click.argument("topic", shell_complete=completion.topics)
 @click.argument("to", metavar="first|last|TIME")
 @namesrv_option
 @json_option

@@ -11,21 +11,24 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from hatwisted.cli import completion
 from hatwisted.cli.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.errors import BadMessage, ClientError
-from hatwisted.client.message import Message
+from hatwisted.client.message import DELIVERY_PROPERTIES, Message, checked_topic
 from hatwisted.client.producer import Producer
 from hatwisted.client.sending import SendResult, SendStatus
 from hatwisted.remoting.client import CallFailed
 
 SHOWN_ERRORS: Final = 5
 """Failures told one by one; the rest is counted."""
+OWN_TOPIC: Final = "-"
 
 
 class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One NDJSON input line; what is missing comes from the options. body64: base64, instead of body."""
+    """One NDJSON input line; what is missing comes from the options. body64: base64, instead of body; topic: used
+    when TOPIC is "-"."""
 
     body: str = ""
     body64: str | None = None
@@ -36,13 +39,22 @@ class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     order_key: str | None = None
     wait: bool = True
     properties: dict[str, str] = {}
+    # What `hatwisted consume --json` says beyond that: where a message was, which isn't where it goes.
+    broker: Any = None
+    queue: Any = None
+    offset: Any = None
+    messageId: Any = None
+    offsetId: Any = None
+    reconsumeTimes: Any = None
+    bornTimestamp: Any = None
+    storeTimestamp: Any = None
 
 
 _decode = msgspec.json.Decoder(Line).decode
 
 
 @click.command("produce")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @namesrv_option
 @click.option("-g", "--group", default="hatwisted-cli", show_default=True, help="Producer group.")
 @click.option("--tags", default="", help="Tag of every message.")
@@ -55,11 +67,15 @@ _decode = msgspec.json.Decoder(Line).decode
     "--json", "as_json", is_flag=True, help="One JSON object per stored message on standard output."
 )
 def produce(**options: Any) -> None:
-    """Send each line of standard input as a message to TOPIC.
+    """Send each line of standard input as a message to TOPIC; with --ndjson, "-" means each line's own topic.
+
+    Lines that `hatwisted consume --json` printed are taken as they are.
 
     Exit codes: 0 all stored; 1 some weren't, or with less than the broker is set up to wait for (they are named
     on standard error); 2 wrong usage or no cluster; 130 interrupted.
     """
+    if options["topic"] == OWN_TOPIC and not options["ndjson"]:
+        raise click.BadParameter('"-" needs --ndjson', param_hint="TOPIC")
     sys.exit(run(options["namesrv"], _Sending(options).run))
 
 
@@ -83,7 +99,10 @@ class _Sending:
         options = self._options
         producer = cluster.producer(options["group"], coalesce=options["batch"])
         # A cluster that isn't there is told once, not once a line.
-        await producer.queues(options["topic"])
+        if options["topic"] == OWN_TOPIC:
+            await cluster.admin().cluster_info()
+        else:
+            await producer.queues(checked_topic(options["topic"]))
         lines = InputLines(reactor)
         stopped: Deferred[None] = Deferred()
         interrupt.on_wish = lambda: stopped.callback(None)
@@ -124,14 +143,16 @@ class _Sending:
             body = wish.body.encode() if wish.body64 is None else base64.b64decode(wish.body64, validate=True)
         keys = options["keys"] if wish.keys is None else wish.keys
         return Message(
-            topic=wish.topic or options["topic"],
+            topic=(wish.topic or "") if options["topic"] == OWN_TOPIC else options["topic"],
             body=body,
             tags=options["tags"] if wish.tags is None else wish.tags,
             keys=keys.split() if isinstance(keys, str) else keys,
             delay_level=options["delay"] if wish.delay is None else wish.delay,
             order_key=wish.order_key or options["order_key"],
             wait=wish.wait,
-            properties=wish.properties,
+            properties={
+                name: value for name, value in wish.properties.items() if name not in DELIVERY_PROPERTIES
+            },
         )
 
     def _stored(self, result: SendResult) -> None:

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from hatwisted.cli import completion
 from hatwisted.cli.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.tables import json_option, show
 from hatwisted.client.cluster import Cluster
@@ -33,7 +34,7 @@ def list_command(namesrv: str, as_json: bool) -> None:
 
 
 @topic.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.topics)
 @namesrv_option
 @json_option
 def show_command(name: str, namesrv: str, as_json: bool) -> None:
@@ -82,7 +83,7 @@ def create_command(
 
 
 @topic.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.topics)
 @namesrv_option
 @click.option("-c", "--cluster", "cluster_name", help="Only the masters of this cluster.")
 @click.confirmation_option("--yes", prompt="Its messages can't be read any more. Delete it?")

@@ -90,10 +90,11 @@ class Admin:
         )
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> Deferred[list[str]]:
-        """Remove a topic from all masters and name servers."""
+        """Remove a topic from all masters and name servers. NoRoute if there's none."""
         return Deferred.fromCoroutine(self._delete_topic(topic, cluster))
 
     async def _delete_topic(self, topic: str, cluster: str | None) -> list[str]:
+        await self._route(topic)
         asked = await self._on_masters(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, cluster=cluster)
         for server in self._session.routes.servers:
             await self._session.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
@@ -165,12 +166,19 @@ class Admin:
         return Deferred.fromCoroutine(self._delete_group(group, cluster))
 
     async def _delete_group(self, group: str, cluster: str | None) -> list[str]:
+        await self._check_group(group)
         fields: dict[str, object] = {"groupName": group, "removeOffset": True, "cleanOffset": True}
         asked = await self._on_masters(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields, cluster=cluster)
         for topic in (RETRY_PREFIX + group, DLQ_PREFIX + group):
             if await self._session.routes.route(topic, fresh=True) is not None:
                 await self._delete_topic(topic, cluster)
         return asked
+
+    async def _check_group(self, group: str) -> None:
+        if group not in await self._groups():
+            raise ClientError(
+                f"group {group}: no broker knows it; a group is there from its first consumer on"
+            )
 
     def members(self, group: str) -> Deferred[dict[str, str]]:
         """Client ids of a consumer group that are connected now, and their addresses."""
@@ -193,12 +201,17 @@ class Admin:
     # ---- offsets
 
     def progress(self, group: str) -> Deferred[list[QueueStanding]]:
-        """How far a group is, by queue. NoRoute if no broker knows the group."""
+        """How far a group is, by queue. ClientError if no broker knows the group."""
         return Deferred.fromCoroutine(self._progress(group))
 
     async def _progress(self, group: str) -> list[QueueStanding]:
         found = []
-        for address in _readers_of(await self._route(RETRY_PREFIX + group)):
+        retries = await self._session.routes.route(RETRY_PREFIX + group, fresh=True)
+        if retries is None:
+            # Made, and never seen a consumer; or a slip of the pen.
+            await self._check_group(group)
+            return []
+        for address in _readers_of(retries):
             body = await self._ask(address, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
             for key, row in fastjson.loads(body)["offsetTable"].items():
                 found.append(

@@ -21,6 +21,13 @@ PROPERTY_RETRY_TOPIC: Final = "RETRY_TOPIC"
 PROPERTY_ORIGIN_ID: Final = "ORIGIN_MESSAGE_ID"
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
+DELIVERY_PROPERTIES: Final = frozenset((
+    "ARRIVE_TIME", "CLUSTER", "CONSUME_START_TIME", "DELAY", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET",
+    "MSG_REGION", "ORIGIN_MESSAGE_ID", "PGROUP", "REAL_QID", "REAL_TOPIC", "RECONSUME_TIME", "RETRY_TOPIC",
+    "TRACE_ON", "TRANSACTION_CHECK_TIMES", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "UNIQ_KEY", "WAIT",
+    "__transactionId__",
+))  # fmt: skip
+"""Properties that tell of one delivery: a message that is sent anew leaves them behind."""
 _TOPIC_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 

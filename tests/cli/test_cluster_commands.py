@@ -1,40 +1,41 @@
-"""`hatwisted produce|consume|topic|group|cluster` as real processes against a cluster in this one."""
+"""`hatwisted produce|consume|topic|group|cluster` in this process, against a cluster in it too.
 
+Signals, pipes and terminals need processes of their own: tests/system/test_commands.py.
+"""
+
+import io
 import json
-import os
-import signal
 import sys
+import tempfile
 
-from twisted.internet import reactor
+import click
 from twisted.internet.defer import Deferred
-from twisted.internet.protocol import ProcessProtocol
+from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
+from hatwisted.cli.clusterrun import Interrupt, exit_code
+from hatwisted.cli.main import main
+from hatwisted.client.cluster import Cluster
 from hatwisted.client.message import Message
 from tests.client.rig import ClusterRig, asynchronous
 
-PROGRAM = "from hatwisted.cli.main import main; main(prog_name='hatwisted')"
 
+class Outcome:
+    """What one command printed and how it ended."""
 
-class Command(ProcessProtocol):
-    """One run; `ended` fires with its exit code."""
+    def __init__(self):
+        self.stdout = io.TextIOWrapper(io.BytesIO(), write_through=True)
+        self.stderr = io.TextIOWrapper(io.BytesIO(), write_through=True)
+        self.code = None
+        self.interrupt = Interrupt()
 
-    def __init__(self, given):
-        self.given, self.out, self.err, self.ended = given, b"", b"", Deferred()
+    @property
+    def out(self):
+        return self.stdout.buffer.getvalue()
 
-    def connectionMade(self):
-        if self.given is not None:
-            self.transport.write(self.given)
-            self.transport.closeStdin()
-
-    def outReceived(self, data):
-        self.out += data
-
-    def errReceived(self, data):
-        self.err += data
-
-    def processEnded(self, reason):
-        self.ended.callback(reason.value.exitCode)
+    @property
+    def err(self):
+        return self.stderr.buffer.getvalue().decode()
 
     @property
     def lines(self):
@@ -42,34 +43,69 @@ class Command(ProcessProtocol):
 
 
 class TestCommands(TestCase):
-    timeout = 55
+    timeout = 30
 
     def setUp(self):
         self.rig = ClusterRig(self)
         return self.rig.start()
 
-    def spawn(self, *arguments, given=None, namesrv=None):
-        command = Command(given)
-        env = os.environ | {"NAMESRV_ADDR": namesrv or self.rig.names.address}
-        reactor.spawnProcess(command, sys.executable, [sys.executable, "-c", PROGRAM, *arguments], env)
-        return command
+    async def run_command(self, *arguments, code=0, given=b"", namesrv=None, outcome=None):
+        """One run with its own standard streams; asserts its exit code."""
+        outcome = outcome or Outcome()
+        planned = []
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(given)
+            stdin.seek(0)
+            self.patch(sys, "stdin", stdin)
+            self.patch(sys, "stdout", outcome.stdout)
+            self.patch(sys, "stderr", outcome.stderr)
+            try:
+                words = [*arguments, "-n", namesrv or self.rig.names.address]
+                # click's own way to run: the reactor is running already, so the work is taken out and awaited.
+                main.main(words, standalone_mode=False, obj=lambda *plan: planned.append(plan) or 0)
+            except SystemExit as exit_:
+                outcome.code = exit_.code
+            except click.ClickException as error:
+                error.show(sys.stderr)
+                outcome.code = error.exit_code
+            if planned:
+                outcome.code = await self.work(outcome, *planned[0])
+            self.patch(sys, "stdout", sys.__stdout__)
+            self.patch(sys, "stderr", sys.__stderr__)
+        self.assertEqual(outcome.code, code, outcome.err)
+        return outcome
 
-    async def run_command(self, *arguments, code=0, **more):
-        command = self.spawn(*arguments, **more)
-        found = await command.ended
-        self.assertEqual(found, code, command.err.decode())
-        self.assertNotIn(b"Traceback", command.err)
-        return command
+    async def work(self, outcome, namesrv, work):
+        from twisted.internet import reactor
+
+        cluster = Cluster(reactor, namesrv)
+        try:
+            result = await work(cluster, outcome.interrupt) or 0
+        except BaseException:
+            result = Failure()
+        await cluster.close()
+        try:
+            return exit_code(result)
+        except click.ClickException as error:
+            error.show(sys.stderr)
+            return error.exit_code
 
     @asynchronous
     async def test_lines_in_and_lines_out(self):
         given = b"".join(b"line %d\n" % number for number in range(300)) + b"no end"
         sent = await self.run_command("produce", "Lines", given=given)
-        self.assertIn(b"301 stored, 0 failed", sent.err)
+        self.assertIn("301 stored, 0 failed", sent.err)
         got = await self.run_command("consume", "Lines", "--from", "first", "-c", "301")
         self.assertEqual(sorted(got.out.splitlines()), sorted(given.splitlines()))
-        short = await self.run_command("consume", "Lines", "-c", "1", "--idle", "0.5", code=1)
+        short = await self.run_command("consume", "Lines", "-c", "1", "--idle", "0.2", code=1)
         self.assertEqual(short.out, b"")
+
+    @asynchronous
+    async def test_one_key_in_and_in_order_out(self):
+        given = b"".join(b"%d\n" % number for number in range(100))
+        await self.run_command("produce", "Order", "--order-key", "k", given=given)
+        got = await self.run_command("consume", "Order", "--orderly", "--from", "first", "-c", "100")
+        self.assertEqual(got.out, given)
 
     @asynchronous
     async def test_ndjson_in_and_out_and_bad_lines_are_named(self):
@@ -80,8 +116,8 @@ class TestCommands(TestCase):
         given = "".join(json.dumps(line) + "\n" for line in lines) + '{"bodi": "x"}\nnonsense\n'
         sent = await self.run_command("produce", "Ndjson", "--ndjson", "--json", given=given.encode(), code=1)
         self.assertEqual(len(sent.lines), 2)
-        self.assertIn(b"line 3:", sent.err)
-        self.assertIn(b"line 4:", sent.err)
+        self.assertIn("line 3:", sent.err)
+        self.assertIn("line 4:", sent.err)
         got = await self.run_command("consume", "Ndjson", "--json", "--from", "first", "-c", "2")
         first, second = sorted(got.lines, key=lambda line: "body" not in line)
         self.assertEqual((first["body"], first["tags"], first["keys"]), ("a", "red", ["k1", "k2"]))
@@ -91,38 +127,60 @@ class TestCommands(TestCase):
         )
 
     @asynchronous
+    async def test_what_consume_prints_produce_takes(self):
+        await self.run_command("produce", "From", "--tags", "t", "--keys", "a b", given=b"x\n\xff\n")
+        got = await self.run_command("consume", "From", "--json", "--from", "first", "-c", "2")
+
+        def what(lines):
+            return sorted((str(each.get("body")), each["tags"], each["keys"]) for each in lines)
+
+        for topic, arrives, times in (("To", "To", 1), ("-", "From", 2)):
+            await self.run_command("produce", topic, "--ndjson", given=got.out)
+            words = ("consume", arrives, "-g", "copies", "--json", "--from", "first", "-c", str(2 * times))
+            copies = (await self.run_command(*words)).lines
+            self.assertEqual(what(copies), sorted(what(got.lines) * times))
+            self.assertEqual(len({each["messageId"] for each in copies}), 2 * times, "a copy has its own id")
+        await self.run_command("produce", "-", given=b"x\n", code=2)
+
+    @asynchronous
     async def test_interrupted_a_consumer_commits_and_ends_in_order(self):
         producer = self.rig.new_cluster().producer("p")
         for number in range(5):
             await producer.send(Message(topic="Int", body=b"%d" % number))
-        command = self.spawn("consume", "Int", "--from", "first")
-        await self.rig.until(lambda: command.out.count(b"\n") == 5)
-        command.transport.signalProcess(signal.SIGINT)
-        self.assertEqual(await command.ended, 0)
-        self.assertEqual(command.err, b"")
+        outcome = Outcome()
+        running = Deferred.fromCoroutine(
+            self.run_command("consume", "Int", "--from", "first", outcome=outcome)
+        )
+        await self.rig.until(lambda: outcome.out.count(b"\n") == 5)
+        outcome.interrupt.wish()
+        await running
         standings = await self.rig.new_cluster().admin().progress("hatwisted-cli")
         self.assertEqual(sum(each.consumed for each in standings if each.queue.topic == "Int"), 5)
 
     @asynchronous
-    async def test_a_producer_waiting_for_a_terminal_can_be_interrupted(self):
-        await self.run_command("produce", "Wait", given=b"a\n")
-        command = self.spawn("produce", "Wait")
-        command.transport.write(b"one\n")
-        offsets = self.rig.brokers["broker-a"].store
-        end = offsets.log.max_offset
-        await self.rig.until(lambda: offsets.log.max_offset > end)
-        command.transport.signalProcess(signal.SIGINT)
-        self.assertEqual(await command.ended, 130)
-        self.assertIn(b"1 stored", command.err)
-
-    @asynchronous
     async def test_no_cluster_is_one_line_and_exit_code_2(self):
         for arguments in (("topic", "list"), ("produce", "T"), ("consume", "T"), ("cluster", "list")):
-            command = await self.run_command(*arguments, namesrv="127.0.0.1:1", given=b"", code=2)
-            self.assertEqual(command.err.count(b"\n"), 1, command.err)
-            self.assertIn(b"127.0.0.1:1", command.err)
-        unknown = await self.run_command("consume", "Nowhere", code=2)
-        self.assertIn(b"Nowhere", unknown.err)
+            outcome = await self.run_command(*arguments, namesrv="127.0.0.1:1", code=2)
+            self.assertEqual(outcome.err.count("\n"), 1, outcome.err)
+            self.assertIn("127.0.0.1:1", outcome.err)
+
+    @asynchronous
+    async def test_what_is_not_there_is_named_and_exit_code_2(self):
+        for arguments in (
+            ("consume", "Nowhere"),
+            ("topic", "show", "Nowhere"),
+            ("topic", "delete", "Nowhere", "--yes"),
+            ("group", "show", "Nowhere"),
+            ("group", "delete", "Nowhere", "--yes"),
+            ("group", "reset", "some-group", "Nowhere", "first"),
+        ):
+            outcome = await self.run_command(*arguments, code=2)
+            self.assertEqual(outcome.err.count("\n"), 1, outcome.err)
+            self.assertIn("Nowhere", outcome.err)
+            self.assertNotIn("%RETRY%", outcome.err)
+        await self.run_command("topic", "create", "T", "-c", "OtherCluster", code=2)
+        for arguments in (("consume", "T", "--from", "noon"), ("topic", "create", "a b"), ("produce", "a b")):
+            await self.run_command(*arguments, code=2)
 
     @asynchronous
     async def test_looking_around(self):
@@ -136,6 +194,23 @@ class TestCommands(TestCase):
         self.assertIn(b"broker-a", (await self.run_command("topic", "show", "Look")).out)
         shown = (await self.run_command("group", "show", "lookers", "--json")).lines[0]
         self.assertEqual(sum(queue["lag"] for queue in shown["queues"] if queue["topic"] == "Look"), 1)
+        self.assertIn(b"lookers", (await self.run_command("group", "list")).out)
         await self.run_command("group", "reset", "lookers", "Look", "first")
         again = await self.run_command("consume", "Look", "-g", "lookers", "-c", "2")
         self.assertEqual(sorted(again.out.splitlines()), [b"a", b"b"])
+
+    @asynchronous
+    async def test_making_and_removing(self):
+        made = await self.run_command("topic", "create", "Made", "-q", "3", "--json")
+        self.assertEqual(made.lines, [[self.rig.brokers["broker-a"].address]])
+        self.assertEqual(len((await self.run_command("topic", "show", "Made", "--json")).lines[0]), 3)
+        await self.run_command("topic", "delete", "Made", "--yes")
+        await self.run_command("topic", "show", "Made", code=2)
+        await self.run_command("group", "create", "crew", "--retries", "3")
+        (crew,) = [
+            each
+            for each in (await self.run_command("group", "list", "--json")).lines[0]
+            if each["groupName"] == "crew"
+        ]
+        self.assertEqual(crew["retryMaxTimes"], 3)
+        await self.run_command("group", "delete", "crew", "--yes")

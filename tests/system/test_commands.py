@@ -1,0 +1,147 @@
+"""`hatwisted produce` and `consume` as processes of their own: pipes, signals, exit codes, completion."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.brokergroup import OURS, BrokerGroup
+from tests.support.processes import REPOSITORY, dies_with_us, wait_until
+
+PROGRAM = "from hatwisted.cli.main import main; main(prog_name='hatwisted')"
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
+    """Name server and master."""
+    with BrokerGroup(tmp_path_factory.mktemp("commands"), namesrv_kind=OURS, role="ASYNC_MASTER") as group:
+        assert group.namesrv is not None
+        group.namesrv.start()
+        group.master.start()
+        wait_until(
+            lambda: b"broker-a" in run(group, "cluster", "list").stdout, 20, "the broker is registered"
+        )
+        yield group
+
+
+def environment(group: BrokerGroup) -> dict[str, str]:
+    return os.environ | {"NAMESRV_ADDR": f"127.0.0.1:{group.namesrv_port}", "PYTHONPATH": str(REPOSITORY)}
+
+
+def begin(group: BrokerGroup, *words: str) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    argv = [*dies_with_us(), sys.executable, "-c", PROGRAM, *words]
+    return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment(group))
+
+
+def run(group: BrokerGroup, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    process = begin(group, *words)
+    out, err = process.communicate(given, timeout=60)
+    assert b"Traceback" not in err, err.decode()
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
+def test_a_pipe_through_two_topics(group: BrokerGroup) -> None:
+    given = b"".join(b"line %d\n" % number for number in range(5000))
+    assert run(group, "produce", "Here", given=given).returncode == 0
+    printed = run(group, "consume", "Here", "--from", "first", "-c", "5000", "--json")
+    assert printed.returncode == 0
+    assert run(group, "produce", "There", "--ndjson", given=printed.stdout).returncode == 0
+    copied = run(group, "consume", "There", "--from", "first", "-c", "5000").stdout
+    assert sorted(copied.splitlines()) == sorted(given.splitlines())
+
+
+def test_a_reader_that_leaves_ends_the_command_without_a_word(group: BrokerGroup) -> None:
+    run(group, "produce", "Head", given=b"x" * 1000 + b"\n" + b"y\n" * 5000)
+    process = begin(group, "consume", "Head", "--from", "first", "-g", "head")
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(30) == 1
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_interrupted_a_consumer_commits_and_ends_in_order(group: BrokerGroup) -> None:
+    run(group, "produce", "Int", given=b"1\n2\n3\n")
+    process = begin(group, "consume", "Int", "--from", "first", "-g", "int")
+    assert process.stdout is not None
+    seen = [process.stdout.readline() for _ in range(3)]
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err, sorted(seen)) == (0, b"", [b"1\n", b"2\n", b"3\n"])
+    rest = run(group, "consume", "Int", "-g", "int", "--idle", "0.5")
+    assert (rest.returncode, rest.stdout) == (0, b"")
+
+
+def test_a_producer_waiting_for_a_terminal_can_be_interrupted(group: BrokerGroup) -> None:
+    run(group, "produce", "Wait", given=b"a\n")
+    process = begin(group, "produce", "Wait")
+    assert process.stdin is not None
+    process.stdin.write(b"one\n")
+    process.stdin.flush()
+    run(group, "consume", "Wait", "--from", "first", "-c", "2")
+    process.send_signal(signal.SIGINT)
+    # Its input stays open all the while: as a terminal's.
+    assert process.wait(30) == 130
+    process.stdin.close()
+    assert process.stderr is not None and process.stdout is not None
+    assert b"1 stored" in process.stderr.read()
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_a_second_interrupt_ends_at_once(group: BrokerGroup) -> None:
+    group.master.suspend()
+    try:
+        process = begin(group, "topic", "show", "TBW102")
+        time.sleep(1.5)
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        _, err = process.communicate(timeout=5)
+        assert (process.returncode, err) == (130, b"")
+    finally:
+        group.master.resume()
+
+
+def test_commands_topics_and_groups_are_completed(group: BrokerGroup) -> None:
+    run(group, "produce", "Completed", given=b"x\n")
+    run(group, "consume", "Completed", "-g", "completers", "--from", "first", "-c", "1")
+    for typed, expected in (
+        (("pro",), "produce"),
+        (("consume", "Com"), "Completed"),
+        (("topic", "show", "Com"), "Completed"),
+        (("group", "show", "compl"), "completers"),
+        (("group", "reset", "completers", "Com"), "Completed"),
+        (("consume", "Completed", "--or"), "--orderly"),
+    ):
+        assert expected in completed(group, typed), typed
+
+
+def test_completion_without_a_cluster_is_silent(tmp_path: Path) -> None:
+    with BrokerGroup(tmp_path) as nobody:
+        begun = time.monotonic()
+        assert completed(nobody, ("consume", "Com")) == ""
+        assert time.monotonic() - begun < 5
+
+
+def completed(group: BrokerGroup, typed: tuple[str, ...]) -> str:
+    """What the shell offers for the last word."""
+    words = {
+        "_HATWISTED_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(("hatwisted", *typed)),
+        "COMP_CWORD": str(len(typed)),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment(group) | words, capture_output=True, timeout=30
+    )
+    assert done.stderr == b""
+    return done.stdout.decode().strip()
