@@ -7,7 +7,6 @@ zeros compress to a few kilobytes, and thousands of such bodies fit into one rea
 
 from __future__ import annotations
 
-import zlib
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -89,7 +88,7 @@ def _with_zlib(stored: memoryview, limit: int) -> bytes:
     stream = isal_zlib.decompressobj()
     try:
         found: bytes = stream.decompress(stored, limit + 1)
-    except zlib.error as error:
+    except isal_zlib.error as error:  # type: ignore[misc]
         raise BadBody(f"the body isn't zlib: {error}") from None
     if not stream.eof and len(found) <= limit:
         raise BadBody("the body isn't zlib: it breaks off")

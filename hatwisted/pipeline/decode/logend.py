@@ -5,9 +5,10 @@ distances that double, then between them by halving; from a record in front of t
 followed to where it breaks. Neither a body full of zeros nor a hole that damage left leads astray: the chain goes
 through the one, and behind a break the file is probed again.
 
-What lies behind the break counts only if it is a record not older than the last one in front: then the log goes on
-behind damage. Older records are what was there before a broker, after a crash, cut its log and wrote on: RocketMQ
-leaves them lying. A last record whose body's checksum is wrong, or whose topic breaks off, is being written.
+What lies behind the break counts only if it is a record not older than the last two in front (damage may reach
+into one of them): then the log goes on behind damage. Older records are what was there before a broker, after a
+crash, cut its log and wrote on: RocketMQ leaves them lying. A last record whose body's checksum is wrong, or whose
+topic breaks off, is being written.
 """
 
 from __future__ import annotations
@@ -61,18 +62,20 @@ class LogEnd:
         at = self._last_written() if known is None else known
         if known is None:
             at = self._search.before(at)
-        last: tuple[int, int, bytes] | None = None
+        last: tuple[int, bytes] | None = None
+        times: list[int] = []
         while True:
             records, end = self._window.chain(at, self._file_end)
             if len(records):
                 last = _last_of(records)
+                times = [*times, *records.heads["store_timestamp"][-2:].tolist()][-2:]
             if end.stop is Stop.BLANK:
                 return self._file_end
             at = end.offset
             if end.stop in BREAKS:
-                following = self._newer_behind(at, last[1] if last else 0)
+                following = self._newer_behind(at, min(times, default=0))
                 if following is None:
-                    return last[0] if last and _is_torn(last[2]) else at
+                    return last[0] if last and _is_torn(last[1]) else at
                 at = following
 
     def _newer_behind(self, offset: int, store_timestamp: int) -> int | None:
@@ -110,11 +113,10 @@ class LogEnd:
         return not np.frombuffer(data, np.uint8).any()
 
 
-def _last_of(records: Records) -> tuple[int, int, bytes]:
-    """Offset, time (ms) and bytes of the last."""
+def _last_of(records: Records) -> tuple[int, bytes]:
+    """Offset and bytes of the last."""
     start, end = int(records.starts[-1]), int(records.ends[-1])
-    raw = records.chunk.octets[start:end].tobytes()
-    return start + records.chunk.shift, int(records.heads["store_timestamp"][-1]), raw
+    return start + records.chunk.shift, records.chunk.octets[start:end].tobytes()
 
 
 def _is_torn(raw: bytes) -> bool:

@@ -3,9 +3,9 @@
 A split is read in chunks of some megabytes into one buffer; what a task needs in memory is that buffer and the
 batch made of it, however large the log.
 
-Where the chain of records breaks, three things are told apart. Behind a log's end there may be an unfinished
-record, or what a crash left: that isn't damage and ends the read. So does the blank that fills a full file.
-Everything else is damage, and `mode` says what becomes of it:
+A log ends where `LogStore.end` says, in front of a record that is being written and of what a crash left: that is
+no damage, and no split reaches into it. The blank that fills a full file ends a read. Anything else that is no
+record is damage, and `mode` says what becomes of it:
 
 * `failfast`: DamagedLogRange, with file, offset and reason.
 * `skip-and-report`: `damages` is told the range, and reading goes on behind it.
@@ -111,8 +111,7 @@ class _SplitReader:
                 return
             at = end.offset
             if end.stop in BREAKS:
-                if (following := self._behind(end)) is None:
-                    return
+                following = self._behind(end)
                 yield from self._damaged(at, following, end.reason or end.stop.value)
                 at = following
 
@@ -124,12 +123,12 @@ class _SplitReader:
         for begin, end, reason in bad:
             yield from self._damaged(begin, end, reason)
 
-    def _behind(self, end: ChainEnd) -> int | None:
-        """Where reading goes on behind a break; None if that is the log's end."""
+    def _behind(self, end: ChainEnd) -> int:
+        """Where reading goes on behind damage: at a record, or at the end of the log or file."""
         split = self._split
         limit = split.base + split.file_size if split.limit is None else split.limit
         following = self._search.behind_damage(end.offset, limit)
-        return limit if following is None and split.limit is None else following
+        return limit if following is None else following
 
     def _damaged(self, begin: int, end: int, reason: str) -> Iterator[pa.RecordBatch]:
         if self._mode == "failfast":

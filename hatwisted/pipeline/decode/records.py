@@ -144,7 +144,7 @@ def frame(chunk: Chunk, limit: int, mean_size: float, *, placed: bool = True) ->
     mean_size: bytes of records hereabouts. placed: do records carry the offset they lie at? Not in what a broker
     answers to a pull.
     """
-    last = min(limit - chunk.shift, chunk.stop)
+    last = max(PREFIX, min(limit - chunk.shift, chunk.stop - layout.BODY_AT + 1))
     starts = _walk(chunk, last) if mean_size >= WALK_FROM or not placed else _search(chunk, last)
     records, valid = _locate(chunk, starts, placed)
     if not valid.all():
@@ -159,7 +159,7 @@ def _walk(chunk: Chunk, last: int) -> Longs:
     """Starts of the records that follow one another, by their sizes alone."""
     found: list[int] = []
     add, size_at, view = found.append, _SIZE, chunk.octets.data
-    at, last = PREFIX, min(last, chunk.stop - layout.BODY_AT + 1)
+    at = PREFIX
     while at < last:
         (size,) = size_at(view, at)
         if size < layout.FIXED_SIZE:
@@ -171,7 +171,6 @@ def _walk(chunk: Chunk, last: int) -> Longs:
 
 def _search(chunk: Chunk, last: int) -> Longs:
     """The same starts, found by looking for the magic."""
-    last = min(last, chunk.stop - layout.BODY_AT + 1)
     magic_at = layout.MAGIC_AT
     first_bytes = chunk.octets[PREFIX + magic_at : last + magic_at]
     starts: Longs = np.flatnonzero(first_bytes == layout.MAGIC_V1 >> 24) + PREFIX
@@ -206,7 +205,7 @@ def _locate(chunk: Chunk, starts: Longs, placed: bool) -> tuple[Records, npt.NDA
     properties_at: Longs = topic_ends + 2
     valid &= (properties_at + properties_lengths == ends) & (properties_lengths >= 0) & (ends <= chunk.stop)
     # Properties that end in a zero byte are those of a torn record.
-    valid &= (chunk.octets[np.minimum(ends, chunk.stop) - 1] != 0) | (properties_lengths == 0)
+    valid &= (chunk.octets[np.clip(ends, 1, chunk.stop) - 1] != 0) | (properties_lengths == 0)
     if placed:
         valid &= heads["physical_offset"] == starts + chunk.shift
     whole = len(starts) if valid.all() else int(np.argmin(valid))
@@ -244,10 +243,10 @@ def _long_topics(
 ) -> None:
     """Version 2 has two bytes for the topic's length; what is neither version is no record."""
     rows = np.flatnonzero(heads["magic"] == layout.MAGIC_V2_SIGNED)
-    lengths = chunk.view(2, ">i2")[np.minimum(body_ends[rows], chunk.stop - 2)]
+    lengths = chunk.view(2, ">u2")[np.minimum(body_ends[rows], chunk.stop - 2)]
     topic_lengths[rows] = lengths
     topic_at[rows] += 1
-    valid[rows] = lengths >= 0
+    valid[rows] = lengths < 0x8000
     valid &= (heads["magic"] == layout.MAGIC_V1_SIGNED) | (heads["magic"] == layout.MAGIC_V2_SIGNED)
 
 

@@ -8,8 +8,9 @@ nothing was found, it goes further back, up to the largest record: a body may ho
 right offsets, and only who comes from outside the body knows them for what they are.
 
 Behind damage two things prove a record. Where the damaged record's head is intact its size leads to the next one,
-and everything between is body. Otherwise the next place is taken that has magic, offset, lengths and the body's
-checksum right, unless its chain breaks while that of another, which begins inside it, goes on.
+and everything between is body. Otherwise the next place is taken that has magic, offset and lengths right, and the
+body's checksum too or another record behind it, unless its chain breaks while that of another, which begins inside
+it, goes on.
 """
 
 from __future__ import annotations
@@ -41,9 +42,17 @@ _OVERLAP: Final = layout.PHYSICAL_OFFSET_AT + 8
 
 class RecordSearch:
     """Looks for records in one log file, which begins at physical offset `base`. limit: where the log is known to
-    end if that is in this file; elsewhere it ends with the blank at the file's end."""
+    end if that is in this file; elsewhere it ends with the blank at the file's end. look_back: bytes."""
 
-    def __init__(self, file: LogBytes, base: int, file_size: int, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        file: LogBytes,
+        base: int,
+        file_size: int,
+        limit: int | None = None,
+        look_back: int = LOOK_BACK,
+    ) -> None:
+        self._look_back = look_back
         self._file = file
         self._base = base
         self._file_end = base + file_size
@@ -63,7 +72,7 @@ class RecordSearch:
 
     def before(self, offset: int) -> int:
         """Some record in front of `offset` and not far from it, if there is one; else the file's begin."""
-        back = LOOK_BACK
+        back = self._look_back
         while (first := offset - back) > self._base and back < LARGEST_RECORD:
             if (found := self.next_record(first, offset)) is not None:
                 return found
@@ -80,13 +89,13 @@ class RecordSearch:
     def next_record(self, offset: int, limit: int) -> int | None:
         """The first proved record that starts in [offset, limit)."""
         for candidate in self._candidates(offset, limit):
-            if self._end_of(candidate) is not None and not self._is_inside_a_body(candidate, limit):
+            if self._is_proved(candidate) and not self._is_inside_a_body(candidate, limit):
                 return candidate
         return None
 
     def _around(self, offset: int) -> tuple[int, int]:
         """The chain's last start in front of `offset` and its first at or behind it."""
-        back = LOOK_BACK
+        back = self._look_back
         while True:
             first = max(self._base, offset - back)
             at = self._base if first == self._base else self.next_record(first, offset)
@@ -137,6 +146,13 @@ class RecordSearch:
         records, end = self._window.chain(offset, offset + 1)
         return bool(len(records)) or end.stop is Stop.BLANK
 
+    def _is_proved(self, candidate: int) -> bool:
+        end = self._end_of(candidate)
+        if end is None:
+            return False
+        goes_on = end == self._limit or self._end_of(end) is not None or self._is_file_end(end)
+        return goes_on or self._end_of(candidate, check_crc=True) is not None
+
     def _is_inside_a_body(self, candidate: int, limit: int) -> bool:
         """Does the chain from a candidate break while another goes on that begins inside it?"""
         links, whole = self._links(candidate)
@@ -144,7 +160,7 @@ class RecordSearch:
             return False
         end = links[-1]
         for other in self._candidates(candidate + 1, min(end, limit)):
-            if other not in links and self._end_of(other) is not None:
+            if other not in links and self._is_proved(other):
                 others, goes_on = self._links(other)
                 if goes_on or others[-1] > end:
                     return True
@@ -167,13 +183,13 @@ class RecordSearch:
         size, magic = layout.RECORD_HEAD.unpack(head)
         return bool(magic == layout.MAGIC_BLANK and offset + size == self._file_end)
 
-    def _end_of(self, offset: int) -> int | None:
+    def _end_of(self, offset: int, *, check_crc: bool = False) -> int | None:
         """The end of the valid record at an offset; None if there is none."""
         size = self._claimed_size(offset)
         if not size or offset + size > self._file_end:
             return None
         try:
-            found = decode_record(read(self._file, offset - self._base, size), at=offset)
+            found = decode_record(read(self._file, offset - self._base, size), at=offset, check_crc=check_crc)
         except CorruptRecord:
             return None
         return offset + size if isinstance(found, Record) else None

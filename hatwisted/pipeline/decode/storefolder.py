@@ -47,8 +47,7 @@ class Split:
     """A piece of one log file, small enough to travel: the records that start in [begin, end) belong to it.
 
     begin, end: physical offsets, at any byte. aligned: a record is known to start at `begin`. limit: the log's
-    end where it lies in this file, as it was when the split was made; else None. Behind a limit an unfinished
-    record is no damage.
+    end where it lies in this file, as it was when the split was made; else None.
     """
 
     store: str
