@@ -26,6 +26,7 @@ from hatwisted.cli.consume import consume
 from hatwisted.cli.dump import RecordFilter, dump, follow, last_records
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.group import group
+from hatwisted.cli.pipeline import pipeline
 from hatwisted.cli.produce import produce
 from hatwisted.cli.progress import ScanProgress
 from hatwisted.cli.rebuild import Rebuild
@@ -121,7 +122,7 @@ def main() -> None:
     """Tools for RocketMQ-compatible clusters and message stores."""
 
 
-for _command in (produce, consume, topic, group, cluster):
+for _command in (produce, consume, topic, group, cluster, pipeline):
     main.add_command(_command)
 
 

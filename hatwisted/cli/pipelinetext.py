@@ -1,0 +1,120 @@
+"""What `hatwisted pipeline` says to people: a few lines a job, the result first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+SHOWN: Final = 10
+"""Entries of a list that are told; the rest is counted. All of them are in the JSON."""
+
+
+def land_lines(result: Any) -> Iterator[str]:
+    """A LandResult."""
+    yield (
+        f"{result.rows:,} rows landed in {result.table}: {in_bytes(result.log_bytes)} of log as "
+        f"{in_bytes(result.bytes)} in {_plural(result.files, 'file')}{_rate(result.log_bytes, result.seconds)}"
+    )
+    if result.removed:
+        yield f"{_plural(result.removed, 'file')} of an earlier, interrupted run removed"
+    if result.compacted:
+        yield f"{_plural(result.compacted, 'small file')} compacted"
+    for reason in result.put_off:
+        yield f"compaction put off: {reason}"
+    if result.stopped:
+        yield "stopped; the next run goes on from here"
+
+
+def audit_lines(result: Any) -> Iterator[str]:
+    """An AuditResult."""
+    yield result.verdict
+    yield f"{result.records:,} records{_rate(result.bytes_read, result.seconds)}"
+    for title, found in (
+        ("differs", result.differences),
+        ("damaged", result.damaged),
+        ("queue break", [each for each in result.breaks if each.counts]),
+    ):
+        yield from _listed(title, found)
+    yield from result.notes
+
+
+def reindex_lines(result: Any) -> Iterator[str]:
+    """A ReindexResult."""
+    yield (
+        f"{result.records:,} records: {result.entries:,} entries in {_plural(result.queues, 'queue')}, "
+        f"{result.index_items:,} items in {_plural(result.index_files, 'index file')}, in {result.target}"
+        f"{_rate(result.end - result.begin, result.seconds)}"
+    )
+    if result.refused:
+        yield f"{result.refused:,} records have no place in their queue"
+    yield from _listed("damaged", result.damaged)
+
+
+def report_lines(result: Any) -> Iterator[str]:
+    """A ReportResult."""
+    total = result.summary.total
+    yield (
+        f"{total.messages:,} messages, {in_bytes(total.bytes)}, of {_plural(result.summary.topic_count, 'topic')}"
+        f"{_rate(total.bytes, result.seconds)}"
+    )
+    if total.latency.p50 is not None:
+        yield f"born to stored: median {total.latency.p50:,} ms, 99 % {total.latency.p99:,} ms"
+    for slave in result.summary.slaves:
+        lag = f"{in_bytes(slave.behind)} and {slave.messages:,} messages behind" if slave.behind else "level"
+        yield f"slave {slave.name}: {lag}"
+    if result.damages:
+        yield f"{_plural(result.damages, 'damaged range')} left out"
+    yield result.page
+
+
+def export_lines(result: Any) -> Iterator[str]:
+    """An ExportResult."""
+    yield (
+        f"{result.messages:,} messages written to {result.out}: {_plural(len(result.files), 'file')} of "
+        f"{result.format}{_rate(result.bytes, result.seconds)}"
+    )
+
+
+def import_lines(result: Any) -> Iterator[str]:
+    """An ImportResult."""
+    yield f"{result.messages:,} messages stored, {in_bytes(result.bytes)}{_rate(result.bytes, result.seconds)}"
+    for status, count in result.statuses.items():
+        if status != "OK":
+            yield f"{count:,} of them with {status}"
+    if result.resent:
+        yield f"{result.resent:,} of them sent again after a lost answer: some may be stored twice"
+    if result.refused:
+        yield f"{result.refused:,} messages refused"
+        for number, reason in result.refusals[:SHOWN]:
+            yield f"  row {number}: {reason}"
+
+
+def in_bytes(value: float) -> str:
+    """1536 -> 1.5 KiB."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:,.4g} {unit}"
+        value /= 1024
+    return f"{value:,.4g} TiB"
+
+
+def _listed(title: str, found: Any) -> Iterator[str]:
+    for each in found[:SHOWN]:
+        yield f"  {title}: {_line(each)}"
+    if len(found) > SHOWN:
+        yield f"  and {len(found) - SHOWN:,} more"
+
+
+def _line(found: Any) -> str:
+    """A finding that says how it's told, or its fields."""
+    if "__str__" in type(found).__dict__:
+        return str(found)
+    return ", ".join(f"{name}={getattr(found, name)}" for name in found.__dataclass_fields__)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _rate(size: float, seconds: float) -> str:
+    return f", {in_bytes(size / seconds)}/s" if seconds > 0 and size else ""
