@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,7 +64,8 @@ def _bounds(action: dict[str, Any]) -> _Bounds:
     last = action.get("max.physical_offset")
     low, high = action.get("min.broker"), action.get("max.broker")
     brokers = None if low is None or high is None else (low, high)
-    return _Bounds(action["path"], float("inf") if last is None else last, brokers)
+    path = unquote(action["path"])  # actions name files as URLs
+    return _Bounds(path, float("inf") if last is None else last, brokers)
 
 
 def _tail(path: str, files: Iterable[_Bounds], broker: str) -> Tail | None:

@@ -133,7 +133,7 @@ class TestTails(SynchronousTestCase):
     def test_the_last_record_of_each_broker(self) -> None:
         run = Run(self.path, brokers=("a", "b"))
         run.land(0, rows(0, 10), rows(100, 7, broker="b"))
-        run.land(1, rows(10, 90, ("x", "y")))
+        run.land(1, rows(10, 90, ("%RETRY%x", "y")))
         found = landed_tails(self.path, ["a", "b", "c"])
         self.assertEqual(
             {name: tail.physical_offset for name, tail in found.items()}, {"a": 9900, "b": 10600}

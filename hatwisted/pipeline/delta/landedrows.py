@@ -1,0 +1,34 @@
+"""The rows of a landed table, as Arrow: the columns of the log and the day they are filed under.
+
+The same as the column expressions of `hatwisted.pipeline.jobs.columns`, for rows that never become Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hatwisted.pipeline.decode.schema import COLUMNS, arrow_schema, check_columns
+
+STORE_DATE: Final = "store_date"
+LANDING_KEYS: Final = ("topic", "physical_offset", "size", "store_timestamp", "body_crc", "broker")
+"""Columns of the log that a landed table can't be without: partitions, identity and where a log goes on."""
+
+
+def landed_names(columns: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Columns to read for a landed table: `columns` and those it can't be without, in the log's order."""
+    wanted = {*check_columns(COLUMNS if columns is None else columns), *LANDING_KEYS}
+    return tuple(name for name in COLUMNS if name in wanted)
+
+
+def landed_schema(columns: Sequence[str] | None = None) -> pa.Schema:
+    """The columns of a landed table."""
+    return arrow_schema(landed_names(columns)).append(pa.field(STORE_DATE, pa.date32()))
+
+
+def with_store_date(messages: pa.RecordBatch) -> pa.RecordBatch:
+    """Messages and the day (UTC) that the broker stored them."""
+    return messages.append_column(STORE_DATE, pc.cast(messages.column("store_timestamp"), pa.date32()))

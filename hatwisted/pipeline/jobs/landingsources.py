@@ -1,0 +1,109 @@
+"""What is landed: stores' folders, or a cluster behind its name servers. And is it the log the table has begun?
+
+Both are streams of the same columns; they differ in how they are named to Spark, in how a lost place is found
+again, and in how much of the log they can show for comparison.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hatwisted.pipeline.decode.reader import read_arrow
+from hatwisted.pipeline.decode.storefolder import LogStore
+from hatwisted.pipeline.delta.names import Lane
+from hatwisted.pipeline.delta.tails import COLUMNS as TAIL_COLUMNS
+from hatwisted.pipeline.delta.tails import Tail
+from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
+from hatwisted.pipeline.spark.options import Options
+from hatwisted.pipeline.spark.storelist import StoreList
+
+
+class WrongStore(PipelineError):
+    """The store isn't the log whose records the table has under its broker's name."""
+
+
+class LandingSource(Protocol):
+    """A stream of messages that can be landed."""
+
+    @property
+    def format(self) -> str:
+        """Spark's name of the source."""
+
+    def lane(self) -> Lane:
+        """The brokers whose logs it reads."""
+
+    def check(self, tails: Mapping[str, Tail]) -> None:
+        """Raises WrongStore if a broker's log doesn't hold the table's last record of it."""
+
+    def backlog(self, tails: Mapping[str, Tail]) -> int:
+        """About how many bytes of log there are to land now; 0 if that can't be told."""
+
+    def options(self) -> dict[str, str]:
+        """Options of the read."""
+
+    def resume(self, tails: Mapping[str, Tail]) -> dict[str, str]:
+        """Options by which a new checkpoint goes on behind the table's last records."""
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Store folders, one per broker; `more` are further options of the source `commitlog`."""
+
+    paths: Sequence[str]
+    more: Mapping[str, str] = field(default_factory=dict)
+    format: str = "commitlog"
+
+    def lane(self) -> Lane:
+        return Lane.of(self._stores())
+
+    def _stores(self) -> dict[str, LogStore]:
+        options = Options(self.format, self.options(), (*self.more, "paths"))
+        return StoreList(tuple(self.paths), options.items("broker")).stores()
+
+    def check(self, tails: Mapping[str, Tail]) -> None:
+        for broker, store in self._stores().items():
+            if broker in tails:
+                _check_store(store, tails[broker])
+
+    def backlog(self, tails: Mapping[str, Tail]) -> int:
+        begins = {broker: tail.end for broker, tail in tails.items()}
+        stores = self._stores().items()
+        return sum(max(0, store.end() - begins.get(broker, store.min_offset)) for broker, store in stores)
+
+    def options(self) -> dict[str, str]:
+        return {**self.more, "paths": json.dumps(list(self.paths))}
+
+    def resume(self, tails: Mapping[str, Tail]) -> dict[str, str]:
+        ends = {broker: tail.end for broker, tail in tails.items()}
+        return {"startingOffsets": json.dumps(ends)}
+
+
+def _check_store(store: LogStore, tail: Tail) -> None:
+    at = f"{store.path}: broker {store.broker}, offset {tail.physical_offset}"
+    if store.end() < tail.end:
+        raise WrongStore(
+            f"{at}: the log ends at {store.end()}, before the last record in the table;"
+            " it's another log, or a slave that is behind: wait for it or land into another table"
+        )
+    if store.min_offset > tail.physical_offset:
+        return  # deleted by the broker's retention since; the checkpoint knows the place
+    found = _record_at(store, tail)
+    wanted = {name: getattr(tail, name) for name in TAIL_COLUMNS}
+    if any(value is not None and found.get(name) != value for name, value in wanted.items()):
+        raise WrongStore(
+            f"{at}: the table has another record there, so this isn't the log it was landed from;"
+            " land into another table"
+        )
+
+
+def _record_at(store: LogStore, tail: Tail) -> dict[str, Any]:
+    """The record that starts at the tail's offset; empty if none does."""
+    begin = tail.physical_offset
+    try:
+        rows = read_arrow([store.path], TAIL_COLUMNS, begin=begin, end=begin + 1).read_all()
+    except DamagedLogRange:
+        return {}
+    return rows.to_pylist()[0] if rows.num_rows else {}

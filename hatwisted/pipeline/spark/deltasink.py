@@ -1,0 +1,202 @@
+"""The sink `hatwisted-delta`: rows of a stream or a batch into a Delta table, each batch exactly once.
+
+    query = rows.writeStream.format("hatwisted-delta").option("path", "/lake/messages") \\
+        .option("txnAppId", "orders-to-lake").option("checkpointLocation", "/lake/checkpoints/orders").start()
+
+Tasks write Parquet with pyarrow into the table's partition folders; the driver adds all files of a batch in one
+commit that carries (txnAppId, number of the batch). A batch that Spark repeats after a crash is recognised and
+its new files are removed. So a reader of the Delta table sees whole batches only, each once. Spark's own Parquet
+sink was rejected: it is exactly once only for readers that know its `_spark_metadata`, it is half as fast, and a
+killed run leaves unreadable files in the folder.
+
+Options: `path`; `txnAppId`, required for streams, since the same name must come back after a restart;
+`txnVersion` with it makes a batch write idempotent; `partitionBy` (`topic,store_date`). The job `land` sets
+`claim`, and `rows=plans` with `columns` for a stream of plans (planstream.py): then the sink reads the messages
+itself and files them by `store_date`.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from hatwisted.pipeline.delta.commits import Claim, commit_files
+from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
+from hatwisted.pipeline.delta.landedrows import landed_schema, with_store_date
+from hatwisted.pipeline.delta.names import Lane
+from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.delta.tables import local_folder, prepare_table
+from hatwisted.pipeline.errors import WrongSchema
+from hatwisted.pipeline.spark.options import BadOption, Options
+from hatwisted.pipeline.spark.planstream import planned_rows
+
+FORMAT: Final = "hatwisted-delta"
+PARTITION_BY: Final = ("topic", "store_date")
+LAND_OPTIONS: Final = ("claim", "rows", "columns")
+SPARK_OPTIONS: Final = ("checkpointLocation", "queryName")
+OPTIONS: Final = ("path", "txnAppId", "txnVersion", "partitionBy", *LAND_OPTIONS, *SPARK_OPTIONS)
+NO_CLAIM: Final = Claim(Lane(()), 0)
+"""What files of a user's own write carry: no run ever takes them for its own."""
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where a write goes and under which name; picklable, as tasks need it."""
+
+    path: str
+    application: str | None
+    number: int | None
+    partition_by: tuple[str, ...]
+    claim: Claim | None
+    planned: tuple[str, ...] | None
+    """Columns of the log that plans yield; None if the rows come as rows."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> SinkOptions:
+        options = Options(FORMAT, given, OPTIONS)
+        path = options.text("path")
+        if path is None:
+            raise BadOption(f"{FORMAT}: option path is missing; give the folder of the table")
+        return cls(
+            local_folder(path),
+            options.text("txnAppId"),
+            options.integer("txnVersion"),
+            options.items("partitionBy") or PARTITION_BY,
+            decode_claim(options.text("claim")),
+            options.items("columns")
+            if options.choice("rows", ("rows", "plans"), "rows") == "plans"
+            else None,
+        )
+
+
+def encode_claim(claim: Claim) -> str:
+    """A claim as the option `claim`."""
+    return json.dumps({"epoch": claim.epoch, "brokers": list(claim.lane.brokers)})
+
+
+def decode_claim(text: str | None) -> Claim | None:
+    if text is None:
+        return None
+    found = json.loads(text)
+    return Claim(Lane.of(found["brokers"]), found["epoch"])
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task hands to the commit."""
+
+    files: list[DataFile]
+
+
+class _TableWriter:
+    """What batch and stream have in common: a task's files, the commit of all of them, and their removal."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._options = options
+        planned = options.planned
+        rows = to_arrow_schema(schema, timezone="UTC") if planned is None else landed_schema(planned)
+        for column in options.partition_by:
+            if column not in rows.names:
+                raise WrongSchema(f"{options.path}: is partitioned by {column}, which the rows don't have")
+        self._schema = prepare_table(options.path, rows, options.partition_by)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """In a task: every row into files of its own, finished or removed."""
+        claim = self._options.claim or NO_CLAIM
+        files = DataFiles(
+            self._options.path,
+            self._schema,
+            self._options.partition_by,
+            lane=claim.lane.digest,
+            epoch=claim.epoch,
+        )
+        try:
+            for batch in self._rows(iterator):
+                files.write(batch)
+            return Written(files.close())
+        except BaseException:
+            files.abandon()
+            raise
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return batches if self._options.planned is None else map(with_store_date, planned_rows(batches))
+
+    def _commit(self, messages: Sequence[WriterCommitMessage | None], application: str, number: int) -> None:
+        files = _files(messages)
+        if not files:
+            return  # a repetition of nothing is nothing
+        made = commit_files(
+            self._options.path,
+            files,
+            application=application,
+            number=number,
+            held=self._options.claim,
+        )
+        if not made:
+            self._remove(files)
+
+    def _remove(self, files: Sequence[DataFile]) -> None:
+        """Files of an attempt that isn't to count, unless a commit did mention them before it failed."""
+        remove_unmentioned(self._options.path, [file.path for file in files])
+
+
+class DeltaStreamWriter(_TableWriter, DataSourceStreamArrowWriter):
+    """Micro-batches: the number of a commit is Spark's batch id."""
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        assert self._options.application is not None
+        self._commit(messages, self._options.application, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._remove(_files(messages))
+
+
+class DeltaBatchWriter(_TableWriter, DataSourceArrowWriter):
+    """One write, one commit; idempotent if the user numbers it."""
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        application = self._options.application or f"{FORMAT}-{uuid.uuid4()}"
+        self._commit(messages, application, self._options.number or 0)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._remove(_files(messages))
+
+
+def _files(messages: Sequence[WriterCommitMessage | None]) -> list[DataFile]:
+    """All tasks' files; a task that failed has no message."""
+    return [file for message in messages if message is not None for file in cast(Written, message).files]
+
+
+class DeltaSink(DataSource):
+    """Register it with `spark.dataSource.register(DeltaSink)`; the job `land` does."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def writer(self, schema: StructType, overwrite: bool) -> DeltaBatchWriter:
+        if overwrite:
+            raise BadOption(f'{FORMAT}: only appends; use mode("append")')
+        options = SinkOptions.parse(self.options)
+        if options.application is not None and options.number is None:
+            raise BadOption(f"{FORMAT}: txnAppId of a batch write needs txnVersion, the number of this write")
+        return DeltaBatchWriter(options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DeltaStreamWriter:
+        options = SinkOptions.parse(self.options)
+        if options.application is None:
+            raise BadOption(f"{FORMAT}: a stream needs the option txnAppId, the same after every restart")
+        return DeltaStreamWriter(options, schema)

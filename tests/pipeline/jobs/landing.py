@@ -1,0 +1,31 @@
+"""A landing as a program of its own, to be killed: `python -m tests.pipeline.jobs.landing STORE TABLE MODE`.
+
+Takes in so little a trigger that a kill can come at any of a batch's stages.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from hatwisted.pipeline.jobs.land import land
+
+BYTES_PER_TRIGGER = 200 << 10
+
+
+def main(store: str, table: str, mode: str) -> None:
+    found = land(
+        [store],
+        table,
+        mode="once" if mode == "once" else "continuous",
+        every=0.1,
+        max_bytes_per_trigger=BYTES_PER_TRIGGER,
+        partitions=2,
+        compact_below=1 << 20,
+        progress=lambda done, total: print("landed", done, flush=True),
+    )
+    print(json.dumps(found.as_json()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
