@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from os.path import abspath, dirname, isdir, join
 from typing import TYPE_CHECKING, Any, Final
@@ -136,14 +137,17 @@ def reindex(
     root = dirname(dirname(abspath(copy.files[0].path)))
     shape, options = layout.of(root), SpoolOptions(layout.levels(), layout.index, check_crc)
     folders = NewFolders(target, (QUEUES, INDEX) if layout.index else (QUEUES,), replace=replace_existing)
+    in_store = isdir(join(target, "commitlog"))
     try:
+        with folders.held() if in_store else nullcontext():
+            pass  # now rather than when everything is built
         rebuild = Rebuild(as_tasks(spark), copy, shape, folders.path)
         parts = rebuild.read(options, split_bytes, progress)
         bad = [each for part in parts for each in part.bad]
         if bad and not skip_damage:
             raise _damage(copy, bad[0])
         built = rebuild.build(parts, join(root, QUEUES))
-        folders.put_in_place(lock=isdir(join(target, "commitlog")))
+        folders.put_in_place(lock=in_store)
     except OSError as error:
         raise PipelineError(f"{error.filename or target}: {error.strerror}; nothing was changed") from error
     finally:

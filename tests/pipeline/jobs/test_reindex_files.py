@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 from unittest import TestCase
 
-from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
+from hatwisted.pipeline.jobs.queueplan import plan_queue
+from hatwisted.pipeline.jobs.queueruns import Run
 from hatwisted.pipeline.jobs.reindex import Layout, ReindexResult, reindex
 from hatwisted.pipeline.jobs.tasks import InlineTasks
-from tests.pipeline.jobs.copies import GOLDEN, GOLDEN_END, files_of, save_log
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.queueentry import GAP_LIMIT, blank_entry
+from hatwisted.wire.layout import QUEUE_ENTRY
+from tests.pipeline.jobs.copies import GOLDEN, GOLDEN_END, files_of, flip, patch, save_log
 from tests.pipeline.jobs.variedlog import VariedLog
 from tests.store.sample_log import FILE_SIZE, ITEMS, QUEUE_FILE_SIZE, SLOTS, SampleStore
 
@@ -109,3 +114,133 @@ class DispatchTests(ReindexCase):
         result = self.rebuilt(expected, self.target, split_bytes=20_000)
         self.assertGreater(result.blanks, 0)
         self.assert_same(self.target, expected)
+
+
+class TargetTests(ReindexCase):
+    def store(self) -> Path:
+        return Path(shutil.copytree(GOLDEN / "master", self.folder / "store"))
+
+    def test_existing_files_are_never_touched_unless_told(self) -> None:
+        store = self.store()
+        before = files_of(store)
+        with self.assertRaisesRegex(PipelineError, "consumequeue exists"):
+            self.rebuilt(store, store)
+        self.assertEqual(files_of(store), before)
+        self.assertEqual(self.leavings(), [])
+
+    def test_a_store_without_queues_gets_them_back(self) -> None:
+        store = self.store()
+        for name in ("consumequeue", "index"):
+            shutil.rmtree(store / name)
+        self.rebuilt(store, store)
+        self.assert_same(store, GOLDEN / "master")
+        self.assertEqual((self.leavings(), list(store.glob("spool"))), ([], []))
+
+    def test_what_is_there_is_replaced_when_told(self) -> None:
+        store = self.store()
+        (store / "consumequeue" / "TopicA" / "0" / "00000000000000000000").write_bytes(b"\1" * 2000)
+        (store / "consumequeue" / "Gone" / "0").mkdir(parents=True)
+        self.rebuilt(store, store, replace_existing=True)
+        self.assert_same(store, GOLDEN / "master")
+        self.assertEqual(self.leavings(), [])
+
+    def test_a_store_in_use_is_not_replaced(self) -> None:
+        store = self.store()
+        before = files_of(store)
+        lock = PosixFileSystem().lock(str(store / "lock"))
+        self.addCleanup(lock.release)
+        with self.assertRaisesRegex(PipelineError, "held by this process"):
+            self.rebuilt(store, store, replace_existing=True)
+        self.assertEqual({name: data for name, data in files_of(store).items() if name != "lock"}, before)
+        self.assertEqual(self.rebuilt(store, self.target).exit_code, 0)
+
+    def test_queues_whose_records_have_all_expired_are_carried_over(self) -> None:
+        store = self.store()
+        (store / "commitlog" / "00000000000000000000").unlink()
+        queue = store / "consumequeue" / "Expired" / "0" / "00000000000000000000"
+        queue.parent.mkdir(parents=True)
+        queue.write_bytes(QUEUE_ENTRY.pack(100, 200, 7).ljust(2000, b"\0"))
+        result = self.rebuilt(store, self.target)
+        self.assertEqual((result.carried_over, result.begin), (1, 65536))
+        self.assertEqual(
+            files_of(self.target)["consumequeue/Expired/0/00000000000000000000"], queue.read_bytes()
+        )
+
+    def test_an_interrupted_rebuild_leaves_nothing_but_what_the_next_one_removes(self) -> None:
+        class Interrupted(InlineTasks):
+            def run(self, work: Any, function: Any, progress: Any = None, total: int = 0) -> Any:
+                super().run(work, function)
+                raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            reindex(Interrupted(), str(GOLDEN / "master"), str(self.target))
+        self.assertEqual(list(self.folder.iterdir()), [])
+        (self.folder / "target.reindex" / "spool").mkdir(parents=True)
+        self.rebuilt(GOLDEN / "master", self.target)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["target"])
+
+
+class DamageTests(ReindexCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.store = Path(shutil.copytree(GOLDEN / "master", self.folder / "store"))
+
+    def test_damage_in_the_middle_is_refused_with_its_place(self) -> None:
+        flip(self.store, 227 + 4)
+        with self.assertRaisesRegex(DamagedLogRange, "0000: no valid record from offset 227 to 438"):
+            self.rebuilt(self.store, self.target)
+        self.assertFalse(self.target.exists())
+
+    def test_behind_damage_entries_stay_those_of_their_offsets(self) -> None:
+        flip(self.store, 227 + 4)
+        result = self.rebuilt(self.store, self.target, skip_damage=True)
+        (bad,) = result.damaged
+        self.assertEqual((bad.begin, bad.end, result.records, result.exit_code), (227, 438, 245, 1))
+        own = files_of(GOLDEN / "master")["consumequeue/TopicB/1/00000000000000000000"]
+        built = files_of(self.target)["consumequeue/TopicB/1/00000000000000000000"]
+        self.assertEqual(built[:20], blank_entry(0))
+        self.assertEqual(built[20:], own[20:])
+
+    def test_a_broken_checksum_is_the_brokers_business_unless_asked_for(self) -> None:
+        flip(self.store, 227 + 88)
+        self.assertEqual(self.rebuilt(self.store, self.target).damaged, ())
+        with self.assertRaisesRegex(DamagedLogRange, "checksum"):
+            self.rebuilt(self.store, self.folder / "other", check_crc=True)
+
+    def test_a_torn_tail_ends_the_rebuild_quietly(self) -> None:
+        patch(self.store, GOLDEN_END - 100, bytes(100))
+        result = self.rebuilt(self.store, self.target)
+        self.assertEqual((result.damaged, result.records, result.end), ((), 245, 111452))
+
+
+class PlanTests(TestCase):
+    def plan(self, *runs: tuple[int, int]) -> list[tuple[int, int, int, int]]:
+        """(first, count) of runs to (index, count, run, skip) of stretches; files of 100 entries."""
+        found = plan_queue(
+            [Run(first, count, n * 100, n * 100 + 50) for n, (first, count) in enumerate(runs)], 2000
+        )
+        self.refused = found.refused
+        return [(each.index, each.count, each.run, each.skip) for each in found.stretches]
+
+    def test_runs_that_follow_one_another_are_placed_so(self) -> None:
+        self.assertEqual(self.plan((0, 5), (5, 3)), [(0, 5, 0, 0), (5, 3, 1, 0)])
+
+    def test_a_queue_of_mid_stream_starts_in_the_file_of_its_first_offset(self) -> None:
+        self.assertEqual(self.plan((250, 5)), [(200, 50, -1, 0), (250, 5, 0, 0)])
+        self.assertEqual(self.plan((200, 5)), [(200, 5, 0, 0)])
+
+    def test_a_gap_is_left_blank_and_a_repetition_passed_over(self) -> None:
+        self.assertEqual(self.plan((0, 5), (8, 2)), [(0, 5, 0, 0), (5, 3, -1, 0), (8, 2, 1, 0)])
+        self.assertEqual(self.plan((0, 5), (3, 4)), [(0, 5, 0, 0), (5, 2, 1, 2)])
+        self.assertEqual(self.refused, 2)
+        self.assertEqual(self.plan((0, 5), (3, 1)), [(0, 5, 0, 0)])
+
+    def test_a_jump_too_far_is_a_foreign_record(self) -> None:
+        self.assertEqual(self.plan((0, 5), (GAP_LIMIT + 6, 1), (5, 1)), [(0, 5, 0, 0), (5, 1, 2, 0)])
+        self.assertEqual(self.refused, 1)
+
+    def test_offset_0_again_is_a_new_queue(self) -> None:
+        self.assertEqual(self.plan((0, 5), (5, 1), (0, 2)), [(0, 2, 2, 0)])
+
+    def test_a_negative_offset_has_no_place(self) -> None:
+        self.assertEqual(self.plan((-1, 1)), [])
