@@ -41,10 +41,11 @@ _INT64: Final = struct.Struct(">q")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A queue's messages are at [low, high)."""
+    """A queue's messages are at [low, high). by_master: the master says so; a slave may know of less."""
 
     low: int
     high: int
+    by_master: bool = True
 
     def clamp(self, offset: int) -> int:
         """The nearest offset inside, `high` included."""
@@ -62,9 +63,12 @@ def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
     def ask(group: Sequence[MessageQueue]) -> list[RemotingCommand]:
         return [_about(each, code) for each in group for code in codes]
 
-    numbers = _numbers(links, queues, ask)
-    # Between the two questions retention may have moved on: no queue ends before it begins.
-    return {queue: Bounds(low, max(low, high)) for queue, (low, high) in numbers.items()}
+    found = {}
+    for queue, said in _ask_groups(links, queues, ask).items():
+        low, high = said.numbers
+        # Between the two questions retention may have moved on: no queue ends before it begins.
+        found[queue] = Bounds(low, max(low, high), said.by_master)
+    return found
 
 
 def offsets_at(
@@ -79,9 +83,9 @@ def offsets_at(
 
     filled = {queue: replicas for queue, replicas in queues.items() if bounds[queue].high > bounds[queue].low}
     found = {queue: bounds[queue].high for queue in queues}
-    for queue, (answered,) in _numbers(links, filled, ask).items():
+    for queue, said in _ask_groups(links, filled, ask).items():
         search = _EdgeSearch(links, queue, queues[queue], bounds[queue], milliseconds)
-        found[queue] = search.edge(bounds[queue].clamp(answered))
+        found[queue] = search.edge(bounds[queue].clamp(said.numbers[0]))
     return found
 
 
@@ -141,24 +145,33 @@ Ask = Callable[[Sequence[MessageQueue]], list[RemotingCommand]]
 """The requests about some queues: the same number for each, in order."""
 
 
-def _numbers(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, tuple[int, ...]]:
-    """The field `offset` of every answer, by queue."""
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The field `offset` of some answers about a queue."""
+
+    numbers: tuple[int, ...]
+    by_master: bool
+
+
+def _ask_groups(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, _Said]:
+    """What the brokers say about each queue."""
     groups: dict[str, list[MessageQueue]] = defaultdict(list)
     for queue in queues:
         groups[queue.broker_name].append(queue)
-    found: dict[MessageQueue, tuple[int, ...]] = {}
+    found: dict[MessageQueue, _Said] = {}
     for name, group in groups.items():
         replicas = {number: address for queue in group for number, address in queues[queue].items()}
-        numbers = _ask_group(links, name, replicas, group, ask)
+        numbers, by_master = _ask_group(links, name, replicas, group, ask)
         each = len(numbers) // len(group)
-        found |= {queue: tuple(numbers[at * each : (at + 1) * each]) for at, queue in enumerate(group)}
-    return found
+        for at, queue in enumerate(group):
+            found[queue] = _Said(tuple(numbers[at * each : (at + 1) * each]), by_master)
+    return {queue: found[queue] for queue in queues}
 
 
 def _ask_group(
     links: Links, name: str, replicas: Replicas, group: Sequence[MessageQueue], ask: Ask
-) -> list[int]:
-    """From the master, or a slave when it can't be had; several rounds, as with reading."""
+) -> tuple[list[int], bool]:
+    """Numbers from the master, or a slave when it can't be had, and which; several rounds, as with reading."""
     order = sorted(replicas, key=lambda number: (number != MASTER_ID, number))
     told: list[PipelineError] = []
     for tried in range(links.settings.retries + 1):
@@ -170,7 +183,8 @@ def _ask_group(
             try:
                 answers = links.call_all(address, ask(group))
                 what = f"an offset of {queue_name(group[0])}"
-                return [number_in(address, succeeded(address, each, what).ext, "offset") for each in answers]
+                said = [succeeded(address, each, what).ext for each in answers]
+                return [number_in(address, each, "offset") for each in said], number == MASTER_ID
             except (BrokerGone, BadAnswer, Refused) as error:
                 links.drop(address)
                 told.append(error)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hatwisted.pipeline.errors import PipelineError
@@ -216,16 +216,18 @@ class QueuePull:
 
     def _skip_or_fail(self, master: str) -> None:
         """All brokers are there, and none has the next offset."""
-        resume = min(each.resume for each in self._lacking.values() if each.resume is not None)
-        skipped = min(resume, self._end)
         try:
-            lost = self._is_lost(master)
+            least = self._settled_least_offset(master)
         except (BrokerGone, BadAnswer, Refused) as error:
             self._links.drop(master)
             _log.info("%s: asked for its least offset again: %s", queue_name(self._queue), error)
             self._rounds += 1
             return
-        if lost:
+        known = self._lacking[master]
+        self._lacking[master] = replace(known, resume=max(known.resume or 0, least))
+        resume = min(each.resume for each in self._lacking.values() if each.resume is not None)
+        skipped = min(resume, self._end)
+        if least > self._next:
             loss = f"{queue_name(self._queue)}: messages {self._next} to {skipped - 1} are gone by retention"
             if self._fail_on_loss:
                 raise OffsetsGone(
@@ -234,15 +236,14 @@ class QueuePull:
             _log.warning("%s; going on without them", loss)
         self._next = skipped
 
-    def _is_lost(self, master: str) -> bool:
-        """Is the next offset below the queue's least one, now or when retention has come to its end?"""
-        if self._least_offset(master) > self._next:
-            return True
-        if self._has_holes:
-            return False
-        self._links.pause_for(RETENTION_SETTLES)
-        self._has_holes = self._least_offset(master) <= self._next
-        return not self._has_holes
+    def _settled_least_offset(self, master: str) -> int:
+        """The queue's least offset, when retention has come to its end if it may be at work."""
+        least = self._least_offset(master)
+        if least <= self._next and not self._has_holes:
+            self._links.pause_for(RETENTION_SETTLES)
+            least = self._least_offset(master)
+            self._has_holes = least <= self._next
+        return least
 
     def _least_offset(self, address: str) -> int:
         request = command(

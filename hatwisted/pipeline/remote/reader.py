@@ -1,0 +1,152 @@
+"""A cluster as something to read: which queues there are, where they begin and end, and their messages.
+
+    with ClusterReader(ClusterSettings(("10.0.0.1:9876",))) as cluster:
+        queues = cluster.queues(topics=["Orders"])
+        bounds = cluster.bounds(queues)
+        for queue, replicas in queues.items():
+            wanted = QueueRange(queue, bounds[queue].low, bounds[queue].high, replicas)
+            for batch in cluster.read(wanted, ["queue_offset", "body"]):
+                ...
+
+Reading joins no group and commits no offsets: consumers never notice. Answers are put together until a decoded
+batch is worth its overhead; memory is that of a batch, whatever the range.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+
+from hatwisted.pipeline.decode.conditions import Condition
+from hatwisted.pipeline.decode.decode import decode_buffer
+from hatwisted.pipeline.remote.connection import Clock
+from hatwisted.pipeline.remote.errors import BrokerGone, NoRoute
+from hatwisted.pipeline.remote.links import Links
+from hatwisted.pipeline.remote.positions import Bounds, bounds_of, offsets_at
+from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
+from hatwisted.pipeline.remote.routes import Replicas, Routes, readable_queues, replicas_of
+from hatwisted.pipeline.remote.settings import ClusterSettings
+from hatwisted.wire.messagequeue import MessageQueue
+
+DECODE_BYTES: Final = 4 * 1024 * 1024
+"""Records decoded at once: 3,000 messages of 1 KiB. Less wastes the fixed cost of a batch, more memory."""
+
+Queues = dict[MessageQueue, Replicas]
+"""Queues in order, with the brokers that have them."""
+
+
+class ClusterReader:
+    """For one thread. Raises BrokerGone, Refused, NoRoute and OffsetsGone as `remote.errors` has them."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        clock: Clock = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._links = Links(settings, clock, sleep)
+        self._routes = Routes(self._links)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._links.close()
+
+    def queues(self, topics: Iterable[str] = (), pattern: str | None = None) -> Queues:
+        """The readable queues of the named topics, and of all topics whose name matches; in order of topic,
+        broker and number. NoRoute if a named topic doesn't exist, or none matches."""
+        found: Queues = {}
+        named = sorted(set(topics))
+        for topic in named:
+            queues = self._queues_of(topic)
+            if queues is None:
+                raise NoRoute(f"topic {topic}: the name servers don't know it: see `hatwisted topic list`")
+            found |= queues
+        if pattern is not None:
+            matching = [topic for topic in self._routes.matching(pattern) if topic not in named]
+            if not matching and not named:
+                raise NoRoute(f"no topic's name matches {pattern!r}: see `hatwisted topic list`")
+            for topic in matching:
+                # Deleted since the list was made, perhaps.
+                found |= self._queues_of(topic) or {}
+        return found
+
+    def _queues_of(self, topic: str) -> Queues | None:
+        route = self._routes.route(topic)
+        if route is None:
+            return None
+        found: Queues = {}
+        for queue in readable_queues(topic, route):
+            replicas = replicas_of(route, queue.broker_name)
+            if not replicas:
+                raise BrokerGone(
+                    f"topic {topic}: no broker {queue.broker_name} is alive, and it has queues of it"
+                )
+            found[queue] = replicas
+        return found
+
+    def bounds(self, queues: Mapping[MessageQueue, Replicas]) -> dict[MessageQueue, Bounds]:
+        """Where each queue begins and ends now."""
+        return bounds_of(self._links, queues)
+
+    def offsets_at(
+        self,
+        queues: Mapping[MessageQueue, Replicas],
+        bounds: Mapping[MessageQueue, Bounds],
+        milliseconds: int,
+    ) -> dict[MessageQueue, int]:
+        """Of each queue the first message stored at this time (ms since the epoch) or later, or its end."""
+        return offsets_at(self._links, queues, bounds, milliseconds)
+
+    def records(self, wanted: QueueRange, *, fail_on_loss: bool = True) -> Iterator[bytes | memoryview]:
+        """The range's records as stored, several to a piece; an error unless all of them come."""
+        return QueuePull(self._links, wanted, fail_on_loss=fail_on_loss).chunks()
+
+    def read(
+        self,
+        wanted: QueueRange,
+        columns: Sequence[str] | None = None,
+        *,
+        where: Sequence[Condition] = (),
+        fail_on_loss: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a range that fulfil `where`, in batches of these columns (all, if None; `file` is null), in
+        the queue's order."""
+        broker, place = wanted.queue.broker_name, queue_name(wanted.queue)
+        for data in _joined(self.records(wanted, fail_on_loss=fail_on_loss), DECODE_BYTES):
+            batch = decode_buffer(data, columns, broker=broker, file=place, where=where)
+            if batch.num_rows:
+                yield _without_file(batch)
+
+
+def _without_file(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The decoder tells its errors by a file's name, which these records have none of."""
+    index = batch.schema.get_field_index("file")
+    if index < 0:
+        return batch
+    return batch.set_column(index, batch.schema.field(index), pa.nulls(batch.num_rows, pa.string()))
+
+
+def _joined(pieces: Iterable[bytes | memoryview], least: int) -> Iterator[bytes]:
+    """The same bytes in pieces of at least `least`, but for the last; none if there are none."""
+    held: list[bytes | memoryview] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= least:
+            yield b"".join(held)
+            held, size = [], 0
+    if size:
+        yield b"".join(held)
