@@ -1,0 +1,125 @@
+"""The options of the source `rocketmq`: where the cluster is, what to read of it, and how to be let in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hatwisted.pipeline.remote.reader import ClusterReader, Queues
+from hatwisted.pipeline.remote.security import VERIFY, Credentials, Tls
+from hatwisted.pipeline.remote.settings import (
+    ANSWER_TIMEOUT,
+    CONNECT_TIMEOUT,
+    GROUP,
+    READ_FROM,
+    RETRIES,
+    ClusterSettings,
+    split_addresses,
+)
+from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS
+from hatwisted.pipeline.spark.options import BadOption, Edge, Options, Start
+from hatwisted.pipeline.spark.queueoffsets import parse_offsets
+
+NAME: Final = "rocketmq"
+_TLS_OPTIONS: Final = ("tlsTrustFile", "tlsCertificate", "tlsKey", "tlsKeyPassword", "tlsVerify")
+_CLUSTER_OPTIONS: Final = (
+    *("namesrvAddr", "readFrom", "group", "retries", "connectTimeoutMs", "answerTimeoutMs"),
+    *("accessKey", "secretKey", "securityToken", "tls"),
+    *_TLS_OPTIONS,
+)
+OPTIONS: Final = (
+    *_CLUSTER_OPTIONS,
+    *CONDITION_OPTIONS,
+    *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
+    *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChoice:
+    """Which topics are read."""
+
+    topics: tuple[str, ...]
+    pattern: str | None
+
+    def queues(self, cluster: ClusterReader) -> Queues:
+        """Their queues now."""
+        return cluster.queues(self.topics, self.pattern)
+
+    @classmethod
+    def of(cls, options: Options) -> TopicChoice:
+        """From the options; one of the two has to be there."""
+        topics, pattern = options.items("topics"), options.text("topicsPattern")
+        if not topics and pattern is None:
+            raise BadOption(f"{NAME}: give topics (a list of names) or topicsPattern (a regular expression)")
+        return cls(topics, pattern)
+
+
+def rocketmq_options(given: Mapping[str, str]) -> Options:
+    """The options as given; BadOption for names there aren't."""
+    return Options(NAME, given, OPTIONS)
+
+
+def cluster_settings(options: Options) -> ClusterSettings:
+    """Where the cluster is and how to be let in."""
+    servers = options.text("namesrvAddr")
+    if servers is None:
+        raise BadOption(f"{NAME}: option namesrvAddr is missing; give host:port of the name servers")
+    retries = options.integer("retries")
+    return ClusterSettings(
+        name_servers=split_addresses(servers),
+        group=options.text("group") or GROUP,
+        read_from=options.choice("readFrom", READ_FROM, "slave"),
+        connect_timeout=_seconds(options, "connectTimeoutMs", CONNECT_TIMEOUT),
+        answer_timeout=_seconds(options, "answerTimeoutMs", ANSWER_TIMEOUT),
+        retries=RETRIES if retries is None else retries,
+        credentials=_credentials(options),
+        tls=_tls(options),
+    )
+
+
+def place(options: Options, name: str, default: Edge) -> Start:
+    """An end, a time, or offsets, of which nothing but the queues' names is still to be checked."""
+    start = options.start(name, default)
+    if isinstance(start, dict):
+        try:
+            parse_offsets(start)
+        except ValueError as error:
+            raise options.wrong(
+                name, f'offsets by topic, broker and queue, as {{"T": {{"broker-a": {{"0": 5}}}}}} ({error})'
+            ) from None
+    return start
+
+
+def _seconds(options: Options, name: str, default: float) -> float:
+    milliseconds = options.integer(name, least=1)
+    return default if milliseconds is None else milliseconds / 1000
+
+
+def _credentials(options: Options) -> Credentials | None:
+    access, secret = options.text("accessKey"), options.text("secretKey")
+    if access is None and secret is None:
+        return None
+    if access is None or secret is None:
+        raise BadOption(f"{NAME}: accessKey and secretKey belong together; {_missing(access)} is missing")
+    return Credentials(access, secret, options.text("securityToken"))
+
+
+def _missing(access: str | None) -> str:
+    return "accessKey" if access is None else "secretKey"
+
+
+def _tls(options: Options) -> Tls | None:
+    given = [name for name in _TLS_OPTIONS if options.text(name) is not None]
+    if not options.flag("tls", bool(given)):
+        if given:
+            raise BadOption(f"{NAME}: {given[0]} is given and tls=false; leave one of them out")
+        return None
+    return Tls(
+        trust_file=options.text("tlsTrustFile"),
+        certificate=options.text("tlsCertificate"),
+        key=options.text("tlsKey"),
+        key_password=options.text("tlsKeyPassword"),
+        verify=options.choice("tlsVerify", VERIFY, "full"),
+    )

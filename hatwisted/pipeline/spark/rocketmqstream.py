@@ -1,0 +1,207 @@
+"""The source `rocketmq` as a stream: from the offset reached in each queue to where it ends now.
+
+A place is one offset per queue, by topic, broker and queue. A queue's messages never change, so a batch that
+Spark repeats after a crash has the same rows, whichever broker gives them then. Queues that come later (a topic
+got more of them, or a new topic's name matches) are read from their beginning.
+
+Ends are the master's: what isn't on a slave yet is read from the master. Which queues there are is asked every
+few seconds, where they end at every trigger. A queue that ends before the place reached is a topic that was
+deleted and made anew, or a master that was replaced by one that knew less: an error, or with
+failOnDataLoss=false read from its beginning.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from hatwisted.pipeline.remote.errors import OffsetsGone
+from hatwisted.pipeline.remote.positions import Bounds
+from hatwisted.pipeline.remote.queuepull import STEP, QueueRange, queue_name
+from hatwisted.pipeline.remote.reader import ClusterReader, Queues
+from hatwisted.pipeline.spark.logplaces import shares
+from hatwisted.pipeline.spark.options import Edge, Options, Start
+from hatwisted.pipeline.spark.queueoffsets import Offsets, offsets_json, stored_offsets
+from hatwisted.pipeline.spark.rocketmq import Asked, check_places, may_hold_rows, resolve
+from hatwisted.pipeline.spark.rocketmqoptions import place
+from hatwisted.wire.messagequeue import MessageQueue
+
+QUEUES_KNOWN_FOR: Final = 10.0
+"""Seconds after which the name servers are asked for queues again (RocketMQ's clients: 30 s)."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a new stream begins, and about how much one trigger takes; None: no limit."""
+
+    start: Start
+    max_bytes: int | None
+    max_records: int | None
+
+    @classmethod
+    def of(cls, options: Options) -> Limits:
+        """From the options."""
+        return cls(
+            place(options, "startingOffsets", Edge.EARLIEST),
+            options.size("maxBytesPerTrigger"),
+            options.integer("maxRecordsPerTrigger", least=1),
+        )
+
+
+class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming read. Spark asks one instance for places and plans, and copies of another one for rows."""
+
+    def __init__(self, asked: Asked, limits: Limits) -> None:
+        self._asked = asked
+        self._limits = limits
+        self._cluster: ClusterReader | None = None
+        self._queues: Queues = {}
+        self._queues_until = 0.0
+        self._target: Offsets | None = None
+        self._reported: Offsets | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cluster": None}
+
+    # ---- what Spark asks
+
+    def initialOffset(self) -> dict[str, Any]:
+        queues = self._current_queues()
+        check_places(queues, self._limits.start, "startingOffsets")
+        bounds = self._reader.bounds(queues)
+        return offsets_json(resolve(self._reader, queues, bounds, self._limits.start, Edge.EARLIEST))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Which kind there is; `latestOffset` applies both of our limits."""
+        if self._limits.max_bytes is not None:
+            return ReadMaxBytes(self._limits.max_bytes)
+        if self._limits.max_records is not None:
+            return ReadMaxRows(self._limits.max_records)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        bounds = self._reader.bounds(self._current_queues())
+        self._target = {queue: each.high for queue, each in bounds.items()}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        reached = stored_offsets(start)
+        queues = self._current_queues()
+        self._check_queues(reached, queues)
+        bounds = self._reader.bounds(queues)
+        self._reported = {queue: each.high for queue, each in bounds.items()}
+        begins, ends = {}, {}
+        for queue, end in (self._reported if self._target is None else self._target).items():
+            if queue in bounds:
+                begins[queue] = self._begin(queue, reached.get(queue), bounds[queue])
+                ends[queue] = max(end, begins[queue])
+        if not isinstance(limit, ReadAllAvailable):
+            ends = self._limited(queues, begins, ends)
+        return offsets_json({**reached, **ends})
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Spark shows it beside the offset reached: the difference is the stream's lag in messages."""
+        return None if self._reported is None else offsets_json(self._reported)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        reached, ends = stored_offsets(start), stored_offsets(end)
+        wanted = [queue for queue in ends if ends[queue] != reached.get(queue)]
+        queues = self._current_queues()
+        placed = {queue: queues.get(queue, {}) for queue in wanted}
+        # Where a queue begins matters only if it is new, or begins anew.
+        unsure = [
+            queue for queue in wanted if reached.get(queue, ends[queue]) >= ends[queue] and placed[queue]
+        ]
+        lows = self._reader.bounds({queue: placed[queue] for queue in unsure})
+        ranges = []
+        for queue in wanted:
+            begin = lows[queue].low if queue in lows else reached.get(queue, 0)
+            if may_hold_rows(queue, self._asked.where):
+                ranges.append(QueueRange(queue, begin, ends[queue], placed[queue]))
+        return self._asked.tasks(ranges)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._asked.rows(partition)
+
+    def stop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+
+    # ---- the cluster
+
+    @property
+    def _reader(self) -> ClusterReader:
+        if self._cluster is None:
+            self._cluster = ClusterReader(self._asked.settings)
+        return self._cluster
+
+    def _current_queues(self) -> Queues:
+        if time.monotonic() >= self._queues_until:
+            self._queues = self._asked.choice.queues(self._reader)
+            self._queues_until = time.monotonic() + QUEUES_KNOWN_FOR
+        return self._queues
+
+    # ---- how far this trigger goes
+
+    def _check_queues(self, reached: Mapping[MessageQueue, int], queues: Queues) -> None:
+        gone = sorted(queue_name(queue) for queue in reached.keys() - queues.keys())
+        if gone:
+            more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+            self._lost(f"{gone[0]}{more} can't be read any more: no name server knows it")
+
+    def _begin(self, queue: MessageQueue, reached: int | None, bounds: Bounds) -> int:
+        """Where reading goes on; a new queue begins with its first message."""
+        if reached is None:
+            return bounds.low
+        if reached > bounds.high and bounds.by_master:
+            self._lost(
+                f"{queue_name(queue)} ends at {bounds.high}, in front of {reached}, which was read already"
+            )
+            return bounds.low
+        return reached
+
+    def _limited(self, queues: Queues, begins: Offsets, ends: Offsets) -> Offsets:
+        """The limits are shared by the queues that have something."""
+        keys = {str(number): queue for number, queue in enumerate(ends)}
+        if self._limits.max_bytes is not None:
+            sizes = {queue: self._size(queues, queue, begins[queue], ends[queue]) for queue in ends}
+            backlog = {key: int(sizes[queue] * (ends[queue] - begins[queue])) for key, queue in keys.items()}
+            for key, share in _shared(backlog, self._limits.max_bytes).items():
+                queue = keys[key]
+                ends[queue] = min(ends[queue], begins[queue] + max(1, int(share / sizes[queue])))
+        if self._limits.max_records is not None:
+            backlog = {key: ends[queue] - begins[queue] for key, queue in keys.items()}
+            for key, share in _shared(backlog, self._limits.max_records).items():
+                ends[keys[key]] = begins[keys[key]] + share
+        return ends
+
+    def _size(self, queues: Queues, queue: MessageQueue, begin: int, end: int) -> float:
+        """Bytes of a record, from the first ones waiting: no broker tells how many bytes a queue has."""
+        sample = QueueRange(queue, begin, min(begin + STEP, end), queues[queue])
+        read = sum(len(piece) for piece in self._reader.records(sample, fail_on_loss=False))
+        return max(1.0, read / max(1, sample.end - begin))
+
+    def _lost(self, what: str) -> None:
+        told = f"rocketmq: {what}"
+        if not self._asked.lossy:
+            raise OffsetsGone(f"{told}: set failOnDataLoss=false to go on with what there is")
+        _log.warning("%s", told)
+
+
+def _shared(backlog: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Each queue's part; those that get none wait for a later trigger."""
+    return shares(backlog, limit) if sum(backlog.values()) > limit else dict(backlog)

@@ -1,0 +1,8 @@
+"""Spark looks for sources in installed modules named `pyspark_*`: this one is `spark.read.format("rocketmq")`.
+
+The source itself is `hatwisted.pipeline.spark.rocketmq`.
+"""
+
+from hatwisted.pipeline.spark.rocketmq import RocketMQSource as DefaultSource
+
+__all__ = ["DefaultSource"]
