@@ -35,6 +35,12 @@ class StoreBytes:
         fd = self._fd(base)
         return os.pread(fd, size, offset - base) if fd >= 0 else b""
 
+    def read_into(self, target: memoryview, offset: int) -> int:
+        """Fill `target` with the bytes at `offset`; how many there were, fewer only at a file's end."""
+        base = offset - offset % self.file_size
+        fd = self._fd(base)
+        return os.preadv(fd, [target], offset - base) if fd >= 0 else 0
+
     def search(self, offset: int, end: int) -> RecordSearch:
         """What finds records in the file that `offset` is in; end: of the log."""
         base = offset - offset % self.file_size
@@ -71,6 +77,5 @@ class _OneFile:
         self.size = log.file_size
 
     def read_into(self, target: memoryview, position: int) -> int:
-        data = self._log.read(self._base + position, min(len(target), max(0, self.size - position)))
-        target[: len(data)] = data
-        return len(data)
+        wanted = min(len(target), self.size - position)
+        return self._log.read_into(target[:wanted], self._base + position) if wanted > 0 else 0

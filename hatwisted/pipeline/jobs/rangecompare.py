@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hatwisted.pipeline.jobs.queueruns import QueueRuns
-from hatwisted.pipeline.jobs.rangewalk import Filler, Step, WalkedLog, edge, walk_range
+from hatwisted.pipeline.jobs.rangewalk import Buffer, Filler, Step, WalkedLog, edge, walk_range
 from hatwisted.pipeline.jobs.recordfields import field_at, whole_record
 from hatwisted.store.queueentry import has_data
 from hatwisted.store.recordsearch import record_at, valid_records_behind
@@ -205,16 +205,17 @@ class _Copy:
         self._number = number
         self._log = log
         self._reference = reference
+        self._buffer = Buffer()
         self._covered = begin
         """End of the last valid record met that isn't the reference's."""
 
     def compare(self, step: Step) -> Iterator[Difference]:
         """The differences of one step."""
-        theirs = self._log.read(step.begin, len(step.buf))
-        if theirs == step.buf:
+        view = self._buffer.filled(self._log, step.begin, len(step.buf))
+        if self._buffer.equals(step.buf):
             return
         size = step.end - step.begin
-        theirs = theirs.ljust(size, b"\0")
+        theirs = bytes(view[:size])
         at = np.flatnonzero(_octets(step.buf, size) != _octets(theirs, size))
         if not len(at):
             return
@@ -235,7 +236,7 @@ class _Copy:
         assert step.records is not None
         positions, sizes = step.records.positions, step.records.sizes
         rows, firsts = np.unique(np.searchsorted(positions, at, "right") - 1, return_index=True)
-        nothing = not has_data(theirs[: step.end - step.begin])
+        nothing = not has_data(theirs)
         found: Difference | None = None
         for row, first in zip(rows.tolist(), at[firsts].tolist(), strict=True):
             start = int(positions[row])
@@ -247,7 +248,7 @@ class _Copy:
                 continue
             if found is not None:
                 yield found
-            found = self._described(this, step.buf[start:stop], first - start)
+            found = self._described(this, bytes(step.buf[start:stop]), first - start)
         if found is not None:
             yield found
 
@@ -319,5 +320,5 @@ class _Copy:
         yield from valid_records_behind(self._log, step.begin, min(step.end, self._log.capacity_end))
 
 
-def _octets(data: bytes, size: int) -> npt.NDArray[np.uint8]:
+def _octets(data: bytes | memoryview, size: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8, count=size)
