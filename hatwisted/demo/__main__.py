@@ -24,8 +24,11 @@ GOLDEN_STORE = Path(__file__).parents[2] / "tests" / "golden" / "rocketmq-4.9.7"
 @click.option(
     "--once", is_flag=True, help="Exit after the check, with status 0 if all was right and 1 if not."
 )
+@click.option(
+    "--pipeline/--no-pipeline", default=True, show_default=True, help="Land, audit and report with Spark."
+)
 @click.option("--var", default="var", show_default=True, help="Folder for stores and logs.")
-def main(path: str, once: bool, var: str) -> None:
+def main(path: str, once: bool, pipeline: bool, var: str) -> None:
     """Send an input through a name server, a SYNC master and a slave, and check the copy."""
     from twisted.internet import reactor
 
@@ -34,7 +37,7 @@ def main(path: str, once: bool, var: str) -> None:
         cluster = Cluster(reactor, os.path.abspath(os.path.join(var, "demo")), free_ports())
     except (InputError, DemoError) as error:
         raise click.ClickException(str(error)) from None
-    scenario = Scenario(reactor, cluster, source, Screen(), once)
+    scenario = Scenario(reactor, cluster, source, Screen(), once, pipeline)
     reactor.callWhenRunning(scenario.start)
     reactor.run()
     sys.exit(scenario.status)

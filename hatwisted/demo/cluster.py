@@ -176,7 +176,7 @@ class ServerProcess(ProcessProtocol):
         """Start `twistd COMMAND`."""
         twistd = os.path.join(os.path.dirname(sys.executable), "twistd")
         options = ["-n", "--pidfile=", f"--logfile={self.log_path}", f"--rundir={self._folder}"]
-        arguments = [*_dies_with_us(), sys.executable, twistd, *options, *command]
+        arguments = [*dies_with_us(), sys.executable, twistd, *options, *command]
         self._process = self._reactor.spawnProcess(self, arguments[0], arguments, env=None)
         self.pid = self._process.pid
 
@@ -224,7 +224,8 @@ def _namesrv_conf(folder: str) -> dict[str, object]:
     return {"kvConfigPath": os.path.join(folder, "namesrv", "kvConfig.json")}
 
 
-def _dies_with_us() -> list[str]:
+def dies_with_us() -> list[str]:
+    """What to put in front of a command, so that it ends when this process does, however that ends."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
 

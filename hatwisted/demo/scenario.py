@@ -1,7 +1,9 @@
-"""The demo from beginning to end: start, send, compare the logs, read back from the slave, stay or stop.
+"""The demo from beginning to end: start, send, compare the logs, read back from the slave, land, audit and report
+with Spark, stay or stop.
 
-The result is the process's exit status: 0 if every message was stored, the logs are equal and every message
-came back from the slave as it was sent.
+The result is the process's exit status: 0 if every message was stored, the logs are equal, every message came
+back from the slave as it was sent, and the audit found no difference. Where the data pipeline isn't installed
+its part is left out, which is said and no failure.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from hatwisted.demo.consumer import Consumer, ReadBackError
 from hatwisted.demo.inputs import InputError, Source
 from hatwisted.demo.logcompare import compare_logs
 from hatwisted.demo.monitor import UNKNOWN, Monitor
+from hatwisted.demo.pipelineprocess import INSTALL, PipelineProcess, missing_packages
 from hatwisted.demo.producer import Producer, find_brokers
 from hatwisted.demo.screen import Screen, messages
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
@@ -38,12 +41,17 @@ EXPECTED = (DemoError, InputError, ReadBackError, CallFailed, RequestRefused, St
 class Scenario:
     """One run. `status` is the exit status so far: 1 until everything was found right."""
 
-    def __init__(self, reactor: Any, cluster: Cluster, source: Source, screen: Screen, once: bool) -> None:
+    def __init__(
+        self, reactor: Any, cluster: Cluster, source: Source, screen: Screen, once: bool, pipeline: bool
+    ) -> None:
         self._reactor = reactor
         self._cluster = cluster
         self._source = source
         self._screen = screen
         self._once = once
+        self._wants_pipeline = pipeline
+        self._pipeline: PipelineProcess | None = None
+        self._pipeline_failure: Failure | None = None
         self._client = RemotingClient(reactor, reactor)
         self._monitor = Monitor(self._client, cluster.master, cluster.slave)
         self._producer = Producer(self._client, reactor, cluster.master)
@@ -74,8 +82,11 @@ class Scenario:
             raise DemoError(
                 "refused: " + "; ".join(f"{n} x {why}" for why, n in self._producer.refusals.items())
             )
+        # Spark starts while the slave is read, which waits for its topics mostly.
+        self._start_pipeline()
         yield self._compare_logs()
         yield self._read_back()
+        yield self._run_pipeline()
 
     @inlineCallbacks
     def _start_servers(self) -> Any:
@@ -134,6 +145,32 @@ class Scenario:
             raise DemoError(f"{consumer.read} of {wanted} messages came back from the slave")
         self._screen.step(f"read back from the slave: {messages(consumer.read)}, each as it was sent")
 
+    def _start_pipeline(self) -> None:
+        if not self._wants_pipeline:
+            return
+        missing = missing_packages()
+        if missing:
+            self._screen.note(
+                f"no table and no report, as {', '.join(missing)} isn't installed: {INSTALL} for the data pipeline"
+            )
+            return
+        self._pipeline = PipelineProcess(self._reactor, self._screen, self._cluster.folder)
+        self._pipeline.ended.addErrback(self._remember_failure)
+        self._pipeline.spawn(self._cluster.store("master"), self._cluster.store("slave"))
+
+    def _remember_failure(self, failure: Failure) -> None:
+        """Told when it's waited for."""
+        self._pipeline_failure = failure
+
+    @inlineCallbacks
+    def _run_pipeline(self) -> Any:
+        if self._pipeline is None:
+            return
+        self._pipeline.begin()
+        yield self._pipeline.ended
+        if self._pipeline_failure is not None:
+            self._pipeline_failure.raiseException()
+
     @inlineCallbacks
     def _until(self, condition: Any, limit: float, what: str) -> Any:
         give_up = self._reactor.seconds() + limit
@@ -190,6 +227,8 @@ class Scenario:
     def _stop(self) -> Any:
         self._stopping = True
         self._end_live()
+        if self._pipeline is not None:
+            self._pipeline.stop()
         yield self._client.close()
         started = self._cluster.pids()
         yield self._cluster.stop()

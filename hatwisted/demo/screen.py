@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +23,7 @@ class Screen:
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
         self._live: Live | None = None
+        self._status: Status | None = None
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -43,6 +45,18 @@ class Screen:
     def failure(self, text: str) -> None:
         """Something isn't as it should be."""
         self._print("✗ ", "red", text)
+
+    def doing(self, text: str | None) -> None:
+        """What goes on, below the lines while it does; None: nothing any more. Only on a terminal."""
+        if text is None:
+            if self._status is not None:
+                self._status.stop()
+                self._status = None
+        elif self._status is not None:
+            self._status.update(text)
+        elif self.console.is_terminal:
+            self._status = self.console.status(text)
+            self._status.start()
 
     def begin(self) -> None:
         """Show the live part; the progress bar's clock runs from here."""

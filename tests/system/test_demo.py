@@ -8,17 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hatwisted.store.filesystem import PosixFileSystem
 from tests.support.processes import REPOSITORY, wait_until
 
-LIMIT = 120.0  # s; the slave learns of new topics every 10 s
+LIMIT = 170.0  # s; the slave learns of new topics every 10 s, and Spark starts
 
 
-def demo(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def demo(folder: Path, *arguments: str, path: Path = REPOSITORY) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "hatwisted.demo", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "200"},
+        env={**os.environ, "PYTHONPATH": f"{path}:{REPOSITORY}", "COLUMNS": "200"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -36,18 +38,40 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def test_the_golden_store_is_replicated_and_read_back(tmp_path: Path) -> None:
-    status, output = finished(demo(tmp_path, "--once"))
+    status, output = finished(demo(tmp_path, "--once", "--no-pipeline"))
     assert status == 0, output
     assert "229 messages" in output
     assert "byte-identical" in output
     assert "read back from the slave: 229 messages" in output
+    assert "report" not in output
     assert not (tmp_path / "var" / "demo" / "master" / "store" / "abort").exists()
+
+
+@pytest.mark.spark
+def test_it_is_landed_audited_and_reported(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("deltalake")
+    status, output = finished(demo(tmp_path, "--once"))
+    assert status == 0, output
+    assert "landed from the slave's files: 229 rows" in output
+    assert "3 copies are identical from 0 to" in output
+    page = Path(output.partition("report: ")[2].partition("\n")[0])
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_without_the_data_pipeline_the_rest_is_done_and_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pyspark'] = None\n")
+    status, output = finished(demo(tmp_path, "--once", path=tmp_path))
+    assert status == 0, output
+    assert "read back from the slave: 229 messages" in output
+    assert "pip install 'hatwisted[pipeline]'" in output
+    assert "report:" not in output
 
 
 def test_a_text_file_and_ctrl_c(tmp_path: Path) -> None:
     text = tmp_path / "words.txt"
     text.write_text("".join(f"line {number}\n" for number in range(1000)))
-    process = demo(tmp_path, "--input", str(text))
+    process = demo(tmp_path, "--no-pipeline", "--input", str(text))
     assert process.stdout is not None
     seen = []
     for line in process.stdout:
