@@ -38,15 +38,19 @@ class BadBody(ValueError):
     """A compressed body that isn't one."""
 
 
-def bodies(records: Records) -> Bodies:
-    """The bodies of the records, or of as many of the first as a batch may hold."""
+def stored_bodies(records: Records) -> pa.Array:
+    """binary[n]."""
+    return gather(records.chunk.octets, records.body_at, records.body_ends)
+
+
+def bodies(records: Records, stored: pa.Array) -> Bodies:
+    """The bodies of the records, or of as many of the first as a batch may hold; stored: as they are stored."""
     flags = records.heads["sys_flag"]
     rows = np.flatnonzero(flags & layout.SYS_COMPRESSED)
     if not len(rows):
-        return Bodies(gather(records.chunk.octets, records.body_at, records.body_ends), {})
+        return Bodies(stored, {})
     found, bad, stop = _decompress(records, rows, flags[rows].tolist())
-    stored = gather(records.chunk.octets, records.body_at[:stop], records.body_ends[:stop])
-    return Bodies(patch(stored, rows[: len(found)], pa.array(found, pa.binary())), bad)
+    return Bodies(patch(stored[:stop], rows[: len(found)], pa.array(found, pa.binary())), bad)
 
 
 def _decompress(
@@ -104,10 +108,10 @@ def _with_arrow(stored: memoryview, codec: str, limit: int) -> bytes:
     return found
 
 
-def crcs_right(records: Records) -> pa.Array:
+def crcs_right(records: Records, stored: pa.Array) -> pa.Array:
     """bool[n]: is the checksum that of the body as stored? An empty body has none."""
-    view = records.chunk.octets.data
-    spans = map(slice, records.body_at.tolist(), records.body_ends.tolist())
-    computed = np.fromiter(map(isal_zlib.crc32, map(view.__getitem__, spans)), np.uint32, len(records))
-    right = (computed & layout.CRC_MASK) == records.heads["body_crc"].view(">u4")
+    # One call a body; making bytes objects of all bodies at once is the cheapest way to hand them over.
+    found = map(isal_zlib.crc32, stored.to_numpy(zero_copy_only=False).tolist())
+    computed = np.fromiter(found, np.uint32, len(records)) & layout.CRC_MASK
+    right = computed == records.heads["body_crc"].view(">u4")
     return pa.array(right | (records.body_at == records.body_ends))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hatwisted.pipeline.decode.bodies import Bodies, bodies, crcs_right
+from hatwisted.pipeline.decode.bodies import Bodies, bodies, crcs_right, stored_bodies
 from hatwisted.pipeline.decode.hosts import born_hosts, store_hosts
 from hatwisted.pipeline.decode.propertyareas import PropertyAreas
 from hatwisted.pipeline.decode.ragged import constant, texts
@@ -58,7 +58,12 @@ class Columns:
     @cached_property
     def bodies(self) -> Bodies:
         """May be of the first records only: see there."""
-        return bodies(self.records)
+        return bodies(self.records, self.stored_bodies)
+
+    @cached_property
+    def stored_bodies(self) -> pa.Array:
+        """binary[n], compressed if they are."""
+        return stored_bodies(self.records)
 
     @cached_property
     def properties(self) -> PropertyAreas:
@@ -110,7 +115,7 @@ _BUILDERS: Final[dict[str, Callable[[Columns], pa.Array]]] = {
     "prepared_transaction_offset": lambda columns: columns.number("prepared_transaction_offset", "<i8"),
     "body": lambda columns: columns.bodies.values,
     "body_crc": lambda columns: columns.number("body_crc", "<i4"),
-    "body_crc_ok": lambda columns: crcs_right(columns.records),
+    "body_crc_ok": lambda columns: crcs_right(columns.records, columns.stored_bodies),
     "broker": lambda columns: columns.constant(columns._broker),
     "file": lambda columns: columns.constant(columns._file),
 }

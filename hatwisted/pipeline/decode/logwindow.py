@@ -8,7 +8,7 @@ from hatwisted.pipeline.decode.logbytes import LogBytes
 from hatwisted.pipeline.decode.ragged import PREFIX, new_buffer
 from hatwisted.pipeline.decode.records import ChainEnd, Chunk, Records, Stop, frame
 
-READ_SIZE: Final = 2 << 20
+READ_SIZE: Final = 4 << 20
 """Bytes read at once: so many that what is done once a read doesn't count, and few enough for the CPU's cache."""
 BEYOND: Final = 64 << 10
 """Bytes read beyond a limit, where the last record may go on."""

@@ -27,7 +27,7 @@ PAIRWISE: Final = 24
 
 _WORD: Final = 8
 """Bytes of a name looked at by one comparison; the names that matter here are no longer."""
-_MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
+_MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _BLANK: Final = ord(layout.KEY_SEPARATOR)
 _LIST: Final = arrow_schema(("keys",)).field(0).type
 _MAP: Final = arrow_schema(("properties",)).field(0).type
@@ -42,15 +42,11 @@ class PropertyAreas:
         self._octets = contents(joined)
         self._ascii = is_ascii(joined)
         edges = np.frombuffer(joined.buffers()[1], np.int32)
-        self._area_at = edges[1 : 2 * self._rows + 1 : 2]
+        self._area_at: Longs = edges[1 : 2 * self._rows + 1 : 2].astype(np.int64)
         # 01 and 02 only: 00 wraps around to 255.
-        marks = np.flatnonzero((self._octets - np.uint8(1)) <= 1).astype(np.int32)
+        marks = np.flatnonzero((self._octets - np.uint8(1)) <= 1)
         kinds = self._octets[marks]
-        named = np.flatnonzero((kinds[1:-1] == layout.NAME_END) & (kinds[:-2] == layout.PAIR_END)) + 1
-        self._name_at = marks[named - 1] + 1
-        self._name_ends = marks[named]
-        self._value_ends = marks[named + 1]
-        self._mend_values(marks, kinds, np.flatnonzero(kinds[named + 1] == layout.NAME_END))
+        self._name_at, self._name_ends, self._value_ends = _alternating(marks, kinds) or _pairs(marks, kinds)
         self._keep((self._name_ends > self._name_at) & (self._value_ends > self._name_ends + 1))
 
     def tags(self) -> pa.Array:
@@ -65,121 +61,138 @@ class PropertyAreas:
         """list<string>[n], empty without KEYS: its parts between blanks."""
         row_pairs = self._find(layout.PROPERTY_KEYS)
         rows = np.flatnonzero(row_pairs >= 0)
-        starts, ends = self._value_at[row_pairs[rows]], self._value_ends[row_pairs[rows]]
+        starts, ends = self._name_ends[row_pairs[rows]] + 1, self._value_ends[row_pairs[rows]]
         blanks = np.flatnonzero(self._octets == _BLANK)
         if len(blanks) and len(rows):
             rows, starts, ends = _split(blanks, rows, starts, ends)
         offsets = np.zeros(self._rows + 1, np.int32)
         np.cumsum(np.bincount(rows, minlength=self._rows), out=offsets[1:])
-        parts = texts(gather(self._octets, starts, ends), ascii_only=self._ascii or None)
-        return pa.ListArray.from_arrays(pa.array(offsets), parts, type=_LIST)
+        return pa.ListArray.from_arrays(pa.array(offsets), self._texts(starts, ends), type=_LIST)
 
     def maps(self) -> pa.Array:
         """map<string, string>[n]; the pairs in stored order, of a repeated name the last."""
         self._drop_repeated()
         if not self._ascii:
             self._drop_names_alike()
-        offsets = np.empty(self._rows + 1, np.int32)
-        offsets[:-1] = np.searchsorted(self._name_at, self._area_at)
-        offsets[-1] = len(self._name_at)
-        return pa.MapArray.from_arrays(pa.array(offsets), self._names(), self._values, type=_MAP)
+        names = self._texts(self._name_at, self._name_ends)
+        values = self._texts(self._name_ends + 1, self._value_ends)
+        return pa.MapArray.from_arrays(pa.array(self._offsets.astype(np.int32)), names, values, type=_MAP)
 
-    @property
-    def _value_at(self) -> npt.NDArray[np.int32]:
-        return self._name_ends + np.int32(1)
-
-    def _mend_values(self, marks: Any, kinds: Any, pairs: npt.NDArray[Any]) -> None:
-        """A value may contain 01: it ends at the next 02."""
-        if len(pairs):
-            separators = marks[kinds == layout.PAIR_END]
-            found = np.searchsorted(separators, self._name_ends[pairs])
-            self._value_ends[pairs] = separators[found]
+    def _texts(self, starts: Longs, ends: Longs) -> pa.Array:
+        return texts(gather(self._octets, starts, ends), ascii_only=self._ascii or None)
 
     def _keep(self, kept: npt.NDArray[np.bool_]) -> None:
         """Only these pairs."""
         if not kept.all():
             for name in ("_name_at", "_name_ends", "_value_ends"):
                 setattr(self, name, getattr(self, name)[kept])
-            for name in ("_words", "_pair_rows", "_values"):
+            for name in ("_words", "_offsets"):
                 self.__dict__.pop(name, None)
 
     @cached_property
     def _words(self) -> npt.NDArray[np.uint64]:
         """The first bytes of each name, up to eight, as a number."""
         every = np.ndarray((len(self._octets) - _WORD + 1,), ">u8", self._octets, 0, (1,))
-        lengths = np.minimum(self._name_ends - self._name_at, _WORD).astype(np.uint64)
+        lengths = np.minimum(self._name_ends - self._name_at, _WORD)
         words: npt.NDArray[np.uint64] = every[self._name_at].astype(np.uint64)
-        words >>= np.uint64(64) - np.uint64(8) * lengths
+        words >>= (8 * (_WORD - lengths)).view(np.uint64)
         return words
 
     @cached_property
-    def _pair_rows(self) -> npt.NDArray[np.int64]:
-        """The row of each pair."""
-        counts = np.diff(np.searchsorted(self._name_at, self._area_at), append=len(self._name_at))
-        return np.repeat(np.arange(self._rows), counts)
+    def _offsets(self) -> Longs:
+        """The first pair of each row, and how many pairs there are."""
+        offsets: Longs = np.append(np.searchsorted(self._name_at, self._area_at), len(self._name_at))
+        return offsets
 
-    @cached_property
-    def _values(self) -> pa.Array:
-        return texts(gather(self._octets, self._value_at, self._value_ends), ascii_only=self._ascii or None)
+    def _rows_of(self, pairs: Longs) -> Longs:
+        """The row of each of these pairs."""
+        rows: Longs = np.searchsorted(self._offsets, pairs, "right") - 1
+        return rows
 
-    def _names(self) -> pa.Array:
-        return texts(gather(self._octets, self._name_at, self._name_ends), ascii_only=self._ascii or None)
-
-    def _find(self, name: str) -> npt.NDArray[np.int64]:
+    def _find(self, name: str) -> Longs:
         """By row, the last pair of this name (at most eight bytes); -1 where there is none."""
         word = np.uint64(int.from_bytes(name.encode(), "big"))
         found = np.flatnonzero(self._words == word)
         found = found[self._name_ends[found] - self._name_at[found] == len(name)]
+        offsets = self._offsets
+        if len(found) == self._rows and (found >= offsets[:-1]).all() and (found < offsets[1:]).all():
+            # One in each row, as usual.
+            return found
         pairs = np.full(self._rows, -1)
         # Of several the last one stays.
-        pairs[self._pair_rows[found]] = found
+        pairs[self._rows_of(found)] = found
         return pairs
 
     def _value(self, name: str) -> pa.Array:
         pairs = self._find(name)
         missing = pairs < 0
-        return self._values.take(pa.array(pairs, mask=missing) if missing.any() else pa.array(pairs))
+        if not missing.any():
+            return self._texts(self._name_ends[pairs] + 1, self._value_ends[pairs])
+        rows = np.flatnonzero(~missing)
+        found = self._texts(self._name_ends[pairs[rows]] + 1, self._value_ends[pairs[rows]])
+        pairs[rows] = np.arange(len(rows))
+        return found.take(pa.array(pairs, mask=missing))
 
     def _drop_repeated(self) -> None:
         """Of a name that a record has twice, only the last."""
-        lengths = (self._name_ends - self._name_at).astype(np.uint64)
-        # Equal names of one row have equal keys; whether equal keys are equal names is looked at below.
-        keys = self._words * _MIX[0] + lengths * _MIX[1] + self._pair_rows.astype(np.uint64) * _MIX[2]
-        most = int(np.bincount(self._pair_rows).max()) if len(keys) else 0
+        lengths = (self._name_ends - self._name_at).view(np.uint64)
+        # Equal names have equal keys; whether equal keys are equal names of one row is looked at below.
+        keys = self._words * _MIX[0] + lengths * _MIX[1]
+        most = int(np.diff(self._offsets).max()) if len(keys) else 0
         if most <= PAIRWISE:
             same = [np.flatnonzero(keys[:-step] == keys[step:]) for step in range(1, most)]
             earlier = np.concatenate([np.zeros(0, np.int64), *same])
             later = earlier + np.repeat(np.arange(1, len(same) + 1), [len(found) for found in same])
         else:
-            order = np.argsort(keys, kind="stable")
+            rows = self._rows_of(np.arange(len(keys)))
+            order = np.lexsort((keys, rows))
             alike = np.flatnonzero(keys[order[:-1]] == keys[order[1:]])
             earlier, later = order[alike], order[alike + 1]
         if len(earlier):
-            self._keep(self._unlike(earlier, later))
+            one_row = self._rows_of(earlier) == self._rows_of(later)
+            self._keep(self._unlike(earlier[one_row], later[one_row]))
 
     def _unlike(self, earlier: Longs, later: Longs) -> npt.NDArray[np.bool_]:
-        """Which pairs aren't followed by one of the same name in their row, among those that might be."""
-        names = self._names_raw()
+        """Which pairs aren't followed by one of the same name, among those that might be."""
+        names = gather(self._octets, self._name_at, self._name_ends)
         equal = pc.equal(names.take(pa.array(earlier)), names.take(pa.array(later))).to_numpy(
             zero_copy_only=False
         )
-        equal &= self._pair_rows[earlier] == self._pair_rows[later]
         kept = np.ones(len(self._name_at), np.bool_)
         kept[earlier[equal]] = False
         return kept
 
-    def _names_raw(self) -> pa.Array:
-        return gather(self._octets, self._name_at, self._name_ends)
-
     def _drop_names_alike(self) -> None:
         """Names that differ may be alike once what is broken in them is U+FFFD."""
-        raw = self._names_raw()
+        raw = gather(self._octets, self._name_at, self._name_ends)
         try:
             raw.cast(pa.string())
         except pa.ArrowInvalid:
-            pairs = list(zip(self._pair_rows.tolist(), texts(raw).to_pylist(), strict=True))
+            rows = self._rows_of(np.arange(len(raw)))
+            pairs = list(zip(rows.tolist(), texts(raw).to_pylist(), strict=True))
             last = {pair: index for index, pair in enumerate(pairs)}
             self._keep(np.array([last[pair] == index for index, pair in enumerate(pairs)], np.bool_))
+
+
+def _alternating(marks: Longs, kinds: npt.NDArray[np.uint8]) -> tuple[Longs, Longs, Longs] | None:
+    """Starts and ends of names and ends of values where every 01 stands between two 02, as it usually does."""
+    if not (
+        len(marks) % 2 and (kinds[::2] == layout.PAIR_END).all() and (kinds[1::2] == layout.NAME_END).all()
+    ):
+        return None
+    return marks[:-1:2] + 1, marks[1::2].copy(), marks[2::2].copy()
+
+
+def _pairs(marks: Longs, kinds: npt.NDArray[np.uint8]) -> tuple[Longs, Longs, Longs]:
+    """The same for any order of 01 and 02: only the first 01 behind a 02 ends a name."""
+    named = np.flatnonzero((kinds[1:-1] == layout.NAME_END) & (kinds[:-2] == layout.PAIR_END)) + 1
+    value_ends = marks[named + 1]
+    inner = np.flatnonzero(kinds[named + 1] == layout.NAME_END)
+    if len(inner):
+        # A value that contains 01 ends at the next 02.
+        separators = marks[kinds == layout.PAIR_END]
+        value_ends[inner] = separators[np.searchsorted(separators, value_ends[inner])]
+    return marks[named - 1] + 1, marks[named], value_ends
 
 
 def _split(
