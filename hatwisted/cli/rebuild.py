@@ -111,6 +111,7 @@ class Rebuild:
         while self._dispatch():
             progress(self._dispatcher.reput_offset)
         self._fs.makedirs(self._queue_path + NEW)
+        self._queues.write_out()
         self._queues.datasync()
         if self._index is not None:
             self._index.datasync()

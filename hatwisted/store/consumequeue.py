@@ -7,13 +7,18 @@ the disk changes nothing and is repeated by the dispatcher, and what a crash has
 Files are sparse as RocketMQ's are, for most queues never fill one. A queue keeps its bounds in memory; all queues
 of a store are in `queuetable`.
 
+What is appended gathers in memory first, the tail, and goes to the file when the tail is full or when the table
+says so. Where thousands of queues take turns, every record would otherwise cost a write to a file of its own,
+some 11 us, ten times what all the rest of dispatching it costs. A pull reads the tail as it reads the file; a
+crash loses it, and recovery dispatches it again like everything else that wasn't synced.
+
 Cutting zeroes what is cut. RocketMQ only moves its write position and leaves the stale entries, which a later
 scan takes for entries of the queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from twisted.logger import Logger
 
@@ -32,6 +37,9 @@ from hatwisted.store.queueentry import (
 RECOVERED_FILES = 3
 """Files at a queue's end that are scanned for the last entry in use, as RocketMQ does."""
 
+TAIL_LIMIT = 4096
+"""Bytes of entries that wait in memory at most. If they can't be written then, nothing more is taken."""
+
 SCAN_CHUNK = 3276 * ENTRY_SIZE
 """Bytes read at once by a scan: 64 KiB, so that a short queue costs one read."""
 
@@ -45,12 +53,25 @@ class ConsumeQueue:
 
     _log = Logger()
 
-    def __init__(self, files: FileQueue, topic: str, queue_id: int, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        files: FileQueue,
+        topic: str,
+        queue_id: int,
+        *,
+        read_only: bool = False,
+        on_tail: Callable[[ConsumeQueue], None] = lambda queue: None,
+    ) -> None:
         if files.file_size % ENTRY_SIZE:
             raise ValueError(f"a queue file of {files.file_size} bytes doesn't hold whole entries")
         self._files = files
         self._read_only = read_only
+        self._on_tail = on_tail
+        """Told when entries begin to wait in memory."""
         self._end = 0
+        self._written = 0
+        """Bytes of the stream that are in files; what is between here and the end is the tail."""
+        self._tail = bytearray()
         self._file_end = 0
         self._flushed = 0
         self._life = 0
@@ -72,13 +93,20 @@ class ConsumeQueue:
         end = min(at + count * ENTRY_SIZE, self._end)
         if index < self.min_offset or at >= end:
             return b""
-        chunk = self._files.read(at, end - at)
-        if len(chunk) < end - at:
-            chunk += self.read(index + len(chunk) // ENTRY_SIZE, (end - at - len(chunk)) // ENTRY_SIZE)
+        return self._bytes(at, end)
+
+    def _bytes(self, at: int, end: int) -> bytes:
+        """Bytes [at, end) of the stream, out of as many files as it takes, and the tail."""
+        written = self._written
+        if at >= written:
+            return bytes(self._tail[at - written : end - written])
+        chunk = self._files.read(at, min(end, written) - at)
+        if chunk and len(chunk) < end - at:
+            chunk += self._bytes(at + len(chunk), end)
         return chunk
 
     def _place(self, index: int) -> tuple[int, int]:
-        return place(self._files.read(index * ENTRY_SIZE, ENTRY_SIZE))
+        return place(self._bytes(index * ENTRY_SIZE, (index + 1) * ENTRY_SIZE))
 
     def _search(self, low: int, high: int, which: int, least: int) -> int:
         """First index in [low, high) whose record's offset (which = 0) or end (1) is >= `least`; else
@@ -105,11 +133,21 @@ class ConsumeQueue:
             entries = self._fit(first_index, entries)
             at = self._end
         size = len(entries)
-        if at + size > self._file_end:
-            self._append_across(entries)
+        tail = self._tail
+        if len(tail) + size > TAIL_LIMIT or at + size > self._file_end:
+            self._append_to_files(entries)
         elif size:
-            self._files.write(at, (entries,))
+            if not tail:
+                self._on_tail(self)
+            tail += entries
             self._advance(at + size, entries)
+
+    def write_out(self) -> None:
+        """Write what waits in memory. Raises StoreFull or another OSError; it goes on waiting then."""
+        if self._tail:
+            self._files.write(self._written, (self._tail,))
+            self._written = self._end
+            self._tail.clear()
 
     def _advance(self, end: int, entries: bytes) -> None:
         self._end = end
@@ -117,13 +155,15 @@ class ConsumeQueue:
         physical, size = PLACE.unpack_from(entries, len(entries) - ENTRY_SIZE)
         self.max_physical = physical + size
 
-    def _append_across(self, entries: bytes) -> None:
-        """As `append`, over the end of the last file."""
+    def _append_to_files(self, entries: bytes) -> None:
+        """As `append`, past the tail, and over the end of the last file if need be."""
+        self.write_out()
         while entries:
             self._make_room()
             piece = entries[: self._file_end - self._end]
             self._files.write(self._end, (piece,))
-            self._advance(self._end + len(piece), piece)
+            self._written = self._end + len(piece)
+            self._advance(self._written, piece)
             entries = entries[len(piece) :]
 
     def _fit(self, first_index: int, entries: bytes) -> bytes:
@@ -155,7 +195,7 @@ class ConsumeQueue:
         if self.max_physical or not self._files.has(start):
             self.destroy()
             self._files.create(start)
-            self._end = self._flushed = start
+            self._end = self._written = self._flushed = start
             self._file_end = self._files.capacity_end
         try:
             self._fill(at)
@@ -180,12 +220,14 @@ class ConsumeQueue:
 
     def _fill(self, end: int) -> None:
         """Blank entries up to `end` (bytes); the newest record named stays what it is."""
+        self.write_out()
         blank = blank_entry(self.max_physical)
         while self._end < end:
             self._make_room()
             size = min(end, self._file_end) - self._end
             self._files.write(self._end, (blank * (size // ENTRY_SIZE),))
             self._end += size
+            self._written = self._end
             self.max_offset = self._end // ENTRY_SIZE
 
     def _make_room(self) -> None:
@@ -194,8 +236,8 @@ class ConsumeQueue:
             self._file_end = self._files.capacity_end
 
     def datasync(self) -> None:
-        """Make all entries durable that are there by now. Blocks, may run in another thread."""
-        end, life = self._end, self._life
+        """Make all entries durable that are in files by now. Blocks, may run in another thread."""
+        end, life = self._written, self._life
         if end > self._flushed:
             self._files.datasync(self._flushed, end)
             if life == self._life:
@@ -203,8 +245,8 @@ class ConsumeQueue:
 
     @property
     def unsynced(self) -> tuple[int, int, int] | None:
-        """What `synced` has to be told once everything that's there now is durable; None if it is."""
-        end = self._end
+        """What `synced` has to be told once everything that's in files now is durable; None if it is."""
+        end = self._written
         return (end, self._files.names_changed, self._life) if end > self._flushed else None
 
     def synced(self, mark: tuple[int, int, int]) -> None:
@@ -249,7 +291,7 @@ class ConsumeQueue:
 
     def _settle(self, end: int) -> None:
         """Take `end` (bytes) as the queue's end and look up all bounds anew."""
-        self._end = end
+        self._end = self._written = end
         self._file_end = self._files.capacity_end
         self._flushed = min(self._flushed, end)
         first, self.max_offset = self._files.min_offset // ENTRY_SIZE, end // ENTRY_SIZE
@@ -269,6 +311,7 @@ class ConsumeQueue:
         to nothing goes on at the same index, unless that is 0: then its files go."""
         if self.max_physical <= physical_end:
             return
+        self.write_out()
         old_end = self._end
         first = self._files.min_offset // ENTRY_SIZE
         end = ENTRY_SIZE * self._search(first, self.max_offset, 1, physical_end + 1)
@@ -297,7 +340,8 @@ class ConsumeQueue:
     def destroy(self) -> None:
         """Remove all files: there's no log any more that they could name records of."""
         self._files.delete_from(0)
-        self._end = self._file_end = self._flushed = 0
+        self._tail.clear()
+        self._end = self._written = self._file_end = self._flushed = 0
         self._life += 1
         self.min_offset = self.max_offset = self.max_physical = 0
 
@@ -308,7 +352,8 @@ class ConsumeQueue:
     def abandon(self) -> None:
         """The files are another's from now on: whoever still holds this queue finds it empty."""
         self._files.detach_before(self._file_end)
-        self._end = self._file_end = self._flushed = 0
+        self._tail.clear()
+        self._end = self._written = self._file_end = self._flushed = 0
         self._life += 1
         self.min_offset = self.max_offset = self.max_physical = 0
 

@@ -35,6 +35,7 @@ from hatwisted.store.lookup import (
 from hatwisted.store.put import Put
 from hatwisted.store.queueremoval import QueueRemoval
 from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.queuewriter import QueueWriter
 from hatwisted.store.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
 from hatwisted.store.recovery import RecoveryReport, recover
 from hatwisted.store.reput import Dispatcher, ReputService
@@ -126,6 +127,7 @@ class MessageStore:
             meaning=FOR_A_SLAVE if options.slave else FOR_A_MASTER,
         )
         self.stats = StoreStats(clock)
+        self._queue_writer = QueueWriter(clock, self.queues)
         self._sync_loop = LoopingCall(self._sync_dispatched)
         self._sync_loop.clock = clock
         self.log: CommitLog
@@ -209,6 +211,7 @@ class MessageStore:
     def start(self) -> None:
         """Begin to flush, dispatch, expire and count."""
         self.flush.start()
+        self._queue_writer.start()
         self.reput.start()
         self.watermark.start()
         self.retention.start()
@@ -230,6 +233,7 @@ class MessageStore:
         if self.index is not None and dispatched:
             self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
         synced = yield self._sync_dispatched()
+        self._queue_writer.stop()
         self.log.close()
         self.queues.close()
         if self.index is not None:
@@ -272,7 +276,8 @@ class MessageStore:
                 checkpoint.index_timestamp = max(checkpoint.index_timestamp, self.index.checkpoint_timestamp)
             return self._worker.run(checkpoint.flush)
 
-        done = cast("Deferred[bool]", self._worker.run(self.queues.datasync))
+        done = cast("Deferred[bool]", self._queue_writer.write_all())
+        done.addCallback(lambda _: self._worker.run(self.queues.datasync))
         if self.index is not None:
             index = self.index
             done.addCallback(lambda _: index.flush())

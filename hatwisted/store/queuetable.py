@@ -1,12 +1,15 @@
 """All consume queues of a store, those of deleted topics beside them.
 
 Queues are many (thousands) and mostly idle: they share a bounded set of descriptors, and are synced one by one
-only while few have something new.
+only while few have something new. The table knows which queues have entries waiting in memory, in the order in
+which they began to, and has them written a few at a time; see `queuewriter`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
+from itertools import islice
 from os.path import join
 
 from hatwisted.store.consumequeue import ConsumeQueue
@@ -46,6 +49,9 @@ class ConsumeQueueTable:
         self._read_only = read_only
         self._open = OpenFiles(fs, open_files, read_only)
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self._tails: dict[ConsumeQueue, None] = {}
+        self.on_tails: Callable[[], None] = lambda: None
+        """Called when the first queue has entries waiting in memory."""
         self.deleted = DeletedQueues(fs, root + ".deleted", self._over)
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -80,7 +86,28 @@ class ConsumeQueueTable:
             read_only=self._read_only,
             open_files=self._open,
         )
-        return ConsumeQueue(files, topic, queue_id, read_only=self._read_only)
+        return ConsumeQueue(files, topic, queue_id, read_only=self._read_only, on_tail=self._tail_begun)
+
+    def _tail_begun(self, queue: ConsumeQueue) -> None:
+        if not self._tails:
+            self.on_tails()
+        self._tails[queue] = None
+
+    @property
+    def tails(self) -> int:
+        """Queues with entries that wait in memory, at most."""
+        return len(self._tails)
+
+    def write_out(self, count: int | None = None) -> None:
+        """Write the entries that wait in memory: of the `count` queues that have had some for longest, or of
+        all. Raises StoreFull or another OSError; what couldn't be written goes on waiting."""
+        for queue in list(islice(self._tails, count)):
+            del self._tails[queue]
+            try:
+                queue.write_out()
+            except BaseException:
+                self._tails[queue] = None  # behind the others: they may fare better
+                raise
 
     def load_all(self) -> None:
         """Load every queue folder; other names are passed over, as RocketMQ does. WrongFile for a folder that
@@ -125,13 +152,14 @@ class ConsumeQueueTable:
 
     def delete(self, queue: ConsumeQueue) -> None:
         """Take a queue out of service, see DeletedQueues. OSError: it's still in service."""
+        queue.write_out()
         if self._fs.exists(queue.folder):
             self.deleted.take(queue.folder, queue.topic, queue.queue_id, queue.max_physical)
         del self._queues[queue.topic, queue.queue_id]
         queue.abandon()
 
     def datasync(self) -> None:
-        """Make everything durable that's there by now. Blocks, may run in another thread."""
+        """Make everything durable that's in files by now. Blocks, may run in another thread."""
         unsynced = [(queue, mark) for queue in self if (mark := queue.unsynced) is not None]
         if len(unsynced) > SYNC_ALL_FROM:
             self._fs.sync_all(self._root)
@@ -155,6 +183,8 @@ class ConsumeQueueTable:
         return max((queue.max_physical for queue in self._queues.values()), default=0)
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files, with everything in them if there is room for it."""
+        with contextlib.suppress(OSError, StoreError):
+            self.write_out()
         for queue in (*self, *self.deleted):
             queue.close()

@@ -279,6 +279,7 @@ class _Recovery:
         dispatcher.begin_at(start)
         while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
             self._tick(self._done + dispatcher.reput_offset - start)
+        self._queues.write_out()
         if self._index is not None:
             self._index.blocking = False
         self.report.dispatched_bytes = dispatcher.reput_offset - start

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store import consumequeue
-from hatwisted.store.consumequeue import SCAN_CHUNK, ConsumeQueue
+from hatwisted.store.consumequeue import SCAN_CHUNK, TAIL_LIMIT, ConsumeQueue
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.queueentry import ENTRY_SIZE, blank_entry, count_in_use
 from hatwisted.store.queuetable import SYNC_ALL_FROM, ConsumeQueueTable
@@ -65,12 +65,18 @@ class QueueCase(SynchronousTestCase):
     def names(self) -> list[int]:
         return [int(name) for name in self.fs.listdir(self.folder())]
 
+    def sync(self) -> None:
+        self.table.write_out()
+        self.table.datasync()
+
     def stored(self) -> bytes:
+        self.table.write_out()
         return b"".join(
             self.fs.read(os.path.join(self.folder(), name)) for name in self.fs.listdir(self.folder())
         )
 
     def overwrite(self, index: int, data: bytes) -> None:
+        self.table.write_out()
         start = index // PER_FILE * FILE_SIZE
         with open(os.path.join(self.folder(), file_name(start)), "r+b") as file:
             file.seek(index * ENTRY_SIZE - start)
@@ -88,11 +94,40 @@ class AppendTests(QueueCase):
         self.assertEqual(self.stored(), entries(0, 3) + bytes(FILE_SIZE - 60))
         self.assertEqual(self.queue.read(1, 9), entries(1, 2))
 
-    def test_an_append_within_a_file_is_one_write(self) -> None:
+    def test_appends_gather_and_are_one_write(self) -> None:
         self.queue.append(0, entry(0))
         self.fs.calls.clear()
-        self.queue.append(1, entries(1, 3))
-        self.assertEqual([call[0] for call in self.fs.calls], ["pwrite"])
+        self.queue.append(1, entries(1, 2))
+        self.queue.append(3, entries(3, 1))
+        self.assertEqual((self.fs.calls, self.table.tails), ([], 1))
+        self.assertEqual(self.queue.read(0, 9), entries(0, 4))
+        self.assertEqual(self.queue.read(2, 9), entries(2, 2))
+        self.table.write_out()
+        self.assertEqual((self.fs.count("pwrite"), self.table.tails), (1, 0))
+        self.assertEqual(self.queue.read(0, 9), entries(0, 4))
+
+    def test_entries_that_wait_in_memory_are_limited(self) -> None:
+        table = ConsumeQueueTable(self.fs, self.root, 100 * TAIL_LIMIT)
+        self.addCleanup(table.close)
+        queue = table.get("T", 3)
+        for index in range(TAIL_LIMIT // ENTRY_SIZE + 2):
+            queue.append(index, entry(index))
+        self.assertGreaterEqual(self.fs.count("pwrite"), 2)
+
+    def test_nothing_is_lost_or_taken_while_the_disk_is_full(self) -> None:
+        table = ConsumeQueueTable(self.fs, self.root, 100 * TAIL_LIMIT)
+        self.addCleanup(table.close)
+        queue = table.get("T", 3)
+        queue.append(0, entries(0, 1))
+        fitting = TAIL_LIMIT // ENTRY_SIZE
+        queue.append(1, entries(1, fitting))
+        self.fs.fail("pwrite", error=errno.ENOSPC, times=2)
+        self.assertRaises(StoreFull, table.write_out)
+        self.assertRaises(StoreFull, queue.append, fitting + 1, entries(fitting + 1, 1))
+        self.assertEqual((queue.max_offset, table.tails), (fitting + 1, 1))
+        queue.append(fitting + 1, entries(fitting + 1, 1))
+        table.write_out()
+        self.assertEqual(queue.read(0, 999), entries(0, fitting + 2))
 
     def test_an_append_may_cross_files(self) -> None:
         self.queue.append(0, entries(0, 12))
@@ -158,9 +193,8 @@ class AppendTests(QueueCase):
         self.assertEqual(self.queue.read(0, 99), entries(0, 8))
 
     def test_a_full_disk_while_beginning_in_mid_stream(self) -> None:
-        for nth in (1, 2):
-            self.fs.fail("pwrite", error=errno.ENOSPC, nth=nth)
-            self.assertRaises(StoreFull, self.queue.append, 8, entries(8, 1))
+        self.fs.fail("pwrite", error=errno.ENOSPC)
+        self.assertRaises(StoreFull, self.queue.append, 8, entries(8, 1))
         self.queue.append(8, entries(8, 1))
         self.assertEqual(self.bounds(), (8, 9, 90))
         self.assertEqual(self.stored(), BLANK * 3 + entries(8, 1) + bytes(20))
@@ -207,6 +241,7 @@ class GoldenTests(SynchronousTestCase):
             for index in range(0, queue.max_offset, 7):
                 again.get(queue.topic, queue.queue_id).append(index, queue.read(index, 7))
         self.assertEqual(again.offsets(), self.table.offsets())
+        again.write_out()
         for queue in self.table:
             for name in os.listdir(os.path.join(self.root, queue.topic, str(queue.queue_id))):
                 path = os.path.join(queue.topic, str(queue.queue_id), name)
@@ -282,10 +317,10 @@ class RecoverTests(QueueCase):
 
     def test_after_recovery_everything_scanned_is_synced_again(self) -> None:
         self.queue.append(0, entries(0, 4 * PER_FILE))
-        self.table.datasync()
+        self.sync()
         self.reopened()
         self.fs.calls.clear()
-        self.table.datasync()
+        self.sync()
         self.assertEqual(self.fs.count("datasync"), 3)
 
     def test_a_file_of_another_length_is_refused(self) -> None:
@@ -432,12 +467,12 @@ class TableTests(QueueCase):
     def test_only_queues_with_something_new_are_synced(self) -> None:
         self.queue.append(0, entries(0, 3))
         self.table.get("U", 0).append(0, entries(0, 2))
-        self.table.datasync()
+        self.sync()
         self.fs.calls.clear()
-        self.table.datasync()
+        self.sync()
         self.assertEqual(self.fs.calls, [])
         self.queue.append(3, entries(3, 1))
-        self.table.datasync()
+        self.sync()
         self.assertEqual(self.fs.count("datasync", "T/3"), 1)
         self.assertEqual(self.fs.count("datasync"), 1)
 
@@ -445,21 +480,21 @@ class TableTests(QueueCase):
         for queue_id in range(SYNC_ALL_FROM + 1):
             self.table.get("many", queue_id).append(0, entries(0, 1))
         self.fs.fail("sync_all", error=errno.EIO)
-        self.assertRaises(OSError, self.table.datasync)
-        self.table.datasync()
+        self.assertRaises(OSError, self.sync)
+        self.sync()
         self.assertEqual((self.fs.count("sync_all"), self.fs.count("datasync")), (2, 0))
         self.fs.calls.clear()
         self.table.get("many", 0).append(1, entries(1, 1))
-        self.table.datasync()
+        self.sync()
         self.assertEqual((self.fs.count("sync_all"), self.fs.count("sync_folder")), (0, 0))
         self.assertEqual(self.fs.count("datasync", "many/0"), 1)
 
     def test_a_failed_sync_is_made_up_for(self) -> None:
         self.queue.append(0, entries(0, 3))
         self.fs.fail("datasync")
-        self.assertRaises(OSError, self.table.datasync)
+        self.assertRaises(OSError, self.sync)
         self.fs.calls.clear()
-        self.table.datasync()
+        self.sync()
         self.assertEqual(self.fs.count("datasync"), 1)
 
 

@@ -1,0 +1,80 @@
+"""When queue entries that wait in memory go to their files.
+
+A few queues every `INTERVAL`, those first that have waited longest: with a handful of queues everything is in
+the files a moment later, with thousands each is written when it has gathered a page or so, and at no time does
+a round take longer than a put may wait. Before a sync everything is written, in the same small portions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from hatwisted.store.errors import StoreError
+from hatwisted.store.queuetable import ConsumeQueueTable
+
+INTERVAL: Final = 0.1
+"""Seconds between rounds, while anything waits."""
+
+PORTION: Final = 32
+"""Queues written in one round: some 11 us each."""
+
+RETRY: Final = 1.0
+"""Seconds until a round that failed, for want of space, is tried again."""
+
+
+class QueueWriter:
+    """Writes out the tails of `queues` from `start` on. Belongs to the reactor thread."""
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime, queues: ConsumeQueueTable) -> None:
+        self._clock = clock
+        self._queues = queues
+        self._call: IDelayedCall | None = None
+        self._reason: str | None = None
+
+    def start(self) -> None:
+        """Begin; what waits already is written in the first rounds."""
+        self._queues.on_tails = self._wake
+        if self._queues.tails:
+            self._wake()
+
+    def stop(self) -> None:
+        """No more rounds."""
+        self._queues.on_tails = lambda: None
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    @inlineCallbacks
+    def write_all(self) -> Generator[Deferred[None], None, None]:
+        """Write everything that waits now, a portion a turn; fires when that is done, or fails with StoreFull or
+        another OSError."""
+        for _ in range(0, self._queues.tails, PORTION):
+            self._queues.write_out(PORTION)
+            if self._queues.tails:
+                yield deferLater(self._clock, 0)
+
+    def _wake(self) -> None:
+        if self._call is None:
+            self._call = self._clock.callLater(INTERVAL, self._round)
+
+    def _round(self) -> None:
+        self._call = None
+        pause = INTERVAL
+        try:
+            self._queues.write_out(PORTION)
+            self._reason = None
+        except (OSError, StoreError) as error:
+            pause = RETRY
+            if self._reason != str(error):
+                self._reason = str(error)
+                self._log.warn("queue entries wait in memory: {reason}", reason=self._reason)
+        if self._queues.tails:
+            self._call = self._clock.callLater(pause, self._round)
