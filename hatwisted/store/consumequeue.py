@@ -128,19 +128,31 @@ class ConsumeQueue:
 
         Raises StoreFull or another OSError; whatever got in then is passed over when it's repeated.
         """
-        at = first_index * ENTRY_SIZE
-        if at != self._end:
+        if self.gather(first_index, entries, self.max_physical):
+            return
+        if first_index * ENTRY_SIZE != self._end:
             entries = self._fit(first_index, entries)
-            at = self._end
-        size = len(entries)
+        self._append_to_files(entries)
+
+    def gather(self, first_index: int, entries: bytes, physical: int) -> bool:
+        """Take entries into the tail, the first naming the record at log offset `physical`, if they follow the
+        queue's last one and the tail has room for them; else nothing is done."""
         tail = self._tail
-        if len(tail) + size > TAIL_LIMIT or at + size > self._file_end:
-            self._append_to_files(entries)
-        elif size:
-            if not tail:
-                self._on_tail(self)
-            tail += entries
-            self._advance(at + size, entries)
+        waiting = len(tail) + len(entries)
+        end = self._written + waiting
+        if (
+            first_index != self.max_offset
+            or physical < self.max_physical
+            or waiting > TAIL_LIMIT
+            or end > self._file_end
+            or not entries
+        ):
+            return False
+        if not tail:
+            self._on_tail(self)
+        tail += entries
+        self._advance(end, entries)
+        return True
 
     def write_out(self) -> None:
         """Write what waits in memory. Raises StoreFull or another OSError; it goes on waiting then."""

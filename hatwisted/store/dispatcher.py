@@ -306,9 +306,16 @@ class Dispatcher:
             *(indexes[firsts].tolist(), physical[firsts].tolist()),
             strict=True,
         )
+        find, arrival, topics = self._queues.find, self._arrival, scan.topics
         for first, last, topic_row, queue_id, index, offset in runs:
             run = blob[first * layout.QUEUE_ENTRY_SIZE : last * layout.QUEUE_ENTRY_SIZE]
-            self._append(scan.topics[topic_row], queue_id, index, run, offset)
+            topic = topics[topic_row]
+            queue = find(topic, queue_id)
+            # Many queues: runs of one entry, whose cost is that of the calls they make.
+            if queue is not None and queue.gather(index, run, offset):
+                arrival(topic, queue_id, queue.max_offset)
+            else:
+                self._append(topic, queue_id, index, run, offset)
         self.logics_timestamp = max(self.logics_timestamp, int(scan.store_timestamps[rows.max()]))
 
     def _append(self, topic: str, queue_id: int, index: int, run: bytes, offset: int) -> bool:
