@@ -3,7 +3,7 @@
 A log is read once. `facts` keeps what the report needs of a record, `cube` counts records by broker, topic,
 queue, moment, size bin and latency bin; every table and plot is a roll-up of that cube, which has as many rows
 as there are combinations, not records. Percentiles come from the bins, so they add up over any grouping and
-are the same however the log was split. Bins grow by 2^(1/8): a percentile is at most 9 % above the true one,
+are the same however the log was split. Bins grow by 2^(1/8): a percentile is at most a tenth above the true one,
 and never above the maximum. `percentile_approx` was rejected: its sketches can't be rolled up in SQL, so each
 grouping would have to read the log again.
 

@@ -13,7 +13,7 @@ from hatwisted.pipeline.jobs.reportsummary import Group, QueueLag, SlaveLag, Spr
 
 CLOCKS = (
     "Latency is from the producer's clock to the broker's. A delayed or repeated message carries the time at "
-    "which it was first born. Percentiles are at most 9 % above the true ones."
+    "which it was first born. Percentiles are at most a tenth above the true ones."
 )
 
 
