@@ -117,7 +117,7 @@ class PropertyAreas:
         offsets = self._offsets
         if len(found) == self._rows and (found >= offsets[:-1]).all() and (found < offsets[1:]).all():
             # One in each row, as usual.
-            return found
+            return np.asarray(found, np.int64)
         pairs = np.full(self._rows, -1)
         # Of several the last one stays.
         pairs[self._rows_of(found)] = found
