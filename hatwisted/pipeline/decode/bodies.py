@@ -77,6 +77,8 @@ def _decompress(
 def decompress(stored: memoryview, sys_flag: int, limit: int = LARGEST_BODY) -> bytes:
     """One body; BadBody when it isn't what its sysFlag says, or has more than `limit` bytes."""
     kind = sys_flag & layout.SYS_COMPRESSION_MASK
+    if not len(stored):
+        raise BadBody("the body is empty, which a compressed one never is")
     if kind in _ARROW_CODECS:
         found = _with_arrow(stored, _ARROW_CODECS[kind], limit)
     elif kind in (0, layout.SYS_COMPRESSION_ZLIB):
