@@ -126,14 +126,16 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return offset_at_time(store, start)
         if isinstance(start, dict):
             return store.boundary_at_or_after(start.get(store.broker, store.min_offset))
-        return store.end() if start is Edge.LATEST else store.min_offset
+        end = store.end()
+        return end if start is Edge.LATEST else store.min_offset
 
     def _planned(self, store: LogStore, start: int | None, end: int) -> Iterator[InputPartition]:
         if start == end:
             return
+        reached = store.end()  # lists the files anew, so it comes before what asks for the first one
         begin = self._begin(store, start, end)
-        if store.end() < end:
-            self._lost(store, f"the log ends at {store.end()}, in front of {end}, which it had reached")
+        if reached < end:
+            self._lost(store, f"the log ends at {reached}, in front of {end}, which it had reached")
         for split in store.splits(begin, end, self._split_bytes):
             aligned = split.aligned or split.begin == begin == start
             yield LogPartition(replace(split, aligned=aligned))

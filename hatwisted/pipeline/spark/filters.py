@@ -63,8 +63,8 @@ def is_given_filters() -> bool:
     Spark refuses a reader that takes filters while pushdown is off, and gives no reader the setting. But it
     plans a read with filters by a program of its own.
     """
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name == _PUSHDOWN_PLANNER
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHDOWN_PLANNER in sys.modules or getattr(main, "name", None) == _PUSHDOWN_PLANNER
 
 
 def pushed(filter: Filter) -> Condition | None:

@@ -16,7 +16,7 @@ from hatwisted.pipeline.decode.batches import BATCH_ROWS
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.reader import MODES, Damage, Mode, read_split
 from hatwisted.pipeline.decode.storefolder import Split
-from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.errors import WrongLogFile
 from hatwisted.pipeline.spark.columns import shaped, wire_schema
 from hatwisted.pipeline.spark.damagetable import write_damages
 from hatwisted.pipeline.spark.filters import conditions
@@ -80,14 +80,10 @@ class Asked:
                 batch_rows=self.batch_rows,
             ):
                 yield shaped(batch, self.schema)
-        except FileNotFoundError:
-            self._is_gone(split)
+        except WrongLogFile as error:
+            if not (self.lossy and isinstance(error.__context__, FileNotFoundError)):
+                raise
+            _log.warning("offsets %d to %d are lost: %s", split.begin, split.end, error)
             return
         if self.damage_path is not None:
             write_damages(self.damage_path, split, damages)
-
-    def _is_gone(self, split: Split) -> None:
-        told = f"{split.path}: the log file was deleted before offsets {split.begin} to {split.end} were read"
-        if not self.lossy:
-            raise PipelineError(f"{told}: read again, or keep files longer (fileReservedTime)") from None
-        _log.warning("%s", told)

@@ -33,10 +33,12 @@ STATIC: Final = {
 }
 """Settings that have to be there when the JVM starts."""
 
+LOCALHOST: Final = "127.0.0.1"
+
 LOCAL: Final = {
     # A machine whose own name doesn't resolve can run a local session, too.
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": LOCALHOST,
+    "spark.driver.bindAddress": LOCALHOST,
     "spark.ui.enabled": "false",
     # Spark's 200 are for a cluster: in one process each costs milliseconds and holds a handful of rows.
     "spark.sql.shuffle.partitions": "8",
@@ -51,7 +53,7 @@ def spark_session(master: str = "local[2]", app: str = "hatwisted", **conf: str)
     """
     builder = SparkSession.builder.appName(app)
     if not _submitted(os.environ):
-        _prepare(os.environ)
+        _prepare(os.environ, master)
         builder = builder.master(master)
         builder = _configured(builder, STATIC | (LOCAL if master.startswith("local") else {}))
     return _configured(builder, RUNTIME | conf).getOrCreate()
@@ -68,8 +70,10 @@ def _submitted(environ: Mapping[str, str]) -> bool:
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
-def _prepare(environ: MutableMapping[str, str]) -> None:
+def _prepare(environ: MutableMapping[str, str], master: str) -> None:
     """What Spark reads from the environment when it starts its JVM, and that JVM its Python workers."""
     if SparkSession.getActiveSession() is None:
         environ["JAVA_HOME"] = find_java_home(environ)
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        environ.setdefault("SPARK_LOCAL_IP", LOCALHOST)
