@@ -23,8 +23,6 @@ from hatwisted.wire.remoting import RemotingCommand
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"
-_UNSIGNED: Final = frozenset((SIGNATURE, "_UNIQUE_KEY_QUERY"))
-"""Fields that brokers leave out when they compute the signature."""
 
 Verify = Literal["full", "chain", "none"]
 VERIFY: Final[tuple[Verify, ...]] = ("full", "chain", "none")
@@ -48,7 +46,7 @@ class Credentials:
 
 def signature(request: RemotingCommand, secret_key: str) -> str:
     """Base64 of the request's HMAC-SHA1."""
-    values = "".join(request.ext[name] for name in sorted(request.ext) if name not in _UNSIGNED)
+    values = "".join(request.ext[name] for name in sorted(request.ext) if name != SIGNATURE)
     digest = hmac.new(secret_key.encode(), values.encode() + request.body, hashlib.sha1).digest()
     return base64.b64encode(digest).decode()
 
