@@ -14,6 +14,7 @@ once, when the last arrives; small ones are merged so that a dribbling peer can'
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Final
 
@@ -103,6 +104,10 @@ _decode_liberal = msgspec.json.Decoder(_LiberalHeader).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _encode_json = msgspec.json.Encoder().encode
 
+_CONTROLS: Final = {code: f"\\u{code:04x}" for code in range(32) if chr(code) not in "\t\n\r"}
+_SURROGATES: Final = r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
+_ESCAPE: Final = re.compile(rf"{_SURROGATES}|(?P<half>\\u[dD][89a-fA-F][\da-fA-F]{{2}})|\\.", re.DOTALL)
+
 
 def _as_text(raw: msgspec.Raw) -> str:
     """A JSON value as the text that stands for it in extFields: strings unquoted, all else as written."""
@@ -155,6 +160,14 @@ def _decode_json(header: bytes) -> RemotingCommand:
         return _decode_json_liberally(header)
 
 
+def _mended(header: bytes) -> bytes:
+    """A header of JSON with text in it that is none, as RocketMQ's reader takes it: U+FFFD for broken UTF-8, "?"
+    for half a surrogate pair, bare control characters (but for those that may stand between values) as escapes.
+    One broken key of a message is no reason to cut off all that its producer has in flight."""
+    text = header.decode("utf-8", "replace").translate(_CONTROLS)
+    return _ESCAPE.sub(lambda match: "?" if match["half"] else match[0], text).encode()
+
+
 def _decode_binary(header: bytes) -> RemotingCommand:
     code, language, version, opaque, flag, remark_size = _BINARY_HEAD.unpack_from(header)
     position = _BINARY_HEAD.size
@@ -177,7 +190,7 @@ def _text_at(header: bytes, start: int, size: int) -> tuple[str, int]:
     end = start + size
     if size < 0 or end > len(header):
         raise ValueError(f"text of {size} bytes at {start} in a header of {len(header)}")
-    return header[start:end].decode(), end
+    return header[start:end].decode("utf-8", "replace"), end
 
 
 def _decode_other(kind: int, header: bytes) -> RemotingCommand:
@@ -233,13 +246,21 @@ class RemotingReceiver:
             try:
                 command = decode_json(header) if mark == header_size else _decode_other(mark >> 24, header)
             except (ValueError, struct.error, RecursionError) as error:  # msgspec's errors are ValueErrors
-                raise RemotingProtocolError(f"unreadable header: {error}", position) from None
+                command = self._decode_mended(mark, header, position, error)
             command.body = data[body_at:stop]
             commands.append(command)
             position = stop
         if position < end:
             self._keep(data[position:], position)
         return commands
+
+    def _decode_mended(self, mark: int, header: bytes, position: int, refused: Exception) -> RemotingCommand:
+        try:
+            if mark == len(header) and (mended := _mended(header)) != header:
+                return self._decode_json(mended)
+        except (ValueError, RecursionError):
+            pass
+        raise RemotingProtocolError(f"unreadable header: {refused}", position) from None
 
     def _oversized(self, length: int, header_size: int, position: int) -> RemotingProtocolError:
         if length > self._max_frame - _LENGTH_SIZE:
