@@ -125,7 +125,16 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
 
 
 @pipeline.command()
-@stores_argument(1, "STORE STORE...")
+@stores_argument(1, "STORE...")
+@click.option(
+    "-t",
+    "--table",
+    "tables",
+    multiple=True,
+    type=FOLDER,
+    help="A landed table of the broker; may be repeated.",
+)
+@click.option("--table-broker", help="Whose rows of the tables, if they have those of several brokers.")
 @click.option("--allow-lag", is_flag=True, help="A copy that ends earlier is no difference.")
 @click.option("--begin", type=click.IntRange(0), help="Compare from this physical offset on.")
 @click.option("--end", type=click.IntRange(0), help="Compare up to this physical offset.")
@@ -134,20 +143,24 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
 @master_option
 @json_option
 @job
-def audit(stores: tuple[str, ...], html: str | None, as_json: bool, **options: Any) -> int:
-    """Compare the copies of one broker's log record by record: master, slaves.
+def audit(
+    stores: tuple[str, ...], tables: tuple[str, ...], html: str | None, as_json: bool, **options: Any
+) -> int:
+    """Compare the copies of one broker's log record by record: master, slaves, landed tables.
 
     The first STORE is the reference.
     """
     from hatwisted.pipeline.jobs import audit as auditing
     from hatwisted.pipeline.jobs.auditreport import audit_page
 
-    if len(stores) < 2:
-        raise click.UsageError("an audit compares at least two copies: STORE STORE...")
+    if len(stores) + len(tables) < 2:
+        raise click.UsageError("an audit compares at least two copies: STORE STORE... or STORE --table TABLE")
     with JobBar("audit") as bar:
         result = auditing.audit(
             session(options["master"], options["conf"]),
-            list(stores),
+            stores,
+            tables,
+            table_broker=options["table_broker"],
             span=auditing.Span(options["begin"], options["end"]),
             allow_lag=options["allow_lag"],
             check_crc=not options["no_crc"],

@@ -67,6 +67,10 @@ class DamagedRange:
     reason: str
     everywhere: bool
 
+    def __str__(self) -> str:
+        where = "all copies" if self.everywhere else self.copy
+        return f"{where}: [{self.begin}, {self.end}): {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class QueueBreak:
@@ -81,6 +85,13 @@ class QueueBreak:
     found: int
     after: int
     before: int
+
+    def __str__(self) -> str:
+        missing = f", {self.missing} missing" if self.missing else ""
+        return (
+            f"{self.topic}/{self.queue_id}: {self.kind}: queue offset {self.found} instead of {self.expected}"
+            f"{missing}, between log offsets {self.after} and {self.before}"
+        )
 
     @property
     def kind(self) -> str:

@@ -80,6 +80,9 @@ class SkippedRange:
     end: int
     reason: str
 
+    def __str__(self) -> str:
+        return f"[{self.begin}, {self.end}): {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class ReindexResult:

@@ -13,7 +13,8 @@ from unittest import TestCase
 from hatwisted.pipeline.errors import NotAStore, PipelineError
 from hatwisted.pipeline.jobs.audit import Span, audit
 from hatwisted.pipeline.jobs.auditreport import audit_page
-from hatwisted.pipeline.jobs.auditresult import AuditResult
+from hatwisted.pipeline.jobs.auditresult import AuditResult, queue_breaks
+from hatwisted.pipeline.jobs.queueruns import Run
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.tasks import InlineTasks
 from hatwisted.wire.layout import file_name
@@ -123,6 +124,7 @@ class DifferentTests(AuditCase):
         result = self.audit()
         self.assertEqual((result.differences, result.exit_code), ((), 1))
         self.assertTrue(result.damaged[0].everywhere)
+        self.assertIn("all copies", str(result.damaged[0]))
         self.assertEqual(result.identical_up_to, victim.physical_offset)
         self.assertIn("not sound", result.verdict)
         self.assertTrue(self.audit(check_crc=False).identical)
@@ -229,6 +231,19 @@ class ResultTests(AuditCase):
             self.assertNotIn(outside, page.replace("http://www.w3.org", ""))
         self.assertIn(
             "identical", audit_page(self.audit(self.master, copy_store(self.master, self.folder / "c")))
+        )
+
+
+class QueueBreakTests(TestCase):
+    def test_breaks_are_gaps_repetitions_and_new_beginnings(self) -> None:
+        runs = [Run(5, 3, 0, 300), Run(10, 1, 400, 500), Run(9, 4, 600, 900), Run(0, 2, 1000, 1200)]
+        found = list(queue_breaks({("T", 0): runs, ("A", 1): runs[:1]}))
+        self.assertEqual([each.kind for each in found], ["gap", "repeated", "anew"])
+        self.assertEqual([each.counts for each in found], [True, True, False])
+        self.assertEqual([(each.missing, each.after, each.before) for each in found][0], (2, 300, 400))
+        self.assertEqual(
+            str(found[0]),
+            "T/0: gap: queue offset 10 instead of 8, 2 missing, between log offsets 300 and 400",
         )
 
 

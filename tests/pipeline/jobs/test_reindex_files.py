@@ -166,6 +166,13 @@ class TargetTests(ReindexCase):
             files_of(self.target)["consumequeue/Expired/0/00000000000000000000"], queue.read_bytes()
         )
 
+    def test_a_target_that_cannot_be_made_is_told(self) -> None:
+        (self.folder / "file").touch()
+        with self.assertRaisesRegex(PipelineError, "file/target.reindex can't be made"):
+            self.rebuilt(GOLDEN / "master", self.folder / "file" / "target")
+        with self.assertRaisesRegex(PipelineError, "holds nothing"):
+            self.rebuilt(GOLDEN / "master", self.target, layout=Layout(items=1))
+
     def test_an_interrupted_rebuild_leaves_nothing_but_what_the_next_one_removes(self) -> None:
         class Interrupted(InlineTasks):
             def run(self, work: Any, function: Any, progress: Any = None, total: int = 0) -> Any:
