@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -27,17 +26,15 @@ from hatwisted.pipeline.jobs.auditresult import (
     RangeDifference,
     queue_breaks,
 )
-from hatwisted.pipeline.jobs.logbytes import StoreBytes
+from hatwisted.pipeline.jobs.audittasks import Copies, PartWork
 from hatwisted.pipeline.jobs.rangecompare import (
     BadRange,
     Difference,
     Kind,
     Part,
     PartFindings,
-    compare_part,
 )
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
-from hatwisted.pipeline.jobs.tablecompare import RowComparison
 from hatwisted.pipeline.jobs.tablecopy import TableCopy
 from hatwisted.pipeline.jobs.tasks import Progress, Tasks, as_tasks
 
@@ -80,47 +77,10 @@ def audit(
     """
     started = seconds()
     copies = _open(stores, tables, table_broker)
-    work = [_PartWork(part, copies, check_crc) for part in plan_parts(copies, span, split_bytes)]
+    work = [PartWork(part, copies, check_crc) for part in plan_parts(copies, span, split_bytes)]
     total = sum(each.part.end - each.part.begin for each in work)
-    findings = as_tasks(spark).run(work, _PartWork.run, progress, total)
+    findings = as_tasks(spark).run(work, PartWork.run, progress, total)
     return _Summary((*copies.stores, *copies.tables), allow_lag).result(findings, seconds() - started)
-
-
-@dataclass(frozen=True, slots=True)
-class Copies:
-    """All copies; their numbers are those of the stores, then those of the tables."""
-
-    stores: tuple[StoreCopy, ...]
-    tables: tuple[TableCopy, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _PartWork:
-    """One task."""
-
-    part: Part
-    copies: Copies
-    check_crc: bool
-
-    def run(self) -> PartFindings:
-        found = self._of_stores()
-        store = None if self.part.reference is None else self.copies.stores[self.part.reference]
-        first = len(self.copies.stores)
-        for number, table in enumerate(self.copies.tables, first):
-            if table.min_offset <= self.part.begin:
-                rows = RowComparison(self.part.reference or 0, number, table)
-                for difference in sorted(
-                    rows.of_part(store, found.begin, found.end), key=lambda each: each.begin
-                ):
-                    found.add(difference)
-        return found
-
-    def _of_stores(self) -> PartFindings:
-        if self.part.reference is None:
-            return PartFindings(self.part.begin, self.part.end)
-        with ExitStack() as stack:
-            logs = [stack.enter_context(closing(StoreBytes(copy.files))) for copy in self.copies.stores]
-            return compare_part(self.part, logs, check_crc=self.check_crc)
 
 
 def _open(stores: Sequence[str], tables: Sequence[str], table_broker: str | None) -> Copies:
