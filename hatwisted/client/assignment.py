@@ -28,6 +28,8 @@ from hatwisted.wire.messagequeue import MessageQueue
 
 LOCK_RETRY: Final = 1.0
 """Seconds until a lock that somebody else has is asked for again (5.3.3: 1 s; 4.9.7: at the next share-out)."""
+PROGRESS_RETRY: Final = 3.0
+"""Seconds until a queue is looked at again whose progress couldn't be told."""
 
 
 class Assignment:
@@ -85,14 +87,16 @@ class Assignment:
             for queue in sorted(await self._lockable(new), key=lambda each: (each.broker_name, each.queue_id))
             if not await self._begin(queue, wish)
         ]
-        if strays and self._locks is not None:
-            await self._locks.unlock(strays)
+        if strays:
+            self._try_later(PROGRESS_RETRY)
+            if self._locks is not None:
+                await self._locks.unlock(strays)
 
     async def _begin(self, queue: MessageQueue, wish: Subscription) -> bool:
         try:
             start = await self._beginning.of(queue)
         except (CallFailed, ClientError) as error:
-            # Reading from a guess would lose or repeat messages: the next round asks again.
+            # Reading from a guess would lose or repeat messages.
             self._log.info("{queue}: progress isn't known yet: {error}", queue=queue, error=error)
             return False
         if not self._closed:
@@ -104,10 +108,14 @@ class Assignment:
         if self._locks is None or not queues:
             return queues
         ours, others = await self._locks.lock(queues)
-        if others and self._retry is None and not self._closed:
-            self._retry = self._session.clock.callLater(LOCK_RETRY, self._try_again)
+        if others:
+            self._try_later(LOCK_RETRY)
         self._renew_later(RENEWAL_INTERVAL)
         return ours
+
+    def _try_later(self, seconds: float) -> None:
+        if self._retry is None and not self._closed:
+            self._retry = self._session.clock.callLater(seconds, self._try_again)
 
     def _try_again(self) -> None:
         self._retry = None

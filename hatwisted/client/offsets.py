@@ -50,6 +50,10 @@ class BrokerOffsets:
         address = broker_address(self._session, queue)
         answer = await self._session.call(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            # A slave hears of progress late, and may have less of the queue: begun by its word, the group could
+            # skip what its master has.
+            if address != self._session.routes.master(queue.topic, queue.broker_name):
+                raise NoRoute(queue.topic, f"{queue.broker_name} has no master now to say where to begin")
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise Refused.of(address, answer)

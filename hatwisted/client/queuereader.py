@@ -235,11 +235,12 @@ class QueueReader:
             raise Refused.of(address, answer)
         following = int(answer.ext["nextBeginOffset"])
         self._suggested = int(answer.ext.get("suggestWhichBrokerId", MASTER_ID))
-        if not self._believed(address, answer, following):
-            self._suggested = MASTER_ID
-            return PAUSE
         # A broker that says "again, same place" means it, but not a thousand times a second.
         stuck = answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and following == self._next
+        passes = following == self._next or (answer.code in _PASSES and following > self._next)
+        if (stuck or not passes) and not self._believed(address, answer, following):
+            self._suggested = MASTER_ID
+            return PAUSE
         if answer.code == ResponseCode.SUCCESS:
             self._fill(answer, began)
         self._next = following
@@ -248,12 +249,9 @@ class QueueReader:
         return PAUSE if stuck else 0.0
 
     def _believed(self, address: str, answer: RemotingCommand, following: int) -> bool:
-        """May we go where this answer says?"""
-        passes = answer.code in _PASSES and following >= self._next
-        if passes or following == self._next:
-            return True
+        """May this broker move us? Says what happens, a slave's word once."""
         master = address == self._session.routes.master(self.queue.topic, self.queue.broker_name)
-        if master or self._mistrusted != (address, following):
+        if following != self._next if master else self._mistrusted != (address, following):
             self._log.warn(
                 "{queue}: offset {old} is {remark} at {address}, which offers {new}: {what}",
                 queue=self.queue,

@@ -20,6 +20,9 @@ class MessageQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     queue_id: int
     topic: str
 
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.broker_name}/{self.queue_id}"
+
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(MessageQueue, strict=False).decode
