@@ -1,6 +1,7 @@
 """A landing as a program of its own, to be killed: `python -m tests.pipeline.jobs.landing STORE TABLE MODE`.
 
-Takes in so little a trigger that a kill can come at any of a batch's stages.
+It starts Spark, says `ready`, lands when it reads a line, and says `landed` after each batch. It takes in so
+little a trigger that a kill can come at any of a batch's stages.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ import json
 import sys
 
 from hatwisted.pipeline.jobs.land import land
+from hatwisted.pipeline.spark.session import spark_session
 
 BYTES_PER_TRIGGER = 200 << 10
 
 
 def main(store: str, table: str, mode: str) -> None:
+    spark = spark_session()
+    print("ready", flush=True)
+    sys.stdin.readline()
     found = land(
         [store],
         table,
@@ -22,9 +27,10 @@ def main(store: str, table: str, mode: str) -> None:
         max_bytes_per_trigger=BYTES_PER_TRIGGER,
         partitions=2,
         compact_below=1 << 20,
+        spark=spark,
         progress=lambda done, total: print("landed", done, flush=True),
     )
-    print(json.dumps(found.as_json()))
+    print(json.dumps(found.as_json()), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,181 @@
+"""Exactly once through kills: a landing of a growing store is killed again and again, at any moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from hatwisted.pipeline.decode.reader import read_arrow
+from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
+from tests.pipeline.jobs import growing, landing
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(560)]
+REPOSITORY = Path(__file__).parents[3]
+KILLS = 8
+RECORDS = 20_000
+PER_SECOND = 400
+LONGEST_LIFE = 2.5
+"""Seconds from a landing's first batch to its end."""
+COMPACTED = "part-0"
+"""How the names of files begin that a compaction wrote."""
+
+Program = subprocess.Popen[str]
+
+
+@contextmanager
+def program(*arguments: str) -> Iterator[Program]:
+    """A Python process with its own process group; nothing of the group is left behind."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        cwd=REPOSITORY,
+        stdin=pipe,
+        stdout=pipe,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+class Landings:
+    """Landings one after the other, each with its Spark started while the one before still lands."""
+
+    def __init__(self, programs: ExitStack, store: Path, table: Path) -> None:
+        self._programs = programs
+        self._places = (str(store), str(table))
+        self._next = self._prepared("continuous")
+
+    def _prepared(self, mode: str) -> Program:
+        return self._programs.enter_context(program(landing.__name__, *self._places, mode))
+
+    def start(self, *, next_mode: str | None) -> Program:
+        """Let the prepared one land, and prepare the one after it."""
+        process = self._next
+        if next_mode is not None:
+            self._next = self._prepared(next_mode)
+        assert said(process) == "ready"
+        assert process.stdin is not None
+        print(file=process.stdin, flush=True)
+        return process
+
+
+def said(process: Program) -> str:
+    """The first word of the next line that a program prints."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, f"the program ended by itself: {process.wait()}"
+    return line.split()[0]
+
+
+def kill(process: Program, *, with_jvm: bool) -> None:
+    """What is left of a landing whose JVM outlives it goes on for a while."""
+    (os.killpg if with_jvm else os.kill)(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def offsets(table: DeltaTable) -> list[int]:
+    found: list[int] = table.to_pyarrow_table(columns=["physical_offset"])[0].to_pylist()
+    return sorted(found)
+
+
+class Reader(threading.Thread):
+    """Reads the table meanwhile, by its log and by its bare folder, and keeps what it sees."""
+
+    def __init__(self, table: Path) -> None:
+        super().__init__(daemon=True)
+        self._table = table
+        self._ended = threading.Event()
+        self.versions: dict[int, list[int]] = {}
+        self.unreadable: list[str] = []
+
+    def __enter__(self) -> Reader:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._ended.wait(0.3):
+            try:
+                if DeltaTable.is_deltatable(str(self._table)):
+                    table = DeltaTable(str(self._table))
+                    self.versions[table.version()] = offsets(table)
+            except Exception as error:
+                self.unreadable.append(f"table: {error}")
+            self._read_folder()
+
+    def _read_folder(self) -> None:
+        for path in self._table.glob("topic=*/*/[!.]*.parquet"):
+            try:
+                pq.read_metadata(path)
+            except FileNotFoundError:
+                pass  # removed since it was listed
+            except Exception as error:
+                self.unreadable.append(f"{path}: {error}")
+
+
+@pytest.fixture
+def java() -> None:
+    try:
+        find_java_home(os.environ)
+    except NoJava as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("java")
+def test_exactly_once_through_kills(tmp_path: Path) -> None:
+    store, table = tmp_path / "broker-a", tmp_path / "table"
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    lives = random.Random(seed)
+    with ExitStack() as programs:
+        landings = Landings(programs, store, table)
+        grower = programs.enter_context(program(growing.__name__, str(store), str(RECORDS), str(PER_SECOND)))
+        while not list(store.glob("commitlog/*")):
+            time.sleep(0.05)
+        reader = programs.enter_context(Reader(table))
+        for number in range(KILLS):
+            process = landings.start(next_mode="continuous" if number < KILLS - 1 else "once")
+            assert said(process) == "landed"
+            time.sleep(lives.uniform(0, LONGEST_LIFE))
+            kill(process, with_jvm=number % 2 == 0)
+        assert grower.wait(RECORDS / PER_SECOND) == 0
+        last = landings.start(next_mode=None)
+        last.communicate()
+        assert last.returncode == 0
+
+    there = read_arrow([str(store)], ["physical_offset"]).read_all()[0].to_pylist()
+    assert len(there) == RECORDS
+    assert offsets(DeltaTable(str(table))) == there
+    # Every version anybody read was a whole number of batches: the log's beginning, without holes.
+    assert len(reader.versions) > KILLS
+    for version, seen in reader.versions.items():
+        assert seen == there[: len(seen)], version
+    assert reader.unreadable == []
+    assert left_over(table) == []
+
+
+def left_over(table: Path) -> list[Path]:
+    """Files of no version: what the kills left and the last landing had to remove."""
+    mentioned = "".join(entry.read_text() for entry in table.glob("_delta_log/*.json"))
+    files = [path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts]
+    return [path for path in files if not path.name.startswith(COMPACTED) and path.name not in mentioned]
