@@ -9,7 +9,10 @@ from hatwisted.pipeline.decode.ragged import PREFIX, new_buffer
 from hatwisted.pipeline.decode.records import ChainEnd, Chunk, Records, Stop, frame
 
 READ_SIZE: Final = 4 << 20
-"""Bytes read at once: so many that what is done once a read doesn't count, and few enough for the CPU's cache."""
+"""Bytes read at once, at most, unless a single record has more."""
+READ_RECORDS: Final = 8192
+"""Records read at once, roughly: so many that what is done once a read doesn't count, and not more, because small
+records pass through the CPU's cache several times."""
 BEYOND: Final = 64 << 10
 """Bytes read beyond a limit, where the last record may go on."""
 
@@ -29,7 +32,8 @@ class LogWindow:
         """Records of the chain from `offset` on that start below `limit`: as many as one read gives, at least one
         unless the chain ends at `offset`. NEED_DATA only ever comes with records; asking on from its offset goes
         on. The records are valid until the next call."""
-        size = min(self._read_size, max(limit - offset, 0) + BEYOND)
+        ahead = max(limit - offset, 0) + BEYOND
+        size = min(self._read_size, ahead, int(self._mean) * READ_RECORDS or self._read_size)
         while True:
             chunk = self._fill(offset, size)
             records, end = frame(chunk, limit, self._mean)
