@@ -63,6 +63,10 @@ class ClusterReader:
         """Close all connections."""
         self._links.close()
 
+    def pause(self, tried: int) -> None:
+        """Wait after the round `tried` (from 0) of the settings' retries."""
+        self._links.pause(tried)
+
     def queues(self, topics: Iterable[str] = (), pattern: str | None = None) -> Queues:
         """The readable queues of the named topics, and of all topics whose name matches; in order of topic,
         broker and number. NoRoute if a named topic doesn't exist, or none matches."""
@@ -71,7 +75,10 @@ class ClusterReader:
         for topic in named:
             queues = self._queues_of(topic)
             if queues is None:
-                raise NoRoute(f"topic {topic}: the name servers don't know it: see `hatwisted topic list`")
+                raise NoRoute(
+                    f"topic {topic}: the name servers don't know it: there's no such topic, or no broker that has "
+                    "it is alive (`hatwisted topic list` shows what there is)"
+                )
             found |= queues
         if pattern is not None:
             matching = [topic for topic in self._routes.matching(pattern) if topic not in named]

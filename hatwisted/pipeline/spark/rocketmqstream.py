@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from hatwisted.pipeline.remote.errors import OffsetsGone
+from hatwisted.pipeline.remote.errors import BrokerGone, NoRoute, OffsetsGone
 from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import STEP, QueueRange, queue_name
 from hatwisted.pipeline.remote.reader import ClusterReader, Queues
@@ -72,6 +72,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster: ClusterReader | None = None
         self._queues: Queues = {}
         self._queues_until = 0.0
+        # Lost, and told: not looked for at every trigger.
+        self._gone: set[MessageQueue] = set()
         self._target: Offsets | None = None
         self._reported: Offsets | None = None
 
@@ -100,8 +102,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         reached = stored_offsets(start)
-        queues = self._current_queues()
-        self._check_queues(reached, queues)
+        queues = self._queues_with(reached)
         bounds = self._reader.bounds(queues)
         self._reported = {queue: each.high for queue, each in bounds.items()}
         begins, ends = {}, {}
@@ -155,13 +156,31 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._queues_until = time.monotonic() + QUEUES_KNOWN_FOR
         return self._queues
 
-    # ---- how far this trigger goes
+    def _queues_with(self, reached: Mapping[MessageQueue, int]) -> Queues:
+        """What there is now. A name server forgets queues while no broker that has them is alive, so it's asked
+        again, for as long as a broker is given for its restart, before they are lost."""
+        retries = self._asked.settings.retries
+        for tried in range(retries + 1):
+            try:
+                queues = self._current_queues()
+            except (NoRoute, BrokerGone):
+                if tried == retries:
+                    raise
+            else:
+                gone = reached.keys() - queues.keys() - self._gone
+                if not gone:
+                    return queues
+                if tried == retries:
+                    break
+            self._queues_until = 0.0
+            self._reader.pause(tried)
+        first, *others = sorted(map(queue_name, gone))
+        more = f" and {len(others)} more" if others else ""
+        self._lost(f"{first}{more}: no name server knows it any more")
+        self._gone |= gone
+        return queues
 
-    def _check_queues(self, reached: Mapping[MessageQueue, int], queues: Queues) -> None:
-        gone = sorted(queue_name(queue) for queue in reached.keys() - queues.keys())
-        if gone:
-            more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-            self._lost(f"{gone[0]}{more} can't be read any more: no name server knows it")
+    # ---- how far this trigger goes
 
     def _begin(self, queue: MessageQueue, reached: int | None, bounds: Bounds) -> int:
         """Where reading goes on; a new queue begins with its first message."""

@@ -1,0 +1,112 @@
+"""Offsets as JSON, and ranges put together into tasks. No Spark starts."""
+
+from __future__ import annotations
+
+import json
+import random
+from unittest import TestCase
+
+import pytest
+
+pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
+
+from hatwisted.pipeline.remote.queuepull import QueueRange
+from hatwisted.pipeline.spark.options import BadOption, Edge
+from hatwisted.pipeline.spark.queueoffsets import (
+    TASK_MESSAGES,
+    offsets_json,
+    packed,
+    parse_offsets,
+    stored_offsets,
+)
+from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, place, rocketmq_options
+from hatwisted.wire.messagequeue import MessageQueue
+
+
+def queue(topic: str, broker: str, number: int) -> MessageQueue:
+    return MessageQueue(topic=topic, broker_name=broker, queue_id=number)
+
+
+class OffsetsTest(TestCase):
+    def test_there_and_back_in_an_order_of_its_own(self) -> None:
+        offsets = {queue("T", "b", 10): 5, queue("T", "b", 9): 0, queue("A", "b", 0): 1 << 40}
+        text = json.dumps(offsets_json(offsets))
+        self.assertEqual(text, '{"A": {"b": {"0": 1099511627776}}, "T": {"b": {"9": 0, "10": 5}}}')
+        self.assertEqual(stored_offsets(json.loads(text)), offsets)
+        self.assertEqual(json.dumps(offsets_json(dict(reversed(offsets.items())))), text)
+
+    def test_ends_by_name(self) -> None:
+        found = parse_offsets({"T": {"b": {"0": "latest", "1": 7, "2": "earliest"}}})
+        self.assertEqual(list(found.values()), [Edge.LATEST, 7, Edge.EARLIEST])
+
+    def test_what_is_no_offset(self) -> None:
+        for wrong in ({"T": 5}, {"T": {"b": 5}}, {"T": {"b": {"x": 5}}}, {"T": {"b": {"0": -1}}}):
+            self.assertRaises(ValueError, parse_offsets, wrong)
+        for value in (True, 1.5, None, "first", "5"):
+            self.assertRaises(ValueError, parse_offsets, {"T": {"b": {"0": value}}})
+
+
+class PackedTest(TestCase):
+    def ranges(self, *sizes: int) -> list[QueueRange]:
+        return [QueueRange(queue("T", "b", at), 10, 10 + size, {}) for at, size in enumerate(sizes)]
+
+    def test_small_ranges_share_a_task_and_long_ones_stay_whole(self) -> None:
+        tasks = packed(self.ranges(5, 0, 7, TASK_MESSAGES * 3, 1))
+        self.assertEqual(
+            [[each.end - 10 for each in task] for task in tasks], [[5, 7], [TASK_MESSAGES * 3], [1]]
+        )
+
+    def test_nothing_to_read(self) -> None:
+        self.assertEqual(packed(self.ranges(0, 0)), [])
+        self.assertEqual(packed([], 8), [])
+
+    def test_every_offset_once_in_at_least_so_many_tasks(self) -> None:
+        dice = random.Random(7)
+        for _ in range(200):
+            ranges = self.ranges(*(dice.randrange(0, 60) for _ in range(dice.randrange(1, 9))))
+            at_least = dice.randrange(1, 30)
+            tasks = packed(ranges, at_least)
+            wanted = [(each.queue, at) for each in ranges for at in range(each.begin, each.end)]
+            got = [(each.queue, at) for task in tasks for each in task for at in range(each.begin, each.end)]
+            self.assertEqual(got, wanted)
+            self.assertGreaterEqual(len(tasks), min(at_least, len(wanted)))
+
+
+class OptionsTest(TestCase):
+    def options(self, **given: str) -> object:
+        return cluster_settings(rocketmq_options({"namesrvAddr": "a:1;b:2", **given}))
+
+    def test_a_cluster(self) -> None:
+        settings = cluster_settings(
+            rocketmq_options(
+                {"NAMESRVADDR": "a:1; b:2", "readfrom": "Master", "retries": "0", "answerTimeoutMs": "500"}
+            )
+        )
+        self.assertEqual(settings.name_servers, ("a:1", "b:2"))
+        self.assertEqual((settings.read_from, settings.retries, settings.answer_timeout), ("master", 0, 0.5))
+        self.assertIsNone(settings.tls)
+        self.assertIsNone(settings.credentials)
+
+    def test_tls_is_on_as_soon_as_something_of_it_is_given(self) -> None:
+        settings = cluster_settings(rocketmq_options({"namesrvAddr": "a:1", "tlsVerify": "chain"}))
+        assert settings.tls is not None
+        self.assertEqual(settings.tls.verify, "chain")
+
+    def test_mistakes(self) -> None:
+        for given, told in (
+            ({"readFrom": "slaves"}, "readFrom='slaves' must be slave or master or auto"),
+            ({"accessKey": "me"}, "secretKey is missing"),
+            ({"tls": "false", "tlsKey": "k"}, "tlsKey is given and tls=false"),
+            ({"topicPattern": "x"}, "did you mean topicsPattern"),
+            ({"namesrvAddr": ""}, "namesrvAddr is missing"),
+        ):
+            with self.assertRaisesRegex(BadOption, told):
+                self.options(**given)
+
+    def test_places(self) -> None:
+        options = rocketmq_options({"startingOffsets": '{"T": {"b": {"0": "first"}}}'})
+        with self.assertRaisesRegex(
+            BadOption, "startingOffsets=.*offsets by topic, broker and queue.*'first'"
+        ):
+            place(options, "startingOffsets", Edge.EARLIEST)
+        self.assertIs(place(options, "endingOffsets", Edge.LATEST), Edge.LATEST)
