@@ -20,7 +20,7 @@ import numpy as np
 from hatwisted.pipeline.decode.logbytes import LogBytes, read
 from hatwisted.pipeline.decode.logwindow import LogWindow
 from hatwisted.pipeline.decode.records import Records, Stop
-from hatwisted.pipeline.decode.recordsearch import BREAKS, RecordSearch
+from hatwisted.pipeline.decode.recordsearch import BREAKS, SEARCH_SIZE, RecordSearch
 from hatwisted.pipeline.errors import WrongLogFile
 from hatwisted.wire import layout
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
@@ -40,7 +40,7 @@ class LogEnd:
         self._base = base
         self._file_end = base + file_size
         self._search = RecordSearch(file, base, file_size)
-        self._window = LogWindow(file, base, file_size)
+        self._window = LogWindow(file, base, file_size, SEARCH_SIZE)
 
     def is_unwritten(self) -> bool:
         """Is this a file made ahead, in which nothing was written yet?"""
@@ -59,9 +59,10 @@ class LogEnd:
 
     def end(self, known: int | None = None) -> int:
         """Physical offset behind the last valid record; known: one that it was earlier."""
-        at = self._last_written() if known is None else known
-        if known is None:
-            at = self._search.before(at)
+        if known is not None and not any(read(self._file, known - self._base, layout.BLANK_HEAD_SIZE)):
+            # What is written next begins here.
+            return known
+        at = self._search.before(self._last_written()) if known is None else known
         last: tuple[int, bytes] | None = None
         times: list[int] = []
         while True:
