@@ -109,6 +109,9 @@ def plan_parts(copies: Copies, span: Span, split_bytes: int) -> list[Part]:
     end = end if span.end is None else min(end, span.end)
     marks = {each for extent in extents for each in extent if begin < each < end}
     cuts = sorted({begin, *marks, *range(begin - begin % split_bytes + split_bytes, end, split_bytes), end})
+    if begin >= end and span != Span():
+        held = f"[{min(low for low, _ in extents)}, {max(high for _, high in extents)})"
+        raise PipelineError(f"nothing to compare from {begin} to {end}: the copies hold {held}")
     parts = []
     for low, high in pairwise(cuts):
         holders = [number for number, copy in enumerate(stores) if copy.min_offset <= low]

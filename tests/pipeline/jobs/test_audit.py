@@ -26,6 +26,7 @@ from tests.pipeline.jobs.copies import (
     end_of,
     flip,
     patch,
+    save_log,
     write_store,
 )
 
@@ -252,6 +253,16 @@ class WrongInputTests(AuditCase):
         for stores in ((self.master,), (self.master, self.master)):
             with self.assertRaisesRegex(PipelineError, "at least two different"):
                 self.audit(*stores)
+
+    def test_a_span_that_nobody_holds_is_refused(self) -> None:
+        with self.assertRaisesRegex(PipelineError, "nothing to compare"):
+            self.audit(span=Span(begin=self.end))
+
+    def test_stores_without_a_record_are_the_same(self) -> None:
+        for name in ("one", "other"):
+            save_log(self.folder / name, b"")
+        result = self.audit(self.folder / "one", self.folder / "other")
+        self.assertEqual((result.identical, result.records), (True, 0))
 
     def test_stores_of_other_file_sizes_are_refused(self) -> None:
         write_store(self.folder / "other", 10, file_size=2 * FILE_SIZE)

@@ -9,6 +9,7 @@ import pytest
 
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.jobs.audit import audit
+from hatwisted.pipeline.jobs.land import land
 from hatwisted.pipeline.jobs.reindex import Layout, reindex
 from tests.pipeline.jobs.copies import GOLDEN, copy_store, files_of, flip, write_store
 
@@ -50,3 +51,17 @@ def test_what_fails_in_a_task_is_one_line_of_ours(spark: SparkSession, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
     with pytest.raises(PipelineError, match="2 different|at least two"):
         audit(spark, [str(tmp_path / "store")])
+
+
+def test_what_a_landing_has_landed_is_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    store, table = tmp_path / "broker-a", tmp_path / "table"
+    records = write_store(store, 150)
+    land([str(store)], str(table), spark=spark)
+    result = audit(spark, [str(store)], [str(table)], split_bytes=8000)
+    assert result.identical, result.verdict
+    assert (result.records, result.copies[1].end) == (150, result.end)
+    offset = records[100].physical_offset + 93
+    flip(store, offset)
+    result = audit(spark, [str(store)], [str(table)], split_bytes=8000)
+    assert not result.identical
+    assert result.identical_up_to == records[100].physical_offset

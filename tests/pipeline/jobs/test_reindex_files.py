@@ -173,6 +173,12 @@ class TargetTests(ReindexCase):
         with self.assertRaisesRegex(PipelineError, "holds nothing"):
             self.rebuilt(GOLDEN / "master", self.target, layout=Layout(items=1))
 
+    def test_a_log_without_a_record_has_no_queues(self) -> None:
+        save_log(self.folder / "store", b"", file_size=FILE_SIZE)
+        result = self.rebuilt(self.folder / "store", self.target)
+        self.assertEqual((result.records, result.queues, result.index_files), (0, 0, 0))
+        self.assertEqual([path.name for path in self.target.iterdir()], ["consumequeue"])
+
     def test_an_interrupted_rebuild_leaves_nothing_but_what_the_next_one_removes(self) -> None:
         class Interrupted(InlineTasks):
             def run(self, work: Any, function: Any, progress: Any = None, total: int = 0) -> Any:
