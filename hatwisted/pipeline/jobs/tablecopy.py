@@ -129,7 +129,9 @@ def _parquet_files(path: str) -> Iterator[TableFile]:
         for name in sorted(names):
             if name.endswith(".parquet") and not name.startswith(("_", ".")):
                 steps = [step.partition("=") for step in folder[len(path) :].split(os.sep) if "=" in step]
-                partition = tuple((key, None if value == _NULL else unquote(value)) for key, _, value in steps)
+                partition = tuple(
+                    (key, None if value == _NULL else unquote(value)) for key, _, value in steps
+                )
                 file = join(folder, name)
                 yield TableFile(file, *_bounds(file, "physical_offset"), *_bounds(file, "broker"), partition)
 
