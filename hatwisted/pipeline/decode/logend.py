@@ -7,8 +7,9 @@ through the one, and behind a break the file is probed again.
 
 What lies behind the break counts only if it is a record not older than the last two in front (damage may reach
 into one of them): then the log goes on behind damage. Older records are what was there before a broker, after a
-crash, cut its log and wrote on: RocketMQ leaves them lying. A last record whose body's checksum is wrong, or whose
-topic breaks off, is being written.
+crash, cut its log and wrote on: RocketMQ leaves them lying. So that the search doesn't begin among them, records
+at doubling distances in front are asked for their times, and it begins at the newest. A last record whose body's
+checksum is wrong, or whose topic breaks off, is being written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from hatwisted.pipeline.decode.logbytes import LogBytes, read
 from hatwisted.pipeline.decode.logwindow import LogWindow
 from hatwisted.pipeline.decode.records import Records, Stop
-from hatwisted.pipeline.decode.recordsearch import BREAKS, SEARCH_SIZE, RecordSearch
+from hatwisted.pipeline.decode.recordsearch import BREAKS, LOOK_BACK, SEARCH_SIZE, RecordSearch
 from hatwisted.pipeline.errors import WrongLogFile
 from hatwisted.wire import layout
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
@@ -62,7 +63,7 @@ class LogEnd:
         if known is not None and not any(read(self._file, known - self._base, layout.BLANK_HEAD_SIZE)):
             # What is written next begins here.
             return known
-        at = self._search.before(self._last_written()) if known is None else known
+        at = self._newest_record() if known is None else known
         last: tuple[int, bytes] | None = None
         times: list[int] = []
         while True:
@@ -87,10 +88,26 @@ class LogEnd:
         following = self._search.behind_damage(offset, min(written + 2 * PROBE, self._file_end))
         if following is None:
             return None
-        head = read(self._file, following - self._base, layout.BODY_AT + layout.IPV6_EXTRA)
+        return following if self._time_of(following) >= store_timestamp else None
+
+    def _newest_record(self) -> int:
+        """A record from which the chain leads to the end: near the last bytes written, unless a record far in
+        front of those is newer."""
+        last = self._search.before(self._last_written())
+        newest, time, distance, at = last, self._time_of(last), LOOK_BACK, last
+        while at > self._base:
+            at = self._search.before(max(last - distance, self._base))
+            distance *= 2
+            if self._time_of(at) > time:
+                newest, time = at, self._time_of(at)
+        return newest
+
+    def _time_of(self, offset: int) -> int:
+        """When the record there was stored, in ms."""
+        head = read(self._file, offset - self._base, layout.BODY_AT + layout.IPV6_EXTRA).ljust(layout.BODY_AT)
         born_v6 = head[layout.SYS_FLAG_AT + 3] & layout.SYS_BORN_HOST_V6
         at = layout.STORE_TIMESTAMP_AT + (layout.IPV6_EXTRA if born_v6 else 0)
-        return following if int.from_bytes(head[at : at + 8], "big") >= store_timestamp else None
+        return int.from_bytes(head[at : at + 8], "big", signed=True)
 
     def _last_written(self) -> int:
         """Near the last place, going by probes, that isn't zeros."""

@@ -249,6 +249,15 @@ class Ends(InStore):
         self.assertEqual(store.end(), len(data))
         self.assertEqual(len(rows_of(read_arrow(store.path))), 5)
 
+    def test_the_search_doesnt_begin_among_what_a_cut_left(self) -> None:
+        size = 8 << 20
+        before = lay_out([plain(bytes([index]) * 20_000) for index in range(250)], size)
+        newer = lay_out([plain(bytes([index]) * 15_000) for index in range(120)], size)
+        records = [msgspec.structs.replace(record, store_timestamp=1 << 42) for record in newer.records]
+        data = b"".join(encode_record(record) for record in records)
+        store = self.store(replace(before, files={0: data + before.files[0][len(data) :]}))
+        self.assertEqual(store.end(), len(data))
+
     def test_a_later_end_is_found_from_the_earlier(self) -> None:
         log = lay_out([plain(bytes(100)) for _ in range(90)], FILE_SIZE)
         early = damaged(log, log.records[40].physical_offset, log.end, b"\0")

@@ -81,6 +81,21 @@ class Splits(TestCase):
             before, max((edge for edge in [*starts, *ends] if edge <= offset), default=starts[0])
         )
 
+    @settings(max_examples=60, deadline=None)
+    @given(logs_of(1, 30), st.data())
+    def test_any_look_back_finds_the_chain(self, found: list[Draft], data: st.DataObject) -> None:
+        log = lay_out(found, 1 << 14)
+        path = log.write(self.folder / f"look{self.made}") / "commitlog" / f"{0:020d}"
+        self.made += 1
+        end = min(log.end, 1 << 14)
+        offset = data.draw(st.integers(0, end))
+        look_back = data.draw(st.integers(1, 600))
+        with open_file(str(path)) as file:
+            search = RecordSearch(file, 0, 1 << 14, end, look_back)
+            starts = [record.physical_offset for record in log.records]
+            expected = min((start for start in starts if offset <= start < end), default=end)
+            self.assertEqual(search.at_or_behind(offset), expected)
+
     def test_splits_cover_the_log_once_and_no_more(self) -> None:
         store = self.store(lay_out([plain(bytes(700)) for _ in range(30)], FILE_SIZE))
         found = store.splits(split_bytes=1000)
