@@ -47,7 +47,8 @@ class RangeDifference:
     lag: bool = False
 
     def __str__(self) -> str:
-        text = f"{self.copy}: {self.kind.value} [{self.begin}, {self.end}), {self.records} records"
+        plural = "" if self.records == 1 else "s"
+        text = f"{self.copy}: {self.kind.value} [{self.begin}, {self.end}), {self.records} record{plural}"
         if self.record is not None:
             place = self.record
             text += f"; first {place.topic}/{place.queue_id} queue offset {place.queue_offset}"
