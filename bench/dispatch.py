@@ -42,7 +42,7 @@ BATCHES = (1, 4, 16, 24, 64, 200, 800)
 
 
 @implementer(IReactorTime)
-class SteadyClock(Clock):  # type: ignore[misc]
+class SteadyClock(Clock):
     """Real time, for limits that nothing here reaches."""
 
     def seconds(self) -> float:
@@ -96,7 +96,8 @@ class Producer:
 
     def file(self, start: int) -> bytes:
         """A full log file, closed by its blank."""
-        parts, at, end = [], start, start + self._file_size
+        parts: list[bytes] = []
+        at, end = start, start + self._file_size
         while True:
             raw = self.record(at)
             if at + len(raw) + layout.BLANK_MIN_SIZE > end:

@@ -74,8 +74,8 @@ class _Block:
         self._pool = np.frombuffer(_pool(), np.uint8)
         self._random = np.random.default_rng(7)
 
-    def fill(self, first: int, physical: int, count: int) -> memoryview:
-        """Records number `first` and following, as they stand from `physical` on; valid until the next call."""
+    def fill(self, first: int, physical: int, count: int) -> bytes:
+        """Records number `first` and following, as they stand from `physical` on."""
         numbers = np.arange(first, first + count)
         lane, turn = numbers % (TOPICS * QUEUES), numbers // (TOPICS * QUEUES)
         times = FIRST_TIME + numbers * 1000 // RECORDS_A_SECOND
@@ -88,7 +88,7 @@ class _Block:
         shifts = np.arange(4 * (KEY_DIGITS - 1), -1, -4)
         self._rows[:count, self._key_at : self._key_at + KEY_DIGITS] = HEX[numbers[:, None] >> shifts & 15]
         self._bodies(count)
-        return memoryview(self._rows[:count]).cast("B")
+        return self._rows[:count].tobytes()
 
     def _put(self, at: int, values: np.ndarray, kind: str) -> None:
         encoded = values.astype(kind)

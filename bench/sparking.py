@@ -166,7 +166,8 @@ def audit(arena: Arena) -> Outcome:
     outcome = Outcome()
     with log(arena, 4 * GIB, 1024, "master") as made, log(arena, 4 * GIB, 1024, "slave") as copy:
         paths = [str(made.path), str(copy.path)]
-        results = run_job(arena, job="audit", paths=paths, records=made.records)
+        results = run_job(arena, job="audit", paths=paths)
+        _check(results, made.records)
         values: Values = {OURS: rates(results, (made.size + copy.size) / 1e9)}
     label = f"audit of two stores of {made.size / GIB:.1f} GiB, local[2]"
     outcome.figures.append(absolute_figure(label, "GB/s of log", values, "≥ 1 GB/s", at_least=1.0, digits=2))

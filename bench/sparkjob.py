@@ -27,7 +27,10 @@ def decode(job: Job) -> Callable[[], int]:
     """The decoder alone, without Spark."""
     from hatwisted.pipeline import read_arrow
 
-    return lambda: sum(batch.num_rows for batch in read_arrow([job["path"]], columns=job["columns"]))
+    def run() -> int:
+        return sum(batch.num_rows for batch in read_arrow([job["path"]], columns=job["columns"]))
+
+    return run
 
 
 def count(job: Job) -> Callable[[], int]:
@@ -42,7 +45,7 @@ def count(job: Job) -> Callable[[], int]:
         reader = reader.option("splitBytes", str(job["split"]))
 
     def run() -> int:
-        return reader.load(job["path"]).count()
+        return int(reader.load(job["path"]).count())
 
     return run
 
@@ -62,12 +65,15 @@ def land(job: Job) -> Callable[[], int]:
 def audit(job: Job) -> Callable[[], int]:
     """Two stores against each other."""
     from hatwisted.pipeline.jobs.audit import audit as audit_job
+    from hatwisted.pipeline.spark.session import spark_session
+
+    spark = spark_session()
 
     def run() -> int:
-        result = audit_job(job["paths"])
+        result = audit_job(spark, job["paths"])
         if not result.identical:
             raise AssertionError(f"two equal stores differ: {result}")
-        return int(job["records"])
+        return result.records
 
     return run
 
