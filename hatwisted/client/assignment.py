@@ -16,7 +16,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from hatwisted.client.beginning import Beginning
-from hatwisted.client.errors import ClientError
+from hatwisted.client.errors import ClientError, Closed
 from hatwisted.client.offsets import OffsetStore
 from hatwisted.client.queuelocks import RENEWAL_INTERVAL, QueueLocks
 from hatwisted.client.queuereader import QueueReader
@@ -82,27 +82,27 @@ class Assignment:
             [each for each in self._readers if each.topic == wish.topic and each not in wanted]
         )
         new = wanted - self._readers.keys() - self._releasing
-        strays = [
-            queue
-            for queue in sorted(await self._lockable(new), key=lambda each: (each.broker_name, each.queue_id))
-            if not await self._begin(queue, wish)
-        ]
+        new = await self._lockable(new)
+        errors = {queue: await self._begin(queue, wish) for queue in sorted(new, key=_order)}
+        strays = [queue for queue, error in errors.items() if error is not None]
         if strays:
+            # Reading from a guess would lose or repeat messages.
+            text = "progress in {count} queues of {topic} isn't known yet: {error}"
+            self._log.info(text, count=len(strays), topic=wish.topic, error=errors[strays[0]])
             self._try_later(PROGRESS_RETRY)
             if self._locks is not None:
                 await self._locks.unlock(strays)
 
-    async def _begin(self, queue: MessageQueue, wish: Subscription) -> bool:
+    async def _begin(self, queue: MessageQueue, wish: Subscription) -> Exception | None:
         try:
             start = await self._beginning.of(queue)
         except (CallFailed, ClientError) as error:
-            # Reading from a guess would lose or repeat messages.
-            self._log.info("{queue}: progress isn't known yet: {error}", queue=queue, error=error)
-            return False
-        if not self._closed:
-            reader = self._readers[queue] = self._make_reader(queue, wish, start)
-            reader.start()
-        return not self._closed
+            return error
+        if self._closed:
+            return Closed("the consumer was stopped")
+        reader = self._readers[queue] = self._make_reader(queue, wish, start)
+        reader.start()
+        return None
 
     async def _lockable(self, queues: set[MessageQueue]) -> set[MessageQueue]:
         if self._locks is None or not queues:
@@ -244,3 +244,7 @@ class Assignment:
         for error in failed:
             self._log.warn("progress isn't noted yet: {error}", error=error)
         return not failed
+
+
+def _order(queue: MessageQueue) -> tuple[str, int]:
+    return queue.broker_name, queue.queue_id

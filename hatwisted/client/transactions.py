@@ -18,6 +18,7 @@ from hatwisted.client.message import Message, ReceivedMessage, decode_records, r
 from hatwisted.client.producer import Producer
 from hatwisted.client.sending import SendResult, SendStatus
 from hatwisted.client.session import Session
+from hatwisted.remoting.client import CallFailed
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messageid import decode_message_id
@@ -78,7 +79,11 @@ class TransactionProducer(Producer):
 
     def _end(self, address: str, fields: dict[str, object], state: TransactionState) -> None:
         ext = {"producerGroup": self.group, "commitOrRollback": state.value, **fields}
-        self._session.remoting.oneway(address, command(RequestCode.END_TRANSACTION, ext))
+        try:
+            self._session.remoting.oneway(address, command(RequestCode.END_TRANSACTION, ext))
+        except CallFailed as error:
+            # The work is done either way; the broker will ask.
+            self._log.warn("{state} not told: {error}", state=state.name, error=error)
 
     def asked(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         """39: is it about a message of this group?"""

@@ -315,14 +315,19 @@ class _Link:
 
     def _serve(self, request: RemotingCommand) -> None:
         """Servers may ask their clients."""
-        answer = self._on_asked(self._address, request)
+        asked_on = self._protocol
+        try:
+            answer = self._on_asked(self._address, request)
+        except Exception:
+            # A question that nobody here is up to must not cost the connection and the calls on it.
+            self._cannot_answer(Failure(), request, asked_on)
+            return
         if isinstance(answer, Deferred):
-            asked_on = self._protocol
             answer.addCallbacks(
                 self._answer, self._cannot_answer, (request, asked_on), {}, (request, asked_on)
             )
         else:
-            self._answer(answer, request, self._protocol)
+            self._answer(answer, request, asked_on)
 
     def _answer(
         self, answer: RemotingCommand | None, request: RemotingCommand, asked_on: _ClientProtocol | None

@@ -128,6 +128,19 @@ class TestCalls(ClientCase):
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
 
     @defer.inlineCallbacks
+    def test_a_question_that_breaks_its_answerer_costs_no_connection(self):
+        address = self.serve(self.echo)
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        connection, answers = self.seen[0][0], []
+        connection._run_one = lambda table, command: answers.append(command)
+        self.client.on_request = lambda _, request: {}[request.code]
+        connection.send(encode_command(RemotingCommand(307, opaque=70)))
+        yield self.until(lambda: answers)
+        self.assertEqual((answers[0].opaque, answers[0].code), (70, 1))
+        self.assertEqual(len(self.flushLoggedErrors(KeyError)), 1)
+        self.assertEqual(len(self.factory.connections), 1)
+
+    @defer.inlineCallbacks
     def test_an_answer_is_for_the_connection_that_asked(self):
         address = self.serve(self.echo)
         yield self.client.call(address, RemotingCommand(ROUTE), 5)
