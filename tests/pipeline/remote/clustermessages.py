@@ -11,6 +11,7 @@ from hatwisted.pipeline.remote.queuepull import QueueRange
 from hatwisted.pipeline.remote.reader import ClusterReader
 from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.registration import TopicRoute, decode_body
 from tests.support.brokergroup import BrokerGroup
 from tests.support.processes import wait_until
 from tests.support.remotingclient import SEND_BATCH_MESSAGE, RemotingClient, encode_inner, send_fields
@@ -66,13 +67,13 @@ def wait_for_route(group: BrokerGroup, topic: str, brokers: int = 2) -> None:
             answer = client.route(topic)
         if answer.code:
             return False
-        (data,) = answer.json()["brokerDatas"]  # type: ignore[misc]
-        return len(data["brokerAddrs"]) >= brokers
+        route = decode_body(answer.body, TopicRoute)
+        return len(route.broker_datas) == 1 and len(route.broker_datas[0].broker_addrs) >= brokers
 
     wait_until(known, 40, f"the name server knows {brokers} brokers of {topic}")
 
 
-def wait_for_slave(group: BrokerGroup, topic: str) -> None:
+def wait_for_slave(group: BrokerGroup, topic: str, seconds: float = 30) -> None:
     """Until the slave has all messages, and has learned of the topic: it asks for topics every 10 s."""
     group.wait_caught_up()
 
@@ -80,7 +81,7 @@ def wait_for_slave(group: BrokerGroup, topic: str) -> None:
         with group.slave_client() as client:
             return client.pull(topic, 0, 0).code != ResponseCode.TOPIC_NOT_EXIST
 
-    wait_until(known, 30, f"the slave knows topic {topic}")
+    wait_until(known, seconds, f"the slave knows topic {topic}")
 
 
 def ranges_of(cluster: ClusterReader, *topics: str) -> list[QueueRange]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
 from hatwisted.pipeline import read_arrow
+from hatwisted.pipeline.decode.decode import decode_buffer
 from hatwisted.pipeline.decode.schema import COLUMNS
 from hatwisted.pipeline.remote.errors import BrokerGone, NoRoute, OffsetsGone
 from hatwisted.pipeline.remote.reader import ClusterReader
@@ -53,19 +55,13 @@ def test_rows_are_those_of_the_store(group: BrokerGroup) -> None:
     assert got["body"].to_pylist() == [body for each in sent for body in each.bodies]
     columns = [name for name in COLUMNS if name != "file"]
     stored = read_arrow(str(group.master_store), columns).read_all()
-    stored = stored.filter(stored_is(stored, "Orders")).sort_by(
+    stored = stored.filter(pc.equal(stored["topic"], "Orders")).sort_by(
         [("queue_id", "ascending"), ("queue_offset", "ascending")]
     )
     same = [name for name in columns if name != "broker"]
     assert got.select(same).equals(stored.select(same))
     assert set(got["broker"].to_pylist()) == {group.name}
     assert got["file"].null_count == got.num_rows
-
-
-def stored_is(table: object, topic: str) -> object:
-    import pyarrow.compute as pc
-
-    return pc.equal(table["topic"], topic)  # type: ignore[index]
 
 
 def test_the_slave_is_read_and_the_master_spared(group: BrokerGroup) -> None:
@@ -214,10 +210,8 @@ def test_what_retention_has_deleted(own_group: BrokerGroup) -> None:
         assert stored_bodies(map(bytes, cluster.records(now))) == sent[0].bodies[now.begin :]
 
 
-def stored_bodies(pieces: object) -> list[bytes]:
+def stored_bodies(pieces: Iterable[bytes]) -> list[bytes]:
     """The bodies of whole records."""
-    from hatwisted.pipeline.decode.decode import decode_buffer
-
-    data = b"".join(pieces)  # type: ignore[call-overload]
-    bodies: list[bytes] = decode_buffer(data, ["body"], broker="b", file="f")["body"].to_pylist()
+    batch = decode_buffer(b"".join(pieces), ["body"], broker="b", file="f")
+    bodies: list[bytes] = batch["body"].to_pylist()
     return bodies
