@@ -51,8 +51,7 @@ class JobBar:
     """The progress of a job in bytes, with rate and time left, on a terminal; a spinner until it's told some."""
 
     def __init__(self, title: str, console: Console | None = None) -> None:
-        # A descriptor of its own: standard error is elsewhere while the JVM starts.
-        console = console or Console(file=os.fdopen(os.dup(sys.stderr.fileno()), "w"))
+        console = console or _terminal()
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -79,6 +78,13 @@ class JobBar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+
+def _terminal() -> Console:
+    """Standard error; by a descriptor of its own, since it is elsewhere while the JVM starts."""
+    if not sys.stderr.isatty():
+        return Console(stderr=True)
+    return Console(file=os.fdopen(os.dup(sys.stderr.fileno()), "w"))
 
 
 def job(command: Callable[P, int | None]) -> Callable[P, None]:
