@@ -171,7 +171,8 @@ def is_text(body: Column) -> Column:
 def _with_text_bodies(messages: DataFrame, plain: Column | None) -> DataFrame:
     if plain is None:
         return messages
-    text, coded = F.col("body").cast("string"), F.base64("body")
+    # Spark's base64 comes in lines of 76 letters.
+    text, coded = F.col("body").cast("string"), F.translate(F.base64("body"), "\r\n", "")
     columns: list[Column] = []
     for name in messages.columns:
         if name == "body":
@@ -216,7 +217,13 @@ def _exact_times(session: SparkSession) -> Iterator[None]:
 
 
 def _write_folder(rows: DataFrame, out: str, form: str) -> list[str]:
-    rows.write.format(SPARK_FORMATS[form]).options(**OPTIONS[form]).mode("overwrite").save(out)
+    new = "://" not in out and not os.path.exists(out)
+    try:
+        rows.write.format(SPARK_FORMATS[form]).options(**OPTIONS[form]).mode("overwrite").save(out)
+    except BaseException:
+        if new:
+            shutil.rmtree(out, ignore_errors=True)
+        raise
     return _data_files(out)
 
 

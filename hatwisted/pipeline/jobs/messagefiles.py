@@ -188,7 +188,7 @@ class ParquetFile:
             raise BadMessageFile(f"{self._path}: has no column body")
         size, number = os.stat(self._path).st_size, 0
         for batch in file.iter_batches(PARQUET_ROWS, columns=names):
-            for values in batch.to_pylist():
+            for values in _exact_times(batch).to_pylist():
                 number += 1
                 self.place = f"{self._path} row {number}"
                 self.position = size * number // max(1, file.metadata.num_rows)
@@ -204,6 +204,17 @@ class ParquetFile:
             return msgspec.convert(found, MessageRow)
         except msgspec.ValidationError as error:
             raise BadMessageFile(f"{self.place}: {error}") from None
+
+
+def _exact_times(batch: Any) -> Any:
+    """Times as Python has them: with a zone, in microseconds. One without a zone is meant as UTC."""
+    import pyarrow as pa
+
+    for number, field in enumerate(batch.schema):
+        if pa.types.is_timestamp(field.type):
+            exact = batch.column(number).cast(pa.timestamp("us", "UTC"), safe=False)
+            batch = batch.set_column(number, field.name, exact)
+    return batch
 
 
 _READERS: Final[dict[str, type[NdjsonFile] | type[CsvFile] | type[ParquetFile]]] = {
