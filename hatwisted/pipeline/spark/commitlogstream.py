@@ -96,8 +96,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_brokers(start, stores)
         self._reported = {broker: store.end() for broker, store in stores.items()}
         ends = self._reported if self._target is None else self._target
-        begins = {broker: self._begin(stores[broker], start.get(broker), ends[broker]) for broker in ends}
-        ends = {broker: max(end, begins[broker]) for broker, end in ends.items()}
+        begins = {
+            broker: self._begin(store, start.get(broker), ends[broker])
+            for broker, store in stores.items()
+            if broker in ends  # one that came after AvailableNow's target is for the next run
+        }
+        ends = {broker: max(ends[broker], begin) for broker, begin in begins.items()}
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limited(stores, begins, ends)
         return {**start, **ends}
