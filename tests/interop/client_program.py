@@ -20,6 +20,7 @@ from hatwisted.client import (
     SendStatus,
     TransactionState,
 )
+from hatwisted.wire import fastjson
 
 COUNT = 60
 
@@ -100,6 +101,33 @@ async def program(reactor: Any, name_server: str) -> None:
     await until(reactor, lambda: bool(got))
     assert got == [b"yes"], got
     say("transacted")
+
+    for number in range(12):
+        await producer.send(Message(topic="InOrder", body=b"%d" % number, order_key="one"))
+    ordered: list[int] = []
+
+    def in_order(batch: Sequence[ReceivedMessage]) -> None:
+        ordered.append(int(batch[0].body))
+        if ordered.count(5) == 1 and ordered[-1] == 5:
+            raise ValueError("not yet")
+
+    orderly = cluster.consumer(
+        "order-group", {"InOrder": "*"}, on_messages=in_order, orderly=True, consume_from=ConsumeFrom.FIRST
+    )
+    await orderly.start()
+    await until(reactor, lambda: len(ordered) == 13)
+    assert ordered == [*range(6), *range(5, 12)], ordered
+    say("ordered")
+    first = (await producer.send(Message(topic="InOrder", body=b"99", order_key="one"))).offset_id
+    await until(reactor, lambda: ordered[-1] == 99)
+    address = next(iter((await admin.cluster_info()).broker_addr_table.values())).broker_addrs[0]
+    asked = {"consumerGroup": "order-group", "clientId": cluster.client_id}
+    info = fastjson.loads((await cluster.session.ask(address, 307, asked)).body)
+    assert sum(each["commitOffset"] for each in info["mqTable"].values()) == 13, info
+    answer = await cluster.session.ask(address, 309, asked | {"msgId": first})
+    assert fastjson.loads(answer.body)["consumeResult"] == "CR_SUCCESS", answer
+    assert ordered[-2:] == [99, 99]
+    say("asked")
     await cluster.close()
 
 

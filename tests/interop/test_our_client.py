@@ -1,8 +1,10 @@
-"""Our own client against RocketMQ's brokers: send, batch, delay, share, retry, administer."""
+"""Our own client against RocketMQ's brokers (send, batch, delay, share, retry, order, administer), and as
+RocketMQ's operators see it."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import needs
-from tests.support import javarocketmq
+from tests.support import javaclient, javarocketmq
 from tests.support.brokergroup import JAVA, OURS, BrokerGroup
+from tests.support.clientprogram import ClientProgram
+from tests.support.javaclient import JavaClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
@@ -40,4 +44,54 @@ def test_our_client_and_a_java_broker(tmp_path: Path, version: str) -> None:
         finally:
             master.kill()
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    assert done.stdout.split() == ["sent", "consumed", "retried", "committed", "administered", "transacted"]
+    assert done.stdout.split() == [
+        "sent",
+        "consumed",
+        "retried",
+        "committed",
+        "administered",
+        "transacted",
+        "ordered",
+        "asked",
+    ]
+
+
+@pytest.mark.parametrize("version", javaclient.VERSIONS)
+def test_mqadmin_sees_our_consumer_and_has_it_consume(tmp_path: Path, version: str) -> None:
+    """307 and 309, asked and read by RocketMQ's own tool."""
+    if reason := javaclient.unavailable(version):
+        pytest.skip(f"RocketMQ's mqadmin {version} can't run here: {reason}")
+    with BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER") as group:
+        assert group.namesrv is not None
+        group.namesrv.start()
+        group.master.start()
+        servers = f"127.0.0.1:{group.namesrv_port}"
+        ours = [sys.executable, "-m", "tests.support.ourclient", servers]
+        root = f"PYTHONPATH={Path(__file__).parents[2]}"
+        with (
+            ClientProgram("ours", tmp_path, ["env", root, *ours]) as client,
+            JavaClient(version, "Mqadmin", tmp_path) as mqadmin,
+        ):
+
+            def run(*words: object) -> str:
+                mqadmin.forget()
+                mqadmin.tell("run", *words, "-n", servers)
+                return "\n".join(event[0] if event else "" for event in mqadmin.events("printed"))
+
+            client.tell("send", "Seen", "m", 4)
+            client.tell("start", "one", "seen-group", "Seen", "ORDERLY")
+            client.wait_for("got", lambda events: len(events) == 4, 30)
+            connections = run("consumerConnection", "-g", "seen-group")
+            client_id = re.findall(r"\S+@\d+#\w+", connections)[0]
+            assert "Rebalance OK" in run("consumerStatus", "-g", "seen-group")
+            status = run("consumerStatus", "-g", "seen-group", "-i", client_id, "-s")
+            assert re.search(r"PROP_CONSUMEORDERLY +: true", status), status
+            assert len(re.findall(r"^Seen +broker-a +\d +1 *$", status, re.MULTILINE)) == 4, status
+            assert "%RETRY%seen-group" in status and "locked=true" in status
+
+            found = run("queryMsgByOffset", "-t", "Seen", "-b", "broker-a", "-i", 0, "-o", 0)
+            unique = re.findall(r"UNIQ_KEY=(\w+)", found)[0]
+            client.forget()
+            told = run("queryMsgByUniqueKey", "-t", "Seen", "-i", unique, "-g", "seen-group", "-d", client_id)
+            assert "CR_SUCCESS" in told and "order=true" in told, told
+            assert len(client.events("got")) == 1

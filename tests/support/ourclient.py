@@ -118,9 +118,9 @@ class Program:
 
     async def send(self, topic: str, prefix: str, count: str, delay: str = "0", size: str = "0") -> None:
         for number in range(int(count)):
-            body = f"{prefix}{number} ".encode() + random.randbytes(
-                int(size)
-            )  # which compress to nothing less
+            body = f"{prefix}{number}".encode()
+            if size != "0":
+                body += b" " + random.randbytes(int(size))  # which compression makes no smaller
             began = self.reactor.seconds()
             sent = await self.producer.send(Message(topic=topic, body=body, delay_level=int(delay)))
             took = self.reactor.seconds() - began
