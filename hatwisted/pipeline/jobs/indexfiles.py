@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from os.path import join
 from typing import Final
 
-from hatwisted.pipeline.jobs.spool import read_items
+from hatwisted.pipeline.jobs.spool import read_items, written_whole
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.indexfile import IndexFile, file_length, file_name_at
 
@@ -30,16 +30,17 @@ class IndexWork:
     count: int
 
 
-def plan_index(spool: str, counts: Sequence[int], items: int) -> list[IndexWork]:
-    """The files for all items; counts: items of each part; items: N of the files.
+def plan_index(spool: str, counts: Sequence[int], items: int, now: float) -> list[IndexWork]:
+    """The files for all items; counts: items of each part; items: N of the files; now: s since the epoch.
 
     A file is named by the store time of its first record, in local time: RocketMQ names it by when it makes it,
-    which is hardly later, and orders files by their names.
+    which is hardly later, and orders files by their names. A record from the future names none: the files that
+    a broker makes from now on must come behind.
     """
     total, room, planned = sum(counts), items - 1, list[IndexWork]()
     for first in range(0, total, room):
-        seconds = int(read_items(spool, counts, first, 1)["timestamp"][0]) / 1000
-        name = file_name_at(seconds, planned[-1].name if planned else "")
+        stored = int(read_items(spool, counts, first, 1)["timestamp"][0]) / 1000
+        name = file_name_at(min(max(stored, 0.0), now), planned[-1].name if planned else "")
         planned.append(IndexWork(name, first, min(room, total - first)))
     return planned
 
@@ -48,10 +49,12 @@ def write_index(
     work: IndexWork, folder: str, spool: str, counts: Sequence[int], slots: int, items: int
 ) -> None:
     """Build one file."""
-    path = join(folder, work.name)
+    with written_whole(spool, join(folder, work.name)) as path:
+        _write(path, work, spool, counts, slots, items)
+
+
+def _write(path: str, work: IndexWork, spool: str, counts: Sequence[int], slots: int, items: int) -> None:
     with closing(PosixFileSystem().open(path, create=True)) as file:
-        # Whatever an earlier attempt has left must not be taken for links.
-        file.extend(0)
         file.reserve(file_length(slots, items))
         index = IndexFile(file, path, slots, items, reserved=True)
         if work.first:

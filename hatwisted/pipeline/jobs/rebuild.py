@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -56,8 +57,16 @@ class Built:
 class Rebuild:
     """One rebuild from the log of `copy`, into an empty folder that all workers reach by the same path."""
 
-    def __init__(self, tasks: Tasks, copy: StoreCopy, shape: Shape, folder: str) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        copy: StoreCopy,
+        shape: Shape,
+        folder: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._tasks = tasks
+        self._clock = clock
         self._copy = copy
         self._shape = shape
         self._folder = folder
@@ -116,7 +125,7 @@ class Rebuild:
         return works, refused
 
     def _build_index(self, counts: Sequence[int]) -> list[IndexWork]:
-        works = plan_index(self._spool, counts, self._shape.items)
+        works = plan_index(self._spool, counts, self._shape.items, self._clock())
         if works:
             folder = join(self._folder, INDEX)
             os.makedirs(folder)

@@ -9,10 +9,13 @@ deleted and made anew; and to shuffle them through Spark, which sorts what is so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os.path import join
 from typing import Any, Final
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +61,15 @@ def entries_path(folder: str, part: int) -> str:
 def items_path(folder: str, part: int) -> str:
     """Where a part's index items are."""
     return join(folder, f"items-{part:06d}")
+
+
+@contextmanager
+def written_whole(folder: str, path: str) -> Iterator[str]:
+    """A name in `folder` to write to; what was written gets its path when it's whole. Spark may run a task twice,
+    even at the same time, and kill the slower one."""
+    temporary = join(folder, uuid4().hex)
+    yield temporary
+    os.replace(temporary, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +137,10 @@ class _Spool:
         """Write the files."""
         queues: dict[QueueName, list[SpooledRun]] = {}
         at = 0
-        with open(entries_path(folder, self._part), "wb") as file:
+        with (
+            written_whole(folder, entries_path(folder, self._part)) as path,
+            open(path, "wb") as file,
+        ):
             for queue, pieces in self._entries.items():
                 queues[queue] = []
                 for run in self._runs[queue]:
@@ -133,7 +148,8 @@ class _Spool:
                     at += run.count * ENTRY_SIZE
                 file.writelines(pieces)
         items = np.concatenate(self._items) if self._items else np.empty(0, ITEMS)
-        items.tofile(items_path(folder, self._part))
+        with written_whole(folder, items_path(folder, self._part)) as path:
+            items.tofile(path)
         return SpooledPart(self._part, self._records, len(items), queues, bad)
 
 

@@ -6,17 +6,22 @@ import random
 import shutil
 import tempfile
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest import TestCase
 
+import numpy as np
+
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
+from hatwisted.pipeline.jobs.indexfiles import plan_index
 from hatwisted.pipeline.jobs.queueplan import plan_queue
 from hatwisted.pipeline.jobs.queueruns import Run
 from hatwisted.pipeline.jobs.reindex import Layout, ReindexResult, reindex
+from hatwisted.pipeline.jobs.spool import ITEMS as ITEM
+from hatwisted.pipeline.jobs.spool import items_path
 from hatwisted.pipeline.jobs.tasks import InlineTasks
 from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.indexfile import file_name_at
 from hatwisted.store.queueentry import GAP_LIMIT, blank_entry
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.pipeline.jobs.copies import GOLDEN, GOLDEN_END, files_of, flip, patch, save_log
@@ -62,12 +67,6 @@ class GoldenTests(ReindexCase):
         result = self.rebuilt(GOLDEN / "slave", self.target, layout=Layout())
         self.assert_same(self.target, GOLDEN / "slave")
         self.assertEqual((result.index_files, result.index_items, result.entries), (1, 679, 246))
-
-    def test_an_index_file_is_named_by_its_first_record(self) -> None:
-        self.rebuilt(GOLDEN / "master", self.target)
-        (name,) = files_of(self.target / "index")
-        first = datetime.strptime(name + "000", "%Y%m%d%H%M%S%f").timestamp()
-        self.assertEqual(round(first * 1000), 0x1A1FB858034)
 
     def test_delays_are_those_of_the_broker(self) -> None:
         layout = replace(LAYOUT, delay_levels="2s 5s", index=False)
@@ -191,6 +190,28 @@ class TargetTests(ReindexCase):
         (self.folder / "target.reindex" / "spool").mkdir(parents=True)
         self.rebuilt(GOLDEN / "master", self.target)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["target"])
+
+
+class IndexNameTests(ReindexCase):
+    def names(self, *timestamps: int, now: float) -> list[str]:
+        """Of files of two items each, for items stored at these times (ms)."""
+        items = np.zeros(len(timestamps), ITEM)
+        items["timestamp"] = timestamps
+        items.tofile(items_path(str(self.folder), 0))
+        return [work.name for work in plan_index(str(self.folder), [len(timestamps)], 3, now)]
+
+    def test_an_index_file_is_named_by_its_first_record(self) -> None:
+        first, second = 1_700_000_000_123, 1_700_000_050_456
+        names = self.names(first, first + 5, second, now=1_800_000_000.0)
+        self.assertEqual(names, [file_name_at(first / 1000), file_name_at(second / 1000)])
+
+    def test_names_rise_and_none_lies_in_the_future(self) -> None:
+        now = 1_700_000_000.0
+        first, second, third = self.names(*[1 << 60] * 5, now=now)
+        self.assertEqual(
+            (first, int(second), int(third)), (file_name_at(now), int(first) + 1, int(first) + 2)
+        )
+        self.assertEqual(self.names(-5, now=now), [file_name_at(0)])
 
 
 class DamageTests(ReindexCase):
