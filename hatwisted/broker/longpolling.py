@@ -7,6 +7,10 @@ sleeping. Deadlines lie in
 buckets of a second, so that leaving early costs nothing; RocketMQ looks every 5 s and lets its clients wait
 that much longer.
 
+A client that doesn't read is sent nothing more: its pulls go on sleeping, past their deadlines too, until it reads
+again or its connection closes. It asked for them with a few bytes each, and every one may be answered with
+256 KiB.
+
 Every RECHECK_INTERVAL all queues that pulls wait for are compared with the store, in case an arrival was
 never announced: a RocketMQ slave has nothing but this (4.9.7's PullRequestHoldService).
 """
@@ -93,6 +97,8 @@ class PullHold:
         self._connections: dict[RemotingConnection, set[HeldPull]] = {}
         self._buckets: dict[int, dict[HeldPull, None]] = {}
         self._marked: dict[Queue, None] = {}
+        self._unread: dict[RemotingConnection, dict[Queue, None]] = {}
+        """What had something for clients that don't read."""
         self._waking: IDelayedCall | None = None
         self._loops = {
             DEADLINE_INTERVAL: LoopingCall(self._expire),
@@ -155,8 +161,22 @@ class PullHold:
         marked, self._marked = self._marked, {}
         for queue in marked:
             for pull in list(self._queues.get(queue, ())):
-                if self._retry(pull, False):
+                if pull.connection.paused:
+                    self._put_off(pull)
+                elif self._retry(pull, False):
                     self._drop(pull)
+
+    def _put_off(self, pull: HeldPull) -> None:
+        connection = pull.connection
+        if connection not in self._unread:
+            self._unread[connection] = {}
+            connection.on_resume(lambda: self._resumed(connection))
+        self._unread[connection][pull.queue] = None
+
+    def _resumed(self, connection: RemotingConnection) -> None:
+        for queue in self._unread.pop(connection, ()):
+            if queue in self._queues:
+                self._mark(queue)
 
     def _expire(self) -> None:
         now = self._clock.seconds() / DEADLINE_INTERVAL
@@ -165,13 +185,15 @@ class PullHold:
 
     def _finish(self, bucket: int) -> None:
         for pull in list(self._buckets[bucket]):
-            self._drop(pull)
-            self._retry(pull, True)
+            if not pull.connection.paused:
+                self._drop(pull)
+                self._retry(pull, True)
 
     def _closed(self, connection: RemotingConnection) -> None:
         for pull in list(self._connections[connection]):
             self._drop(pull)
         del self._connections[connection]
+        self._unread.pop(connection, None)
 
     def _drop(self, pull: HeldPull) -> None:
         _remove(self._queues, pull.queue, pull)

@@ -125,6 +125,7 @@ class RemotingConnection(Protocol):
         self._paused = False
         self._backlog: list[RemotingCommand] = []
         self._closers: list[Callable[[], None]] = []
+        self._readers: list[Callable[[], None]] = []
         self._held = 0
         self.on_answer: Callable[[RemotingCommand], None] | None = None
         """Takes the answers of the client: set by whoever asks it something."""
@@ -300,6 +301,10 @@ class RemotingConnection(Protocol):
         """Does the client leave unread what it has been sent? Nothing big should follow then."""
         return self._paused
 
+    def on_resume(self, reader: Callable[[], None]) -> None:
+        """Call `reader` once the client reads again. Only while `paused`."""
+        self._readers.append(reader)
+
     def pauseProducing(self) -> None:
         """The client doesn't read its answers: don't read its requests."""
         self._paused = True
@@ -308,6 +313,9 @@ class RemotingConnection(Protocol):
     def resumeProducing(self) -> None:
         """It does again: first what had been read before."""
         self._paused = False
+        readers, self._readers = self._readers, []
+        for reader in readers:
+            reader()
         if self._backlog:
             backlog, self._backlog = self._backlog, []
             self._work(backlog)

@@ -9,8 +9,20 @@ from hatwisted.wire.remoting import RemotingCommand
 
 
 class Connection:
+    paused = False
+
     def __init__(self):
         self.closers = []
+        self.readers = []
+
+    def on_resume(self, reader):
+        self.readers.append(reader)
+
+    def resume(self):
+        self.paused = False
+        readers, self.readers = self.readers, []
+        for reader in readers:
+            reader()
 
     def on_close(self, closer):
         self.closers.append(closer)
@@ -105,6 +117,44 @@ class TestHold(SynchronousTestCase):
         self.tick(20)
         self.assertEqual(len(self.looks), 1)
         self.assertEqual(len(self.connection.closers), 1)
+
+    def test_a_client_that_does_not_read_gets_its_answers_when_it_does(self):
+        reading = Connection()
+        self.connection.paused = True
+        self.pull(offset=7)
+        self.pull(offset=8)
+        self.pull(offset=9, connection=reading)
+        self.hold.arrived("T", 0, 10)
+        self.clock.advance(0)
+        self.assertEqual(self.looks, [(9, False)])
+        self.tick(60)
+        self.hold.arrived("T", 0, 10)
+        self.clock.advance(0)
+        self.assertEqual((self.looks, self.hold.count), ([(9, False)], 2))
+        self.assertEqual(len(self.connection.readers), 1)
+        self.connection.resume()
+        self.clock.advance(0)
+        self.assertEqual((self.looks[1:], self.hold.count), ([(7, False), (8, False)], 0))
+
+    def test_fruitless_pulls_of_a_client_that_reads_again_are_answered(self):
+        self.connection.paused = True
+        self.pull()
+        self.tick(20)
+        self.connection.resume()
+        self.tick(1)
+        self.assertEqual((self.looks, self.hold.count), ([(0, True)], 0))
+
+    def test_a_client_that_never_reads_leaves_nothing_behind(self):
+        self.connection.paused = True
+        self.pull()
+        self.hold.arrived("T", 0, 10)
+        self.clock.advance(0)
+        self.connection.close()
+        self.connection.resume()
+        self.clock.advance(0)
+        self.assertEqual((self.looks, self.hold.count, self.hold._unread), ([], 0, {}))
+        self.hold.stop()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_no_room(self):
         self.patch(longpolling, "MAX_HELD", 2)

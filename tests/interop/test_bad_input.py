@@ -142,6 +142,22 @@ def test_a_thousand_scanner_connections_leave_nothing_behind(group: BrokerGroup)
     assert group.master.memory() - before < MEMORY_GROWTH
 
 
+def test_waiting_pulls_of_a_client_that_never_reads_cost_bounded_memory(group: BrokerGroup) -> None:
+    pull = {"consumerGroup": "g", "topic": "Waited", "queueId": "0", "queueOffset": "1", "maxMsgNums": "32"}
+    pull |= {"sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "30000", "subscription": "*"}
+    frames = b"".join(encode_frame(11, number, pull | {"subVersion": "0"}) for number in range(2000))
+    with dial(group.master_port) as peer, group.master_client() as client:
+        assert client.send("Waited", b"the first").code == 0
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        peer.sendall(frames)
+        client.runtime_info()
+        before = group.master.memory()
+        for _ in range(4):
+            assert client.send("Waited", bytes(60_000)).code == 0
+        client.runtime_info()
+        assert group.master.memory() - before < MEMORY_GROWTH
+
+
 def test_a_client_that_never_reads_costs_bounded_memory(group: BrokerGroup) -> None:
     before = group.master.memory()
     with dial(group.master_port) as peer:
