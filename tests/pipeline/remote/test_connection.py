@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import pickle
 import shutil
 import socket
@@ -150,15 +151,8 @@ class SigningTest(TestCase):
 class TlsTest(TestCase):
     """Against the standard library's own server side, with certificates made by OpenSSL."""
 
-    folder: Path
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        keep = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(keep.cleanup)
-        cls.folder = Path(keep.name)
-        for name in ("server", "client"):
-            make_certificate(cls, cls.folder, name)
+    def setUp(self) -> None:
+        self.folder = Path(certificates().name)
 
     def serve(self, ask_client: bool = False) -> ScriptedBroker:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -216,7 +210,16 @@ class TlsTest(TestCase):
             Tls(certificate=key).context()
 
 
-def make_certificate(case: type[TestCase], folder: Path, name: str) -> None:
+@functools.cache
+def certificates() -> tempfile.TemporaryDirectory[str]:
+    """A folder with server.pem, server.key, client.pem and client.key; gone when the process ends."""
+    folder: tempfile.TemporaryDirectory[str] = tempfile.TemporaryDirectory()
+    for name in ("server", "client"):
+        make_certificate(Path(folder.name), name)
+    return folder
+
+
+def make_certificate(folder: Path, name: str) -> None:
     """NAME.pem and NAME.key, signed by itself, for a host of that name."""
     if shutil.which("openssl") is None:
         raise SkipTest("no openssl on the PATH")

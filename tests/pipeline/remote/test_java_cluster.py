@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from unittest import TestCase
 
 import pytest
 
@@ -236,7 +235,7 @@ def test_tls(tmp_path: Path) -> None:
     """A name server and a broker that ask for a certificate."""
     needs_version("4.9.7")
     for name in ("server", "client"):
-        make_certificate(TestCase, tmp_path, name)
+        make_certificate(tmp_path, name)
     properties = {
         "tls.test.mode.enable": "false",
         "tls.server.certPath": tmp_path / "server.pem",
