@@ -14,7 +14,7 @@ checksum is wrong, or whose topic breaks off, is being written.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,13 @@ PROBE: Final = 64 << 10
 """Bytes looked at in one place: as many zeros in a row are taken for the end, until the chain says otherwise."""
 NEAR: Final = 1 << 20
 """Bytes up to which halving goes on; the rest is read anyway."""
+
+
+class Tail(NamedTuple):
+    """The end of a log: where its last record starts (`end`, if that isn't known), and the offset behind it."""
+
+    last: int
+    end: int
 
 
 class LogEnd:
@@ -58,12 +65,15 @@ class LogEnd:
                 f"{magic:08x}, nor is there one behind it"
             )
 
-    def end(self, known: int | None = None) -> int:
-        """Physical offset behind the last valid record; known: one that it was earlier."""
-        if known is not None and not any(read(self._file, known - self._base, layout.BLANK_HEAD_SIZE)):
+    def tail(self, known: Tail | None = None) -> Tail:
+        """The log's tail; known: what it was earlier, from where the search begins if it is still there."""
+        if known is None or not self._is_still_there(known):
+            at = self._newest_record()
+        elif not any(read(self._file, known.end - self._base, layout.BLANK_HEAD_SIZE)):
             # What is written next begins here.
             return known
-        at = self._newest_record() if known is None else known
+        else:
+            at = known.last
         last: tuple[int, bytes] | None = None
         times: list[int] = []
         while True:
@@ -72,13 +82,22 @@ class LogEnd:
                 last = _last_of(records)
                 times = [*times, *records.heads["store_timestamp"][-2:].tolist()][-2:]
             if end.stop is Stop.BLANK:
-                return self._file_end
+                return Tail(last[0] if last else at, self._file_end)
             at = end.offset
             if end.stop in BREAKS:
                 following = self._newer_behind(at, min(times, default=0))
                 if following is None:
-                    return last[0] if last and _is_torn(last[1]) else at
+                    return _tail(at, last)
                 at = following
+
+    def _is_still_there(self, known: Tail) -> bool:
+        """Is the last record as it was? A log that was cut and written on has another."""
+        data = read(self._file, known.last - self._base, known.end - known.last)
+        try:
+            found = decode_record(data, at=known.last)
+        except CorruptRecord:
+            return False
+        return isinstance(found, Record) and found.total_size == len(data)
 
     def _newer_behind(self, offset: int, store_timestamp: int) -> int | None:
         """Where the log goes on behind a break."""
@@ -129,6 +148,12 @@ class LogEnd:
     def _is_zero(self, offset: int) -> bool:
         data = read(self._file, offset - self._base, PROBE)
         return not np.frombuffer(data, np.uint8).any()
+
+
+def _tail(end: int, last: tuple[int, bytes] | None) -> Tail:
+    if last is None:
+        return Tail(end, end)
+    return Tail(last[0], last[0] if _is_torn(last[1]) else end)
 
 
 def _last_of(records: Records) -> tuple[int, bytes]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hatwisted.pipeline.decode import logbytes
-from hatwisted.pipeline.decode.logend import LogEnd
+from hatwisted.pipeline.decode.logend import LogEnd, Tail
 from hatwisted.pipeline.decode.recordsearch import RecordSearch
 from hatwisted.pipeline.errors import NotAStore, WrongLogFile
 from hatwisted.wire.layout import parse_file_name
@@ -68,7 +68,7 @@ class LogStore:
     path: str
     broker: str
     files: list[LogFile]
-    _known_end: int = field(default=-1, repr=False)
+    _tail: Tail | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, path: str, broker: str | None = None) -> LogStore:
@@ -90,8 +90,8 @@ class LogStore:
         """Physical offset behind the last whole, valid record there is now; lists the files anew. A later call
         starts where the last one ended."""
         self.files = _log_files(_log_folder(self.path))
-        self._known_end = self._find_end()
-        return self._known_end
+        self._tail = self._find_tail()
+        return self._tail.end
 
     def splits(
         self, begin: int | None = None, end: int | None = None, split_bytes: int = SPLIT_BYTES
@@ -129,13 +129,13 @@ class LogStore:
         with logbytes.open_file(file.path) as opened:
             return look(RecordSearch(opened, file.base, file.size, min(log_end, file.end)), offset)
 
-    def _find_end(self) -> int:
+    def _find_tail(self) -> Tail:
+        known = self._tail
         for file in reversed(self.files):
             with _finder(file) as finder:
                 if not finder.is_unwritten():
-                    known = file.base < self._known_end < file.end
-                    return finder.end(self._known_end if known else None)
-        return self.min_offset
+                    return finder.tail(known if known and file.base <= known.last < file.end else None)
+        return Tail(self.min_offset, self.min_offset)
 
 
 @contextmanager

@@ -269,6 +269,16 @@ class Ends(InStore):
         self.assertEqual(store.end(), log.end)
         self.assertEqual(len(store.files), len(log.files))
 
+    def test_an_earlier_end_that_was_cut_back_is_found_anew(self) -> None:
+        log = lay_out([plain(bytes(100)) for _ in range(15)], FILE_SIZE)
+        store = self.store(log)
+        self.assertEqual(store.end(), log.end)
+        cut = damaged(log, log.records[7].physical_offset, log.end, b"\0")
+        Path(store.files[0].path).write_bytes(cut.files[0])
+        self.assertEqual(store.end(), log.records[7].physical_offset)
+        Path(store.files[0].path).write_bytes(log.files[0])
+        self.assertEqual(store.end(), log.end)
+
     def test_a_file_made_ahead_is_no_part_of_the_log(self) -> None:
         log = lay_out([plain(bytes(100)) for _ in range(9)], FILE_SIZE)
         ahead = replace(log, files={**log.files, FILE_SIZE: bytes(FILE_SIZE)})
