@@ -16,11 +16,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli import completion
 from hatwisted.cli.clusterrun import Interrupt, namesrv_option, run
-from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.client.beginning import ConsumeFrom
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.message import ReceivedMessage
-from hatwisted.client.subscription import Sql
+from hatwisted.client.subscription import ALL, Sql
 
 
 @click.command("consume")
@@ -49,13 +49,30 @@ def consume(**options: Any) -> None:
     """Print the messages of TOPIC as a member of a group, until interrupted.
 
     Ctrl-C commits what was printed and ends in order. Exit codes: 0 ended (also by Ctrl-C); 1 ended by --idle
-    before --count messages came; 2 wrong usage, no cluster, or a refused expression.
+    before --count messages came, or without having committed all of it; 2 wrong usage, no cluster, or a refused
+    expression.
     """
     try:
         options["begin"] = _beginning(options["begin"])
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--from") from error
+    if options["sql"] is not None and options["tags"] != ALL:
+        raise click.UsageError("--tags and --sql exclude each other: SQL sees the tag as TAGS")
+    if options["broadcast"] is not None:
+        _check_writable(Path(options["broadcast"]))
     sys.exit(run(options["namesrv"], _Printing(options).run))
+
+
+def _check_writable(path: Path) -> None:
+    """Progress that can't be kept is told before the first message, not after the last."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "ab"):
+            pass
+        if not path.stat().st_size:
+            path.unlink()
+    except OSError as error:
+        raise CannotRun(f"{path}: {error.strerror}") from error
 
 
 def _beginning(text: str) -> tuple[ConsumeFrom, int]:
@@ -118,6 +135,10 @@ class _Printing:
                 watch.stop()
             if self._progress.live.is_started:
                 self._progress.stop()
+        if consumer.uncommitted:
+            text = f"progress in {consumer.uncommitted} queues isn't committed: some messages will come again"
+            click.echo(text, err=True)
+            return EXIT_PROBLEMS
         short = options["count"] is not None and self._printed < options["count"]
         return EXIT_PROBLEMS if short and not interrupt.wished else EXIT_OK
 

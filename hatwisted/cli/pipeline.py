@@ -11,7 +11,7 @@ import click
 from hatwisted.cli import pipelinetext as text
 from hatwisted.cli.clusterrun import namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
-from hatwisted.cli.sparkrun import JobBar, job, master_option, session, tell
+from hatwisted.cli.sparkrun import JobBar, job, key_values, master_option, session, tell
 from hatwisted.cli.tables import json_option
 
 FOLDER = click.Path(exists=True, file_okay=False)
@@ -64,6 +64,43 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--namesrv, --pattern, --option: messages over the network instead of from stores."""
+    options = (
+        click.option(
+            "-n",
+            "--namesrv",
+            metavar="HOST:PORT[;...]",
+            help="Read from this cluster, instead of from STOREs.",
+        ),
+        click.option("--pattern", metavar="REGEX", help="With -n: topics whose whole name matches."),
+        click.option(
+            "--option",
+            "source",
+            multiple=True,
+            metavar="KEY=VALUE",
+            callback=key_values,
+            help="An option of the source, as docs/pipeline.md has them (accessKey, tls, mode, ...).",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """The stores, or the topics of a cluster, as the jobs take them."""
+    from hatwisted.pipeline.jobs.landingsources import Cluster, Stores
+
+    if bool(stores) == (options["namesrv"] is not None):
+        raise click.UsageError("give STOREs, or -n with --topic or --pattern: one of the two")
+    if stores:
+        return Stores(list(stores), options["source"])
+    if not topics and options["pattern"] is None:
+        raise click.UsageError("which topics? Give --topic (may be repeated) or --pattern")
+    return Cluster(options["namesrv"], topics, options["pattern"], options["source"])
+
+
 def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """STORE...: folders."""
     return click.argument("stores", nargs=-1, required=least > 0, type=FOLDER, metavar=metavar)
@@ -80,8 +117,10 @@ def pipeline() -> None:
 
 
 @pipeline.command()
-@stores_argument(1, "STORE...")
-@click.option("-t", "--table", required=True, type=NEW_FOLDER, help="Folder of the Delta table.")
+@stores_argument(0, "[STORE...]")
+@click.argument("table", type=NEW_FOLDER)
+@source_options
+@click.option("--topic", "topics", multiple=True, help="With -n: this topic; may be repeated.")
 @click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @click.option(
     "--every",
@@ -101,7 +140,10 @@ def pipeline() -> None:
 @json_option
 @job
 def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **options: Any) -> None:
-    """Land logs in a Delta table, each record once, however often this is killed."""
+    """Land logs in a Delta table, each record once, however often this is killed.
+
+    From STOREs, one per broker, or over the network from a cluster. TABLE is the table's folder.
+    """
     from hatwisted.pipeline.jobs import land as landing
 
     more: dict[str, Any] = {}
@@ -111,7 +153,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
         more["compact_below"] = None
     with JobBar("land") as bar:
         result = landing.land(
-            list(stores),
+            read_from(stores, options["topics"], options),
             table,
             mode="continuous" if follow else "once",
             every=options["every"],
@@ -253,7 +295,8 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
 
 
 @pipeline.command()
-@stores_argument(1, "STORE...")
+@stores_argument(0, "[STORE...]")
+@source_options
 @click.option(
     "-o", "--out", required=True, type=ANY_PATH, help="A folder, or a file named .ndjson, .csv or .parquet."
 )
@@ -267,13 +310,19 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
 @json_option
 @job
 def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> None:
-    """Write messages as NDJSON, CSV or Parquet, to be read by anything, import included."""
+    """Write messages as NDJSON, CSV or Parquet, to be read by anything, import included.
+
+    From STOREs, or over the network from a cluster.
+    """
     from hatwisted.pipeline.jobs import export as exporting
     from hatwisted.pipeline.jobs.selection import Selection
 
+    source = read_from(stores, options["topics"], options)
     with JobBar("export") as bar:
         result = exporting.export(
-            stores,
+            exporting.Source.stores(stores, options["source"])
+            if stores
+            else exporting.Source(source.format, source.options()),
             out,
             form=options["form"],
             columns=options["columns"].split(",") if options["columns"] else None,
@@ -301,6 +350,14 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
 )
 @click.option("--keep-born", is_flag=True, help="Keep the time of birth; slower, as fewer share a request.")
 @click.option("--skip", type=click.IntRange(0), default=0, help="Leave out so many rows at the begin.")
+@click.option(
+    "--option",
+    "source",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=key_values,
+    help="An option of the connection, as of the source rocketmq (accessKey, secretKey, tls, retries, ...).",
+)
 @json_option
 @job
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:
@@ -310,12 +367,11 @@ def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **option
     to wait for; 2 not done, or not to the end: then the error says where to go on.
     """
     from hatwisted.pipeline.jobs.importing import Sending, import_messages
-    from hatwisted.pipeline.remote.settings import ClusterSettings, split_addresses
 
-    with JobBar("import") as bar:
+    with JobBar("import", "") as bar:
         result = import_messages(
             files,
-            ClusterSettings(split_addresses(namesrv)),
+            _settings(namesrv, options["source"]),
             sending=Sending(options["topic"], options["queues"], options["keep_born"]),
             form=options["form"],
             skip=options["skip"],
@@ -323,3 +379,14 @@ def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **option
         )
     tell(result, as_json, text.import_lines)
     return result.exit_code
+
+
+def _settings(namesrv: str, given: dict[str, str]) -> Any:
+    """Where the cluster is; only options need what the extra brings."""
+    from hatwisted.pipeline.remote.settings import ClusterSettings, split_addresses
+
+    if not given:
+        return ClusterSettings(split_addresses(namesrv))
+    from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
+
+    return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))

@@ -50,7 +50,7 @@ DEFAULT_MASTER: Final = "local[*]"
 class JobBar:
     """The progress of a job in bytes, with rate and time left, on a terminal; a spinner until it's told some."""
 
-    def __init__(self, title: str, console: Console | None = None) -> None:
+    def __init__(self, title: str, before: str = ": Spark starts", console: Console | None = None) -> None:
         console = console or _terminal()
         self._bar = Progress(
             SpinnerColumn(),
@@ -65,7 +65,7 @@ class JobBar:
             disable=not console.is_terminal,
         )
         self._title = title
-        self._task = self._bar.add_task(f"{title}: Spark starts", total=None)
+        self._task = self._bar.add_task(title + before, total=None)
 
     def __call__(self, done: int, total: int) -> None:
         self._bar.update(self._task, description=self._title, completed=done, total=total or None)
@@ -155,7 +155,7 @@ def master_option(command: Callable[..., Any]) -> Callable[..., Any]:
             "--conf",
             multiple=True,
             metavar="KEY=VALUE",
-            callback=_settings,
+            callback=key_values,
             help="A setting of the Spark session; may be repeated.",
         ),
     )
@@ -164,7 +164,8 @@ def master_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _settings(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def key_values(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """KEY=VALUE, several times, as a dict."""
     settings = {}
     for value in values:
         key, mark, setting = value.partition("=")

@@ -42,7 +42,7 @@ class TestPipelineCommands(SynchronousTestCase):
     def test_without_the_extra_one_line_says_how_to_get_it(self):
         store = GOLDEN / "master"
         commands = {
-            "land": (store, "-t", "table"),
+            "land": (store, "table"),
             "audit": (store, GOLDEN / "slave"),
             "report": (store,),
             "export": (store, "-o", "out.csv"),
@@ -64,8 +64,10 @@ class TestPipelineCommands(SynchronousTestCase):
             (("report", "/nowhere"), "does not exist"),
             (("report", store, "--since", "yesterday"), "isn't a time"),
             (("report", store, "--conf", "spark"), "KEY=VALUE"),
-            (("land", store), "--table"),
-            (("land", store, "-t", "t", "--max-bytes", "much"), "isn't a size"),
+            (("land", store), "one of the two"),
+            (("land", store, "t", "--max-bytes", "much"), "isn't a size"),
+            (("land", "t", "-n", "127.0.0.1:1"), "which topics"),
+            (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "one of the two"),
             (("import", store, "-n", "nowhere"), "isn't host:port"),
             (("import", "/nowhere.csv"), "does not exist"),
         ):
@@ -106,7 +108,7 @@ class TestPipelineCommands(SynchronousTestCase):
 
     def test_the_bar_shows_rate_and_time_left_on_a_terminal(self):
         output = io.StringIO()
-        with JobBar("land", Console(file=output, force_terminal=True, width=140)) as bar:
+        with JobBar("land", console=Console(file=output, force_terminal=True, width=140)) as bar:
             bar(1 << 20, 4 << 20)
             bar(4 << 20, 4 << 20)
         self.assertIn("land: Spark starts", output.getvalue())
@@ -114,7 +116,7 @@ class TestPipelineCommands(SynchronousTestCase):
 
     def test_the_bar_is_silent_elsewhere(self):
         output = io.StringIO()
-        with JobBar("land", Console(file=output, force_terminal=False)) as bar:
+        with JobBar("land", console=Console(file=output, force_terminal=False)) as bar:
             bar(1, 2)
         self.assertEqual(output.getvalue(), "")
 

@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -84,10 +85,10 @@ class Source:
     total: int = 0
 
     @classmethod
-    def stores(cls, paths: Sequence[str], mode: str = "failfast") -> Source:
-        """Store folders."""
+    def stores(cls, paths: Sequence[str], more: Mapping[str, str] = MappingProxyType({})) -> Source:
+        """Store folders; more: options of the source `commitlog`."""
         total = sum(store.end() - store.min_offset for store in map(LogStore.open, paths))
-        return cls("commitlog", {"paths": json.dumps(list(paths)), "mode": mode}, total)
+        return cls("commitlog", {**more, "paths": json.dumps(list(paths))}, total)
 
     def read(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """The columns of all messages."""
