@@ -67,7 +67,7 @@ def open_file(path: str) -> Iterator[LogBytes]:
     """A file to read from; WrongLogFile when it went away since it was listed."""
     try:
         if is_remote(path):
-            files, inner = _filesystem(path)
+            files, inner = remote_filesystem(path)
             with files.open(inner, "rb", cache_type="none") as file:
                 yield _RemoteFile(file, files.size(inner))
             return
@@ -114,7 +114,7 @@ def join(folder: str, name: str) -> str:
 
 
 def _list_remote(path: str) -> list[Entry] | None:
-    files, inner = _filesystem(path)
+    files, inner = remote_filesystem(path)
     if not files.isdir(inner):
         return None
     return sorted(
@@ -125,7 +125,8 @@ def _list_remote(path: str) -> list[Entry] | None:
     )
 
 
-def _filesystem(path: str) -> tuple[Any, str]:
+def remote_filesystem(path: str) -> tuple[Any, str]:
+    """fsspec's file system for a path with a scheme, and the path as that one calls it."""
     try:
         import fsspec
     except ImportError:

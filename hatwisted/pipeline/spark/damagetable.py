@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hatwisted.pipeline.decode.logbytes import is_remote, remote_filesystem
 from hatwisted.pipeline.decode.reader import Damage
 from hatwisted.pipeline.decode.storefolder import Split
 
@@ -26,7 +27,7 @@ DAMAGE_SCHEMA: Final = "broker string, file string, begin bigint, end bigint, re
 
 def read_damages(spark: SparkSession, folder: str) -> DataFrame:
     """The ranges that reads with `damagePath=folder` have skipped; no row if they met no damage."""
-    if "://" not in folder:
+    if not is_remote(folder):
         os.makedirs(folder, exist_ok=True)
     return spark.read.schema(DAMAGE_SCHEMA).json(folder)
 
@@ -35,7 +36,7 @@ def write_damages(folder: str, split: Split, damages: Sequence[Damage]) -> None:
     """Tell in `folder` what reading `split` has skipped; nothing, if nothing."""
     name = f"{quote(split.broker, safe='')}-{split.begin:020d}-{split.end:020d}.jsonl"
     lines = "".join(json.dumps(_row(damage)) + "\n" for damage in damages)
-    if "://" in folder:
+    if is_remote(folder):
         _replace_remote(f"{folder.rstrip('/')}/{name}", lines)
     else:
         _replace_local(folder, name, lines)
@@ -70,9 +71,7 @@ def _replace_local(folder: str, name: str, lines: str) -> None:
 
 def _replace_remote(url: str, lines: str) -> None:
     """An object store's put is whole or not at all."""
-    import fsspec
-
-    files, path = fsspec.core.url_to_fs(url)
+    files, path = remote_filesystem(url)
     if lines:
         files.pipe_file(path, lines.encode())
     elif files.exists(path):

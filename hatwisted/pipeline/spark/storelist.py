@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from hatwisted.pipeline.decode.logbytes import is_remote, remote_filesystem
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import NotAStore
 from hatwisted.pipeline.spark.options import BadOption, Options
@@ -64,18 +65,16 @@ class StoreList:
 def _expanded(place: str) -> Iterator[str]:
     """The folders a place stands for, in order; the place itself if it is no pattern. Absolute: a task runs in
     another folder than the program that asked."""
-    place = place if "://" in place else os.path.abspath(place)
+    place = place if is_remote(place) else os.path.abspath(place)
     if not _PATTERN.intersection(place):
         yield place
         return
-    found = _remote(place) if "://" in place else sorted(glob.glob(place))
+    found = _remote(place) if is_remote(place) else sorted(glob.glob(place))
     if not found:
         raise NotAStore(f"{place}: no folder is called so")
     yield from found
 
 
 def _remote(pattern: str) -> list[str]:
-    import fsspec
-
-    files, path = fsspec.core.url_to_fs(pattern)
+    files, path = remote_filesystem(pattern)
     return [files.unstrip_protocol(found) for found in sorted(files.glob(path))]
