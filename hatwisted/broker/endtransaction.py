@@ -19,8 +19,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.consumers import answer_bad_requests
-from hatwisted.broker.halfmessages import HALF_QUEUE, NoDestination, committed, op_message, record_at
+from hatwisted.broker.halfmessages import HALF_QUEUE, NoDestination, committed, op_message
 from hatwisted.broker.innerput import STOPPING, InnerPuts
+from hatwisted.broker.logrecord import record_at
 from hatwisted.broker.topics import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore

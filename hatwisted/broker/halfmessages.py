@@ -15,9 +15,8 @@ from collections.abc import Mapping
 import msgspec
 
 from hatwisted.broker.innerput import InnerMessage
-from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import layout
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.record import Record
 
 HALF_QUEUE = 0
 """All halves are in one queue, and so are all ops: the order of their offsets is the order of time."""
@@ -58,18 +57,6 @@ def destination(properties: Mapping[str, str]) -> tuple[str, int]:
 def number(text: str) -> int:
     """A decimal number as a broker writes them, -1 for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
-
-
-def record_at(store: MessageStore, offset: int) -> Record | None:
-    """The record that begins at a log offset; peers may name any, and what lies there may look like one."""
-    data = store.look_message(offset) if offset >= 0 else None
-    if data is None:
-        return None
-    try:
-        record = decode_record(data)
-    except CorruptRecord:
-        return None
-    return record if isinstance(record, Record) else None
 
 
 def again(record: Record, topic: str, queue_id: int) -> InnerMessage:

@@ -26,6 +26,7 @@ from hatwisted.broker.detour import (
 )
 from hatwisted.broker.groups import GroupConfig, SubscriptionGroupTable
 from hatwisted.broker.innerput import STOPPING, InnerMessage, InnerPuts
+from hatwisted.broker.logrecord import record_at
 from hatwisted.broker.topics import Refusal, TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
@@ -33,7 +34,7 @@ from hatwisted.store.put import Put, PutStatus
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.layout import PROPERTY_DELAY, PROPERTY_WAIT
 from hatwisted.wire.messageid import encode_message_id
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.record import Record
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import bool_field, int_field, long_field, text_field
 
@@ -114,7 +115,7 @@ class SendBackProcessor:
         )
         if isinstance(topic, Refusal):
             return response(request, topic.code, topic.remark)
-        record = self._look(header.offset)
+        record = record_at(self._store, header.offset)
         if record is None:
             return response(
                 request, ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"
@@ -126,17 +127,6 @@ class SendBackProcessor:
 
     def _refusal(self, name: str, group: GroupConfig | None) -> Refusal | None:
         return unknown_group(name) if group is None else self._forbidden()
-
-    def _look(self, offset: int) -> Record | None:
-        """The record a consumer names. It may name any offset, and what lies there may look like one."""
-        data = self._store.look_message(offset)
-        if data is None:
-            return None
-        try:
-            record = decode_record(data)
-        except CorruptRecord:
-            return None
-        return record if isinstance(record, Record) else None
 
     def _message(
         self, header: SendBackHeader, group: GroupConfig, record: Record, topic: str, version: int

@@ -38,9 +38,9 @@ from hatwisted.broker.halfmessages import (
     destination,
     number,
     parked_again,
-    record_at,
 )
 from hatwisted.broker.innerput import InnerMessage, InnerPuts
+from hatwisted.broker.logrecord import record_at
 from hatwisted.broker.offsets import ConsumerOffsetTable
 from hatwisted.broker.topics import TopicConfigTable
 from hatwisted.config.schema import BrokerConfig

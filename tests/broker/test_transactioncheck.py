@@ -4,7 +4,8 @@ import json
 
 from twisted.internet.defer import inlineCallbacks
 
-from hatwisted.broker.halfmessages import CHECK_GROUP, MAX_CHECKS_TOPIC, committed, record_at
+from hatwisted.broker.halfmessages import CHECK_GROUP, MAX_CHECKS_TOPIC, committed
+from hatwisted.broker.logrecord import record_at
 from hatwisted.broker.transactioncheck import SLICE, CheckOptions, TransactionCheck
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from hatwisted.wire.record import decode_record
