@@ -62,6 +62,7 @@ class Assignment:
         self._retry: IDelayedCall | None = None
         self._renewal: IDelayedCall | None = None
         self._noting = DeferredLock()
+        self._left_uncommitted = 0
         self._closed = False
 
     @property
@@ -163,6 +164,7 @@ class Assignment:
             if call is not None and call.active():
                 call.cancel()
         await self.commit()
+        self._left_uncommitted = self.uncommitted
         working = {queue for queue, reader in self._readers.items() if self._work.working(reader)}
         idle = self._readers.keys() - working
         for queue in list(self._readers):
@@ -214,6 +216,12 @@ class Assignment:
             self._work.arrived(reader)
 
     # ---- progress
+
+    @property
+    def uncommitted(self) -> int:
+        """Queues whose progress isn't noted; what closing couldn't note stays counted."""
+        behind = sum(reader.progress != reader.committed for reader in self._readers.values())
+        return behind + self._left_uncommitted
 
     @property
     def committing(self) -> bool:

@@ -211,6 +211,11 @@ class Consumer:
         self._stream.reject(message)
 
     @property
+    def uncommitted(self) -> int:
+        """Queues whose progress isn't noted yet; after a stop, those that will be repeated in part."""
+        return self._assignment.uncommitted
+
+    @property
     def queues(self) -> list[MessageQueue]:
         """The queues being read."""
         return list(self.readers)

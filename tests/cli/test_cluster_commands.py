@@ -183,6 +183,24 @@ class TestCommands(TestCase):
             await self.run_command(*arguments, code=2)
 
     @asynchronous
+    async def test_progress_that_cannot_be_kept_is_told(self):
+        await self.run_command("produce", "Kept", given=b"x\n")
+        blocked = await self.run_command("consume", "Kept", "--broadcast", "/dev/null/offsets", code=2)
+        self.assertIn("/dev/null/offsets", blocked.err)
+        outcome = Outcome()
+        words = ("consume", "Kept", "--from", "first")
+        running = Deferred.fromCoroutine(self.run_command(*words, code=1, outcome=outcome))
+        await self.rig.until(lambda: outcome.out)
+        await self.rig.stop_broker("broker-a")
+        outcome.interrupt.wish()
+        await running
+        self.assertIn("isn't committed", outcome.err)
+
+    @asynchronous
+    async def test_tags_and_sql_exclude_each_other(self):
+        await self.run_command("consume", "T", "--tags", "a", "--sql", "TAGS = 'b'", code=2)
+
+    @asynchronous
     async def test_looking_around(self):
         await self.run_command("produce", "Look", given=b"a\nb\n")
         await self.run_command("consume", "Look", "-g", "lookers", "--from", "first", "-c", "1")
