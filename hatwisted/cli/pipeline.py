@@ -90,15 +90,15 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
     """The stores, or the topics of a cluster, as the jobs take them."""
-    from hatwisted.pipeline.jobs.landingsources import Cluster, Stores
+    from hatwisted.pipeline.jobs import landingsources
 
     if bool(stores) == (options["namesrv"] is not None):
         raise click.UsageError("give STOREs, or -n with --topic or --pattern: one of the two")
     if stores:
-        return Stores(list(stores), options["source"])
+        return landingsources.Stores(list(stores), options["source"])
     if not topics and options["pattern"] is None:
         raise click.UsageError("which topics? Give --topic (may be repeated) or --pattern")
-    return Cluster(options["namesrv"], topics, options["pattern"], options["source"])
+    return landingsources.Cluster(options["namesrv"], topics, options["pattern"], options["source"])
 
 
 def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

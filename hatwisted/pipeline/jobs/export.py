@@ -125,11 +125,10 @@ def export(
     counts = Observation()
     rows = SHAPES[found](counted(messages.select(*names), counts))
     write = _write_file if single else _write_folder
-    files = run_action(session, lambda: write(rows, out, found), progress, read.total)
-    told = counts.get
-    return ExportResult(
-        out, found, told["messages"], told["bytes"] or 0, tuple(files), round(seconds() - begun, 3)
-    )
+    with _exact_times(session):
+        files = run_action(session, lambda: write(rows, out, found), progress, read.total)
+    told, taken = counts.get, round(seconds() - begun, 3)
+    return ExportResult(out, found, told["messages"], told["bytes"] or 0, tuple(files), taken)
 
 
 # ---- rows
