@@ -16,9 +16,9 @@ from hatwisted.pipeline.spark.session import spark_session
 BYTES_PER_TRIGGER = "60k"
 
 
-def landing(spark: SparkSession, stores: str, target: str, checkpoint: str) -> DataStreamWriter:
-    """The query: all columns of the stores into Parquet files."""
-    rows = spark.readStream.format("commitlog").option("maxBytesPerTrigger", BYTES_PER_TRIGGER).load(stores)
+def landing(spark: SparkSession, stores: str, target: str, checkpoint: str, limit: str) -> DataStreamWriter:
+    """The query: all columns of the stores into Parquet files, at most `limit` bytes of log a trigger."""
+    rows = spark.readStream.format("commitlog").option("maxBytesPerTrigger", limit).load(stores)
     written = rows.writeStream.format("parquet").option("path", target)
     return written.option("checkpointLocation", checkpoint)
 
