@@ -16,6 +16,7 @@ from tests.support import javaclient, javarocketmq
 from tests.support.brokergroup import JAVA, OURS, BrokerGroup
 from tests.support.clientprogram import ClientProgram
 from tests.support.javaclient import JavaClient
+from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
@@ -95,3 +96,55 @@ def test_mqadmin_sees_our_consumer_and_has_it_consume(tmp_path: Path, version: s
             told = run("queryMsgByUniqueKey", "-t", "Seen", "-i", unique, "-g", "seen-group", "-d", client_id)
             assert "CR_SUCCESS" in told and "order=true" in told, told
             assert len(client.events("got")) == 1
+
+
+@pytest.mark.parametrize("version", javaclient.VERSIONS)
+def test_ours_and_java_share_an_orderly_group_and_its_locks(tmp_path: Path, version: str) -> None:
+    """Whoever joins or leaves: each queue's messages come once, in order, to one member after the other."""
+    if reason := javaclient.unavailable(version):
+        pytest.skip(f"RocketMQ's client {version} can't run here: {reason}")
+    impatient = (
+        "-Drocketmq.client.rebalance.waitInterval=1000",
+        "-Drocketmq.client.unlockDelayTimeMills=1000",
+    )
+    with BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER") as group:
+        assert group.namesrv is not None
+        group.namesrv.start()
+        group.master.start()
+        servers = f"127.0.0.1:{group.namesrv_port}"
+        root = f"PYTHONPATH={Path(__file__).parents[2]}"
+        ours = ["env", root, sys.executable, "-m", "tests.support.ourclient", servers]
+        with (
+            ClientProgram("ours", tmp_path, ours) as client,
+            JavaClient(version, "PushConsumer", tmp_path, servers, options=impatient) as java,
+        ):
+            client.tell("send", "Both", "first", 8)
+            java.tell("start", "java", "both", "Both", "*", "ORDERLY")
+            java.wait_for("got", lambda events: len(events) == 8, 30)
+            client.tell("start", "ours", "both", "Both", "ORDERLY")
+
+            def told() -> list[tuple[str, ...]]:
+                return [*java.events("got"), *client.events("got")]
+
+            sent = 8
+
+            def shared() -> bool:
+                nonlocal sent
+                client.tell("send", "Both", f"more{sent}-", 4)
+                sent += 4
+                wait_until(lambda: len(told()) >= sent, 30, "all are delivered")
+                return len({event[2] for event in client.events("got")}) == 2
+
+            wait_until(shared, 60, "ours has two of the four queues")
+            java.tell("stop", "java")
+            client.tell("send", "Both", "last", 40)
+            sent += 40
+            wait_until(lambda: len(told()) >= sent, 60, "ours has taken over")
+            events = told()
+        assert len(events) == sent, "lost or repeated"
+        for queue in map(str, range(4)):
+            for member in ("java", "ours"):
+                at = [int(event[3]) for event in events if (event[0], event[2]) == (member, queue)]
+                assert at == sorted(at)
+            mine = [int(event[3]) for event in events if event[2] == queue]
+            assert sorted(mine) == list(range(len(mine)))
