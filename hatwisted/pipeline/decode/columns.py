@@ -115,7 +115,7 @@ _BUILDERS: Final[dict[str, Callable[[Columns], pa.Array]]] = {
     "prepared_transaction_offset": lambda columns: columns.number("prepared_transaction_offset", "<i8"),
     "body": lambda columns: columns.bodies.values,
     "body_crc": lambda columns: columns.number("body_crc", "<i4"),
-    "body_crc_ok": lambda columns: crcs_right(columns.records, columns.stored_bodies),
+    "body_crc_ok": lambda columns: crcs_right(columns.records, lambda: columns.stored_bodies),
     "broker": lambda columns: columns.constant(columns._broker),
     "file": lambda columns: columns.constant(columns._file),
 }
