@@ -172,7 +172,7 @@ def warning(text: str) -> str:
 def _cell(cell: str | Cell, number: int, texts: int) -> str:
     if isinstance(cell, str):
         cell = Cell(cell)
-    value = "" if cell.value is None else f' data-value="{cell.value:g}"'
+    value = "" if cell.value is None else f' data-value="{cell.value}"'
     bar = ""
     if cell.share is not None:
         bar = f'<span class="share"><i style="width:{100 * cell.share:.1f}%"></i></span>'
