@@ -1,9 +1,9 @@
 """Record batches to Parquet files, one open file per partition of the table.
 
-Rows are collected to `FLUSH_BYTES`, ordered by partition with one stable sort, gathered once and written as one
-row group per partition. So memory stays flat however many topics there are, and rows of a topic keep their order
-in the log. Slices kept per partition until each is full were rejected: a topic with a row in every batch would
-pin every batch.
+Each batch is ordered by partition with one stable sort and gathered once, while it is in the cache. The slices
+wait until there are `FLUSH_BYTES` of them all; then each partition gets a row group of what it has. So memory
+stays flat however many topics there are, and rows of a topic keep their order in the log. To write a partition
+when its own slices are enough was rejected: a topic with a row in every batch would pin every batch.
 
 A file gets its name when it is whole and on the disk; until then it is hidden. It becomes part of the table only
 by a commit.
@@ -70,13 +70,14 @@ class DataFiles:
         self._partition_by = tuple(partition_by)
         self._lane = lane
         self._epoch = epoch
-        self._waiting: list[pa.RecordBatch] = []
+        self._waiting: dict[tuple[str | None, ...], list[pa.RecordBatch]] = {}
         self._waiting_bytes = 0
         self._open: dict[tuple[str | None, ...], _OpenFile] = {}
         self._finished: list[DataFile] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._waiting.append(batch)
+        for values, rows in split_by_partition(_typed(batch, self._schema), self._partition_by):
+            self._waiting.setdefault(values, []).append(rows)
         self._waiting_bytes += batch.nbytes
         if self._waiting_bytes >= FLUSH_BYTES:
             self._flush()
@@ -98,12 +99,9 @@ class DataFiles:
             (self._root / finished.path).unlink(missing_ok=True)
 
     def _flush(self) -> None:
-        if not self._waiting:
-            return
-        table = _as_table(self._waiting, self._schema)
-        self._waiting, self._waiting_bytes = [], 0
-        for values, rows in split_by_partition(table, self._partition_by):
-            self._file(values).write(rows)
+        waiting, self._waiting, self._waiting_bytes = self._waiting, {}, 0
+        for values, batches in waiting.items():
+            self._file(values).write(pa.Table.from_batches(batches))
 
     def _file(self, values: tuple[str | None, ...]) -> _OpenFile:
         file = self._open.pop(values, None)
@@ -152,8 +150,8 @@ class _OpenFile:
             write_statistics=[item.name for item in self.schema if _has_range(item)],
         )
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        self._writer.write_batch(rows, row_group_size=max(1, rows.num_rows))
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows, row_group_size=rows.num_rows)
         self.rows += rows.num_rows
         if "size" in rows.schema.names:
             self.log_bytes += pc.sum(rows.column("size")).as_py() or 0
@@ -204,35 +202,32 @@ def _stat(value: Any, *, up: bool = False) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _as_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """One chunk of the table's columns and types; a value too large for its type is an error, never cut."""
-    table = pa.Table.from_batches(batches).select(schema.names)
-    return table.cast(schema) if table.schema != schema else table
+def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The table's columns and types; a value too large for its type is an error, never cut."""
+    batch = batch.select(schema.names)
+    return batch if batch.schema == schema else batch.cast(schema)
 
 
 def split_by_partition(
-    table: pa.Table, partition_by: Sequence[str]
+    batch: pa.RecordBatch, partition_by: Sequence[str]
 ) -> list[tuple[tuple[str | None, ...], pa.RecordBatch]]:
     """Rows of each partition in their order, without the partition columns, beside the partition's values."""
-    rest = table.drop_columns(list(partition_by))
-    code = np.zeros(table.num_rows, np.int64)
+    rest = batch.drop_columns(list(partition_by))
+    code = np.zeros(batch.num_rows, np.int64)
     choices: list[list[str | None]] = []
     for column in partition_by:
-        encoded = table.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
+        encoded = batch.column(column).dictionary_encode(null_encoding="encode")
         values = [None if value is None else str(value) for value in encoded.dictionary.to_pylist()]
         code = code * len(values) + encoded.indices.to_numpy(zero_copy_only=False)
         choices.append(values)
     present, counts = np.unique(code, return_counts=True)
     if len(present) > 1:
         rest = rest.take(pa.array(np.argsort(code, kind="stable")))
-    whole = rest.combine_chunks().to_batches(max_chunksize=None)[0] if table.num_rows else None
-    found = []
-    begin = 0
-    for number, count in zip(present.tolist(), counts.tolist(), strict=True):
-        assert whole is not None
-        found.append((_decode(number, choices), whole.slice(begin, count)))
-        begin += count
-    return found
+    begins = np.cumsum(counts) - counts
+    return [
+        (_decode(number, choices), rest.slice(begin, count))
+        for number, begin, count in zip(present.tolist(), begins.tolist(), counts.tolist(), strict=True)
+    ]
 
 
 def _decode(number: int, choices: Sequence[Sequence[str | None]]) -> tuple[str | None, ...]:

@@ -14,7 +14,10 @@ import pyarrow.compute as pc
 from hatwisted.pipeline.decode.schema import COLUMNS, arrow_schema, check_columns
 
 STORE_DATE: Final = "store_date"
-LANDING_KEYS: Final = ("topic", "physical_offset", "size", "store_timestamp", "body_crc", "broker")
+LANDING_KEYS: Final = (
+    *("topic", "queue_id", "queue_offset", "physical_offset"),
+    *("size", "store_timestamp", "body_crc", "broker"),
+)
 """Columns of the log that a landed table can't be without: partitions, identity and where a log goes on."""
 
 

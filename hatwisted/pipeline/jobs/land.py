@@ -122,8 +122,9 @@ def land(
     prepare_table(path, order.schema(path, spark), PARTITION_BY)
     source.check(landed_tails(path, lane.brokers))
     table_id = str(open_table(path).metadata().id)
-    folder = Path(checkpoint).absolute() if checkpoint else default_folder(path, source.format, lane)
-    with landing_state(folder, table_id=table_id, kind=source.format, lane=lane) as state:
+    identity = source.identity()
+    folder = Path(checkpoint).absolute() if checkpoint else default_folder(path, source.format, identity)
+    with landing_state(folder, table_id=table_id, kind=source.format, identity=identity) as state:
         held = claim(path, lane)
         removed = remove_orphans(path, held)
         before = open_table(path).version()
@@ -178,8 +179,6 @@ class Order:
             "columns": ",".join(landed_names(self.columns)),
             "maxBytesPerTrigger": str(self.max_bytes),
         }
-        if self.partitions is not None:
-            options["splitBytes"] = str(max(1, -(-self.max_bytes // self.partitions)))
         return options
 
     def trigger(self) -> dict[str, Any]:
@@ -226,9 +225,10 @@ class _Landing:
     def _start(self, spark: SparkSession, tails: Mapping[str, Tail]) -> StreamingQuery:
         spark.dataSource.register(DeltaSink)
         spark.dataSource.register(PlanSource)
-        options = self.source.options() | self.order.read_options()
+        tasks = self.source.tasks(self.order.max_bytes, self.order.partitions)
+        options = self.source.options() | tasks | self.order.read_options()
         if self.state.fresh and tails:
-            options |= self.source.resume(tails)
+            options |= self.source.resume(self.path, tails)
         if self.order.transform is not None:
             return self._rows(spark, options).trigger(**self.order.trigger()).start()
         return self._plans(spark, options).trigger(**self.order.trigger()).start()

@@ -7,18 +7,25 @@ again, and in how much of the log they can show for comparison.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from hatwisted.pipeline.decode.reader import read_arrow
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.delta.names import Lane
 from hatwisted.pipeline.delta.tails import COLUMNS as TAIL_COLUMNS
-from hatwisted.pipeline.delta.tails import Tail
+from hatwisted.pipeline.delta.tails import Tail, landed_queue_ends
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
+from hatwisted.pipeline.remote.reader import ClusterReader
 from hatwisted.pipeline.spark.options import Options
+from hatwisted.pipeline.spark.queueoffsets import offsets_json
+from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings, rocketmq_options
 from hatwisted.pipeline.spark.storelist import StoreList
+from hatwisted.wire.messagequeue import MessageQueue
+
+TASK_BYTES: Final = 256 << 20
+"""Of log, by default: each task writes a file for every partition of the table that it has rows of."""
 
 
 class WrongStore(PipelineError):
@@ -33,7 +40,10 @@ class LandingSource(Protocol):
         """Spark's name of the source."""
 
     def lane(self) -> Lane:
-        """The brokers whose logs it reads."""
+        """The brokers whose logs it reads now."""
+
+    def identity(self) -> Lane:
+        """What a checkpoint belongs to."""
 
     def check(self, tails: Mapping[str, Tail]) -> None:
         """Raises WrongStore if a broker's log doesn't hold the table's last record of it."""
@@ -44,13 +54,16 @@ class LandingSource(Protocol):
     def options(self) -> dict[str, str]:
         """Options of the read."""
 
-    def resume(self, tails: Mapping[str, Tail]) -> dict[str, str]:
+    def tasks(self, max_bytes: int, partitions: int | None) -> dict[str, str]:
+        """Options by which a trigger of `max_bytes` is cut into `partitions` tasks; by size, if None."""
+
+    def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
         """Options by which a new checkpoint goes on behind the table's last records."""
 
 
 @dataclass(frozen=True)
 class Stores:
-    """Store folders, one per broker; `more` are further options of the source `commitlog`."""
+    """Store folders or patterns of them, one per broker; `more` are further options of the source `commitlog`."""
 
     paths: Sequence[str]
     more: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +71,9 @@ class Stores:
 
     def lane(self) -> Lane:
         return Lane.of(self._stores())
+
+    def identity(self) -> Lane:
+        return self.lane()
 
     def _stores(self) -> dict[str, LogStore]:
         options = Options(self.format, self.options(), (*self.more, "paths"))
@@ -76,9 +92,67 @@ class Stores:
     def options(self) -> dict[str, str]:
         return {**self.more, "paths": json.dumps(list(self.paths))}
 
-    def resume(self, tails: Mapping[str, Tail]) -> dict[str, str]:
+    def tasks(self, max_bytes: int, partitions: int | None) -> dict[str, str]:
+        size = TASK_BYTES if partitions is None else max(1, -(-max_bytes // partitions))
+        return {"splitBytes": str(size)}
+
+    def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
         ends = {broker: tail.end for broker, tail in tails.items()}
-        return {"startingOffsets": json.dumps(ends)}
+        return {"startingOffsets": json.dumps(ends)} if ends else {}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Topics of a cluster, read over the network: `topics` or a regular expression of their names.
+
+    `more` are further options of the source `rocketmq`. A checkpoint belongs to the name servers and topics. What
+    a log holds at an offset can't be asked over the network, so a table isn't compared with it.
+    """
+
+    name_servers: str
+    topics: Sequence[str] = ()
+    pattern: str | None = None
+    more: Mapping[str, str] = field(default_factory=dict)
+    format: str = "rocketmq"
+
+    def lane(self) -> Lane:
+        return Lane.of(queue.broker_name for queue in self._queues())
+
+    def identity(self) -> Lane:
+        return Lane.of([self.name_servers, *self.topics, *([self.pattern] if self.pattern else [])])
+
+    def _queues(self) -> Collection[MessageQueue]:
+        options = rocketmq_options(self.options())
+        with ClusterReader(cluster_settings(options)) as cluster:
+            return set(TopicChoice.of(options).queues(cluster))
+
+    def check(self, tails: Mapping[str, Tail]) -> None:
+        pass
+
+    def backlog(self, tails: Mapping[str, Tail]) -> int:
+        return 0
+
+    def options(self) -> dict[str, str]:
+        chosen = {"topics": json.dumps(list(self.topics))} if self.topics else {}
+        if self.pattern is not None:
+            chosen["topicsPattern"] = self.pattern
+        return {**self.more, **chosen, "namesrvAddr": self.name_servers}
+
+    def tasks(self, max_bytes: int, partitions: int | None) -> dict[str, str]:
+        return {} if partitions is None else {"minPartitions": str(partitions)}
+
+    def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
+        there = self._queues()
+        ends = {queue: end for queue, end in _queue_ends(table).items() if queue in there}
+        return {"startingOffsets": json.dumps(offsets_json(ends))} if ends else {}
+
+
+def _queue_ends(table: str) -> dict[MessageQueue, int]:
+    """The queue offset behind the last landed message of each queue."""
+    return {
+        MessageQueue(topic=topic, broker_name=broker, queue_id=number): end
+        for (topic, broker, number), end in landed_queue_ends(table).items()
+    }
 
 
 def _check_store(store: LogStore, tail: Tail) -> None:

@@ -1,12 +1,12 @@
-"""What a landing remembers beside the table: its name in Delta's log, whose logs it follows, Spark's checkpoint.
+"""What a landing remembers beside the table: its name in Delta's log, what it follows, Spark's checkpoint.
 
-    <checkpoint>/landing.json   application id, table id, brokers, kind of source
+    <checkpoint>/landing.json   application id, table id, sources and their kind
     <checkpoint>/lock           held while a landing runs
     <checkpoint>/spark/         Spark's own checkpoint
 
-By default the folder is `_landing/<kind>-<lane>` within the table, where Delta's readers and its vacuum don't
+By default the folder is `_landing/<kind>-<digest>` within the table, where Delta's readers and its vacuum don't
 look, so that table and memory are copied, moved and removed together. A checkpoint of another table or of other
-brokers is refused: with the wrong batch numbers rows would be left out or come twice, and nobody would notice.
+sources is refused: with the wrong batch numbers rows would be left out or come twice, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ class LandingState:
 @dataclass(frozen=True)
 class _Identity:
     table: str
-    brokers: list[str]
+    sources: list[str]
     kind: str
 
 
-def default_folder(table: str, kind: str, lane: Lane) -> Path:
-    """Where the landing of these brokers keeps its memory unless it's told where."""
-    return Path(table, FOLDER, f"{kind}-{lane.digest}")
+def default_folder(table: str, kind: str, identity: Lane) -> Path:
+    """Where the landing of these sources keeps its memory unless it's told where."""
+    return Path(table, FOLDER, f"{kind}-{identity.digest}")
 
 
 @contextmanager
-def landing_state(folder: Path, *, table_id: str, kind: str, lane: Lane) -> Iterator[LandingState]:
+def landing_state(folder: Path, *, table_id: str, kind: str, identity: Lane) -> Iterator[LandingState]:
     """The memory in `folder`, made if there's none; nobody else has it meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+") as lock:
         _take(lock.fileno(), folder)
-        yield _load(folder, _Identity(table_id, list(lane.brokers), kind))
+        yield _load(folder, _Identity(table_id, list(identity.brokers), kind))
 
 
 def _take(descriptor: int, folder: Path) -> None:

@@ -17,6 +17,8 @@ SCHEMA = pa.schema(
     [
         ("topic", pa.string()),
         ("store_date", pa.date32()),
+        ("queue_id", pa.int32()),
+        ("queue_offset", pa.int64()),
         ("physical_offset", pa.int64()),
         ("size", pa.int32()),
         ("store_timestamp", pa.timestamp("us", "UTC")),
@@ -39,6 +41,8 @@ def rows(first: int, count: int, topics: tuple[str, ...] = ("orders",), broker: 
     columns = {
         "topic": [topics[number % len(topics)] for number in numbers],
         "store_date": [time.date() for time in times],
+        "queue_id": [0] * count,
+        "queue_offset": list(numbers),
         "physical_offset": [SIZE * number for number in numbers],
         "size": [SIZE] * count,
         "store_timestamp": times,

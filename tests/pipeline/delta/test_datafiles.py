@@ -47,21 +47,19 @@ class TestNames(SynchronousTestCase):
 
 class TestSplitByPartition(SynchronousTestCase):
     def test_rows_keep_their_order_within_a_partition(self) -> None:
-        table = pa.Table.from_batches([rows(0, 120, (RETRY, "orders", "logs"))])
-        found = dict(split_by_partition(table, PARTITION_BY))
+        found = dict(split_by_partition(rows(0, 120, (RETRY, "orders", "logs")), PARTITION_BY))
         self.assertEqual(len(found), 6)
         first = found[(RETRY, "2026-11-20")]
         self.assertEqual(first.column("physical_offset").to_pylist(), [300 * number for number in range(20)])
         self.assertNotIn("topic", first.schema.names)
 
     def test_nothing_makes_no_partition(self) -> None:
-        self.assertEqual(split_by_partition(SCHEMA.empty_table(), PARTITION_BY), [])
+        self.assertEqual(split_by_partition(rows(0, 0), PARTITION_BY), [])
 
     def test_a_missing_value_is_a_partition(self) -> None:
-        table = pa.table({"topic": pa.array(["a", None, "a"]), "n": pa.array([1, 2, 3])})
-        found = {
-            values: batch.column("n").to_pylist() for values, batch in split_by_partition(table, ["topic"])
-        }
+        topics, numbers = pa.array(["a", None, "a"]), pa.array([1, 2, 3])
+        split = split_by_partition(pa.record_batch({"topic": topics, "n": numbers}), ["topic"])
+        found = {values: part.column("n").to_pylist() for values, part in split}
         self.assertEqual(found, {("a",): [1, 3], (None,): [2]})
 
 
@@ -120,8 +118,7 @@ class TestDataFiles(SynchronousTestCase):
         at = SCHEMA.get_field_index("physical_offset")
         narrow = SCHEMA.set(at, pa.field("physical_offset", pa.int8()))
         files = DataFiles(self.path, narrow, PARTITION_BY, lane="0123abcd", epoch=1)
-        files.write(rows(0, 10))
-        self.assertRaises(pa.ArrowInvalid, files.close)
+        self.assertRaises(pa.ArrowInvalid, files.write, rows(0, 10))
 
 
 class TestPartitionNames(SynchronousTestCase):

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.pipeline.delta.compaction import compact
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.tables import local_folder, prepare_table
-from hatwisted.pipeline.delta.tails import landed_tails
+from hatwisted.pipeline.delta.tails import landed_queue_ends, landed_tails
 from hatwisted.pipeline.errors import WrongSchema
 from tests.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
 
@@ -146,6 +146,12 @@ class TestTails(SynchronousTestCase):
             run.land(number, rows(5 * number, 5))
         compact(self.path, 1 << 20)
         self.assertEqual(landed_tails(self.path, ["a"])["a"].physical_offset, 3900)
+
+    def test_the_ends_of_queues(self) -> None:
+        run = Run(self.path)
+        run.land(0, rows(0, 10, ("%RETRY%x",)))
+        run.land(1, rows(10, 20, ("%RETRY%x", "y")))
+        self.assertEqual(landed_queue_ends(self.path), {("%RETRY%x", "a", 0): 29, ("y", "a", 0): 30})
 
     def test_an_empty_table_has_none(self) -> None:
         Run(self.path)

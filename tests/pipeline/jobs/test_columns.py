@@ -31,7 +31,16 @@ def test_store_date_is_the_day_in_utc(spark: SparkSession) -> None:
 def test_landed_selects_its_columns_in_order(spark: SparkSession) -> None:
     columns = landed_names(["tags"])
     assert set(columns) == {*LANDING_KEYS, "tags"}
-    row = {"topic": "orders", "physical_offset": 7, "size": 100, "tags": "t", "body_crc": 1, "broker": "a"}
+    row: dict[str, object] = {
+        "topic": "orders",
+        "queue_id": 1,
+        "queue_offset": 3,
+        "physical_offset": 7,
+        "size": 100,
+        "tags": "t",
+        "body_crc": 1,
+        "broker": "a",
+    }
     row["store_timestamp"] = datetime(2026, 11, 20, tzinfo=UTC)
     messages = spark.createDataFrame([row], spark_schema(columns))
     expected = messages.withColumn("store_date", F.lit(date(2026, 11, 20)))

@@ -241,7 +241,7 @@ def test_a_landing_that_follows_ends_when_it_is_told(lake: Lake) -> None:
     assert lake.offsets() == lake.store.offsets
 
 
-@pytest.mark.parametrize("other", ["table", "brokers"])
+@pytest.mark.parametrize("other", ["table", "sources"])
 def test_a_checkpoint_of_something_else_is_refused(lake: Lake, other: str) -> None:
     lake.store.append(10)
     checkpoint = str(lake.folder / "checkpoint")
@@ -251,7 +251,7 @@ def test_a_checkpoint_of_something_else_is_refused(lake: Lake, other: str) -> No
     if other == "table":
         shutil.rmtree(lake.table)
     with pytest.raises(WrongCheckpoint, match=f"belongs to {other}"):
-        lake.land(second.root if other == "brokers" else lake.store.root, checkpoint=checkpoint)
+        lake.land(second.root if other == "sources" else lake.store.root, checkpoint=checkpoint)
 
 
 def test_one_landing_at_a_time(lake: Lake) -> None:
@@ -262,7 +262,7 @@ def test_one_landing_at_a_time(lake: Lake) -> None:
 
     with (
         landing_state(
-            lake.state(), table_id=identity["table"], kind="commitlog", lane=Lane.of(identity["brokers"])
+            lake.state(), table_id=identity["table"], kind="commitlog", identity=Lane.of(identity["sources"])
         ),
         pytest.raises(LandingBusy, match="lands with this checkpoint"),
     ):
