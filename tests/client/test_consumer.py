@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.beginning import ConsumeFrom
-from hatwisted.client.errors import Refused
+from hatwisted.client.errors import Closed, NoNameServer, Refused
 from hatwisted.client.message import Message
 from hatwisted.client.subscription import Sql
 from tests.client.rig import ClusterRig, asynchronous
@@ -199,6 +199,49 @@ class TestConsumer(TestCase):
         await self.rig.stop_broker("broker-a")
         block.callback(None)
         await self.rig.until(lambda: len(set(seen)) == 20)
+
+
+class TestLifeCycle(TestCase):
+    timeout = 30
+
+    def setUp(self):
+        self.rig = ClusterRig(self)
+        return self.rig.start()
+
+    @asynchronous
+    async def test_stops_and_closes_may_come_at_any_time_and_twice(self):
+        cluster = self.rig.new_cluster()
+        never = cluster.consumer("never", {"T": "*"})
+        await never.stop()
+        await self.assertFailure(never.start(), Closed)
+        hasty = cluster.consumer("hasty", {"T": "*"})
+        starting = hasty.start()
+        await hasty.stop()
+        await self.assertFailure(starting, Closed)
+        self.assertEqual(cluster.session.consumers, [])
+        running = cluster.consumer("running", {"T": "*"})
+        await running.start()
+        await self.assertFailure(running.start(), Closed)
+        await gatherResults([running.stop(), running.stop(), cluster.close(), cluster.close()])
+        await cluster.close()
+        await self.assertFailure(cluster.consumer("late", {"T": "*"}).start(), Closed, NoNameServer)
+
+    @asynchronous
+    async def test_a_start_that_failed_can_be_tried_again(self):
+        cluster = self.rig.new_cluster()
+        one = cluster.consumer("g", {"T": "*"})
+        await one.start()
+        two = cluster.consumer("g", {"T": "*"})
+        await self.assertFailure(two.start(), ValueError)
+        await one.stop()
+        await two.start()
+        await two.stop()
+
+    def test_what_cannot_be_subscribed_to_is_told_at_once(self):
+        cluster = self.rig.new_cluster()
+        for wrong in ({}, {"a b": "*"}):
+            self.assertRaises(ValueError, cluster.consumer, "g", wrong)
+        self.assertRaises(ValueError, cluster.consumer, "g", {"T": "*"}, batch=0)
 
 
 class TestReset(TestCase):
