@@ -27,6 +27,9 @@ OLDEST_JAVA: Final = 17
 PROBE_LIMIT: Final = 30
 """Seconds that a `java` may take to tell its version: 0.1 on an idle machine."""
 
+VECTOR: Final = "--add-modules=jdk.incubator.vector"
+"""What Spark adds to every start."""
+
 _PROPERTY: Final = re.compile(r"^\s*(java\.home|java\.specification\.version) = (.+?)\s*$", re.MULTILINE)
 
 _SCRIPT: Final = """\
@@ -62,11 +65,11 @@ def find_java_home(environ: Mapping[str, str], cache: Path | None = None) -> str
     """
     refused = []
     for name, java in _candidates(environ):
+        if (found := probe(java, VECTOR)) is not None and found.version >= OLDEST_JAVA:
+            # Not what the program takes for its home: it may be a script around another one, as ours is.
+            return environ["JAVA_HOME"] if name == "JAVA_HOME" else found.home
         found = probe(java)
-        if found is not None and found.version >= OLDEST_JAVA:
-            return found.home
-        what = f"is Java {found.version}" if found else "doesn't start"
-        refused.append(f"{name} {what} ({java})")
+        refused.append(f"{name} {_refusal(found)} ({java})")
     packaged = _packaged_runtime()
     if packaged is not None:
         return str(wrapped(packaged, cache or _user_cache(environ)))
@@ -77,9 +80,9 @@ def find_java_home(environ: Mapping[str, str], cache: Path | None = None) -> str
     )
 
 
-def probe(java: Path) -> Java | None:
-    """What the program `java` is; None if it doesn't start or isn't one."""
-    command = [str(java), "-XshowSettings:properties", "-version"]
+def probe(java: Path, *flags: str) -> Java | None:
+    """What the program `java` is; None if it doesn't start with these flags or isn't one."""
+    command = [str(java), *flags, "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_LIMIT, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -103,6 +106,17 @@ def wrapped(runtime: Path, cache: Path) -> Path:
             f"{error.filename or home}: {error.strerror}: set XDG_CACHE_HOME to a writable folder"
         ) from None
     return home
+
+
+def _refusal(java: Java | None) -> str:
+    if java is None:
+        return "doesn't start"
+    old = java.version < OLDEST_JAVA
+    return (
+        f"is Java {java.version}"
+        if old
+        else f"is Java {java.version} without the module jdk.incubator.vector"
+    )
 
 
 def _write_script(script: Path, text: str) -> None:

@@ -10,9 +10,7 @@ import unittest
 from pathlib import Path
 from unittest.mock import patch
 
-from hatwisted.pipeline.spark.javahome import Java, NoJava, find_java_home, probe, wrapped
-
-VECTOR = "--add-modules=jdk.incubator.vector"
+from hatwisted.pipeline.spark.javahome import VECTOR, Java, NoJava, find_java_home, probe, wrapped
 
 
 class JavaHomeTests(unittest.TestCase):
@@ -56,6 +54,26 @@ class JavaHomeTests(unittest.TestCase):
     def test_a_java_home_too_old_is_passed_over(self) -> None:
         home, other = self.java("home", "11"), self.java("other", "17")
         self.assertEqual(find_java_home(self.environ(home, other)), str(other))
+
+    def test_a_java_home_that_is_a_script_around_another_stays(self) -> None:
+        runtime = self.java("runtime", "25")
+        home = str(wrapped(runtime, self.folder))
+        self.assertEqual(find_java_home(self.environ(Path(home))), home)
+
+    def test_a_runtime_that_refuses_sparks_flag_is_passed_over(self) -> None:
+        home = self.java("home", "25")
+        program = home / "bin" / "java"
+        program.write_text(
+            program.read_text().replace("#!/bin/sh", f'#!/bin/sh\n[ "$1" = {VECTOR} ] && exit 1')
+        )
+        self.assertEqual(
+            find_java_home(self.environ(home, self.java("other", "17"))), str(self.folder / "other")
+        )
+        with (
+            patch("hatwisted.pipeline.spark.javahome._packaged_runtime", return_value=None),
+            self.assertRaisesRegex(NoJava, "JAVA_HOME is Java 25 without the module"),
+        ):
+            find_java_home(self.environ(home))
 
     def test_the_packaged_runtime_is_the_last_resort(self) -> None:
         runtime = self.java("runtime", "25")
