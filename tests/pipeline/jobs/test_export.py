@@ -1,0 +1,131 @@
+"""Exports of the golden store and of nasty messages: what comes back by `import`'s reader is what was stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Observation
+
+from hatwisted.pipeline.decode.schema import arrow_schema
+from hatwisted.pipeline.errors import PipelineError, WrongSchema
+from hatwisted.pipeline.jobs.export import BROKERS_OWN_TOPICS, COLUMNS, OPTIONS, SHAPES, counted, export
+from hatwisted.pipeline.jobs.importing import Sending
+from hatwisted.pipeline.jobs.messagefiles import find_message_files, open_message_file
+from hatwisted.pipeline.jobs.selection import Selection
+from hatwisted.wire.properties import decode_properties
+from tests.pipeline.jobs.goldenlog import MASTER, instant, records
+
+pytestmark = pytest.mark.spark
+
+NASTY_BODIES = (
+    b"", b" blanks ", b"\xff\xfe", b"\x00", b"a\r\nb", b"a\rb", b"a\nb", b'"', b'a","b', b"\\", b'\\"', b"'",
+    b"#c", "grün 𝄞   ".encode(), b"\xed\xa0\x80", bytes(range(256)), b"null", b"NaN", b"{}", b"\t", b"\x1f\x7f",
+)  # fmt: skip
+NASTY_PROPERTIES = {"k": "v", "grün": "𝄞", "q": '"\\\n,', "blank": " ", "KEYS": "a b", "TAGS": "t"}
+
+
+def rows_of(path):
+    return [row for file in find_message_files([str(path)]) for row in open_message_file(file).rows()]
+
+
+def messages_of(path):
+    sending = Sending(topic="T")
+    return [sending.message(number, row) for number, row in enumerate(rows_of(path))]
+
+
+@pytest.fixture(scope="module")
+def nasty(spark):
+    rows = [
+        dict.fromkeys(COLUMNS)
+        | {
+            "topic": "T",
+            "broker": "b",
+            "queue_id": 0,
+            "queue_offset": number,
+            "body": body,
+            "properties": NASTY_PROPERTIES if number % 2 else {},
+            "keys": ["a", "b"] if number % 2 else [],
+            "tags": "t" if number % 2 else None,
+            "flag": -number,
+            "reconsume_times": 0,
+            "store_timestamp": instant(1795221192756 + number),
+            "born_timestamp": instant(1795221192755 + number),
+        }
+        for number, body in enumerate(NASTY_BODIES)
+    ]
+    table = pa.Table.from_pylist(rows, schema=arrow_schema(COLUMNS))
+    return spark.createDataFrame(table).coalesce(1)
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
+def test_nasty_messages_come_back_as_they_were(nasty, form, tmp_path):
+    counts = Observation()
+    rows = SHAPES[form](counted(nasty, counts))
+    kind = {"ndjson": "json"}.get(form, form)
+    rows.write.format(kind).options(**OPTIONS[form]).save(str(tmp_path / "out"))
+    found = messages_of(tmp_path / "out")
+    assert [message.body for message in found] == list(NASTY_BODIES)
+    assert [message.flag for message in found] == [-number for number in range(len(found))]
+    for number, message in enumerate(found):
+        assert decode_properties(message.properties) == (NASTY_PROPERTIES if number % 2 else {})
+    assert counts.get == {"messages": len(NASTY_BODIES), "bytes": sum(map(len, NASTY_BODIES))}
+
+
+@pytest.mark.parametrize("name", ["m.ndjson", "m.csv", "m.parquet", "folder"])
+def test_the_golden_store_comes_back_in_order(spark, name, tmp_path):
+    told = []
+    result = export([MASTER], str(tmp_path / name), spark=spark, progress=lambda *each: told.append(each))
+    log = [each for each in records() if each.topic not in BROKERS_OWN_TOPICS]
+    rows = rows_of(tmp_path / name)
+    assert result.messages == len(rows) == len(log) == 229
+    assert result.bytes == sum(len(row.content) for row in rows)
+    assert [(row.topic, row.queue_id) for row in rows] == [(each.topic, each.queue_id) for each in log]
+    assert [row.all_properties for row in rows] == [each.properties for each in log]
+    plain = [(row, each) for row, each in zip(rows, log, strict=True) if not each.sys_flag & 1]
+    assert plain and all(row.content == each.body for row, each in plain)
+    assert all(
+        row.born_timestamp == instant(each.born_timestamp) for row, each in zip(rows, log, strict=True)
+    )
+    assert told[-1] == (told[-1][1], told[-1][1])
+
+
+def test_columns_and_topics(spark, tmp_path):
+    chosen = Selection(("SCHEDULE_TOPIC_XXXX",))
+    out = tmp_path / "m.ndjson"
+    result = export([MASTER], str(out), columns=["queue_id", "body"], selection=chosen, spark=spark)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert result.messages == len(lines) == sum(each.topic == "SCHEDULE_TOPIC_XXXX" for each in records())
+    assert {name for line in lines for name in line} <= {"queue_id", "body", "body64"}
+    assert [path.name for path in tmp_path.iterdir()] == ["m.ndjson"]
+    with pytest.raises(WrongSchema, match="did you mean topic"):
+        export([MASTER], str(tmp_path / "n.csv"), columns=["topik"], spark=spark)
+
+
+def test_what_is_there_stays_unless_told(spark, tmp_path):
+    out = tmp_path / "m.parquet"
+    out.write_text("mine")
+    with pytest.raises(PipelineError, match="is there already"):
+        export([MASTER], str(out), spark=spark)
+    assert out.read_text() == "mine"
+    export([MASTER], str(out), selection=Selection(("TopicA",)), overwrite=True, spark=spark)
+    assert pq.read_table(out).schema.field("store_timestamp").type == pa.timestamp("us", "UTC")
+
+
+def test_a_damaged_log_leaves_nothing(spark, tmp_path):
+    store = tmp_path / "store" / "commitlog"
+    store.mkdir(parents=True)
+    for path in Path(MASTER, "commitlog").iterdir():
+        data = bytearray(path.read_bytes())
+        data[30_000:30_100] = bytes(100)
+        (store / path.name).write_bytes(data)
+    for name in ("m.ndjson", "folder"):
+        with pytest.raises(PipelineError, match="no valid record at offset"):
+            export([str(tmp_path / "store")], str(tmp_path / "out" / name), spark=spark)
+        assert not (tmp_path / "out" / name).exists()
