@@ -74,12 +74,14 @@ def wait_for_route(group: BrokerGroup, topic: str, brokers: int = 2) -> None:
 
 
 def wait_for_slave(group: BrokerGroup, topic: str, seconds: float = 30) -> None:
-    """Until the slave has all messages, and has learned of the topic: it asks for topics every 10 s."""
+    """Until the slave has the topic's first queue, and has learned of the topic: it asks every 10 s."""
     group.wait_caught_up()
 
     def known() -> bool:
-        with group.slave_client() as client:
-            return client.pull(topic, 0, 0).code != ResponseCode.TOPIC_NOT_EXIST
+        with group.master_client() as master, group.slave_client() as slave:
+            code = slave.pull(topic, 0, 0).code
+            ends = [client.max_queue_offset(topic, 0) for client in (master, slave)]
+        return code != ResponseCode.TOPIC_NOT_EXIST and ends[0] == ends[1]
 
     wait_until(known, seconds, f"the slave knows topic {topic}")
 
