@@ -8,7 +8,8 @@ from html import escape
 
 from hatwisted.pipeline.jobs import htmlpage
 from hatwisted.pipeline.jobs.htmlpage import Cell, Tile
-from hatwisted.pipeline.jobs.reportplots import Plot, in_bytes, in_time, short
+from hatwisted.pipeline.jobs.plotstyle import in_bytes, in_time, short
+from hatwisted.pipeline.jobs.reportplots import Plot
 from hatwisted.pipeline.jobs.reportsummary import Group, QueueLag, SlaveLag, Spread, Summary
 
 CLOCKS = (

@@ -1,9 +1,9 @@
 """The report's plots: matplotlib figures, each as SVG for the page and as SVG and PNG files.
 
-A colour is drawn as one of the light palette's values, each of which stands for one role and nothing else. In
-the page's copy every one is replaced by a CSS variable, so that the plots follow the reader's light or dark
-theme as the page does; files keep the light colours. Drawing twice was rejected: a page would be twice as big,
-and a theme that is switched by hand would show the wrong one.
+Colours are those of `plotstyle`'s palette. In the page's copy every one is replaced by the CSS variable of its
+role, so that the plots follow the reader's light or dark theme as the page does; files keep the light colours.
+Drawing twice was rejected: a page would be twice as big, and a theme that is switched by hand would show the wrong
+one.
 
 Nothing here imports pyplot: figures are made and dropped without global state, in any thread.
 """
@@ -15,35 +15,43 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MultipleLocator
+from matplotlib.ticker import FuncFormatter
 
+from hatwisted.pipeline.jobs.plotstyle import (
+    BYTES,
+    GRID,
+    INK,
+    MUTED,
+    REST,
+    ROLES,
+    SERIES,
+    STYLE,
+    SURFACE,
+    TIME,
+    WARM,
+    Unit,
+    byte_axis,
+    clipped,
+    in_bytes,
+    in_time,
+    log_axis,
+    place,
+    short,
+    step_edges,
+    time_axis,
+)
 from hatwisted.pipeline.jobs.reportfigures import BINS_PER_OCTAVE, bin_edges
 from hatwisted.pipeline.jobs.reportsummary import OTHER, Bins, Group, SlaveLag, Spread, Summary, Timeline
-
-INK: Final = "#1c2230"
-MUTED: Final = "#5d6678"
-GRID: Final = "#dfe3ea"
-SURFACE: Final = "#fefefe"
-SERIES: Final = ("#2563c9", "#d9601a", "#12855f", "#a4368c", "#b98900", "#5a4fcf", "#0c88a4")
-REST: Final = "#9aa3b2"
-WARM: Final = "#c8312b"
-ROLES: Final[Mapping[str, str]] = {
-    INK: "ink", MUTED: "muted", GRID: "grid", SURFACE: "surface", REST: "rest", WARM: "warm",
-    **{colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)},
-}  # fmt: skip
-"""What a colour stands for: the CSS variable's name, without its dashes."""
 
 WIDE: Final = (11.0, 2.9)
 HALF: Final = (5.4, 2.9)
@@ -51,44 +59,9 @@ HALF: Final = (5.4, 2.9)
 PNG_DPI: Final = 160
 SPREAD_ROWS: Final = 12
 """Topics in a plot of spreads: what can be labelled legibly."""
-LOG_TICKS: Final = 7
-TIME_TICKS: Final = 9
-BYTE_TICKS: Final = 6
-"""Labels that an axis has room for, at most."""
-TIME_GAPS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200,
-                    86_400, 172_800, 432_000, 1_209_600, 5_184_000, 31_536_000)  # fmt: skip
-"""s between two ticks of a time axis."""
-ROUND: Final = (0.25, 0.5, 1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 250, 500)
 BALANCE_ROWS: Final = 16
 BALANCE_QUEUES: Final = 64
 """Topics and queues in the picture of the queues' balance."""
-
-STYLE: Final[dict[Any, Any]] = {
-    "svg.fonttype": "none",
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "text.color": INK,
-    "axes.edgecolor": GRID,
-    "axes.labelcolor": MUTED,
-    "axes.facecolor": "none",
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "figure.facecolor": "none",
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "xtick.color": GRID,
-    "xtick.labelcolor": MUTED,
-    "ytick.color": GRID,
-    "ytick.labelcolor": MUTED,
-    "ytick.left": False,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "legend.labelcolor": INK,
-}
 
 
 @dataclass(frozen=True)
@@ -198,12 +171,12 @@ def _bytes(figure: Figure, summary: Summary) -> None:
     axes = figure.add_subplot()
     _stacked(axes, line, {name: np.array(sizes) / line.step for name, sizes in line.bytes.items()})
     axes.set_ylabel("log written a second")
-    _byte_axis(axes.yaxis, *axes.get_ylim())
+    byte_axis(axes.yaxis, *axes.get_ylim())
 
 
 def _stacked(axes: Axes, line: Timeline, rates: Mapping[str, np.ndarray[Any, Any]]) -> None:
     """Filled steps on each other, the biggest topic at the bottom."""
-    edges = _edges(line)
+    edges = step_edges(line)
     base = np.zeros(len(line.moments))
     for name, rate in rates.items():
         top = base + rate
@@ -211,7 +184,7 @@ def _stacked(axes: Axes, line: Timeline, rates: Mapping[str, np.ndarray[Any, Any
             top, edges, baseline=base, fill=True, color=colour_of(name, list(rates)), label=name, lw=0
         )
         base = top
-    _time_axis(axes, line, edges)
+    time_axis(axes, line, edges)
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0, handlelength=0.9)
 
@@ -219,7 +192,7 @@ def _stacked(axes: Axes, line: Timeline, rates: Mapping[str, np.ndarray[Any, Any
 def _latency_line(figure: Figure, summary: Summary) -> None:
     line = summary.timeline
     axes = figure.add_subplot()
-    edges = _edges(line)
+    edges = step_edges(line)
     for label, values, colour in (
         ("maximum", line.max, REST),
         ("99 %", line.p99, SERIES[1]),
@@ -227,7 +200,7 @@ def _latency_line(figure: Figure, summary: Summary) -> None:
     ):
         heights = np.array([np.nan if value is None else value for value in values], dtype=float)
         axes.stairs(heights, edges, baseline=None, color=colour, label=label, lw=1.6)
-    _time_axis(axes, line, edges)
+    time_axis(axes, line, edges)
     axes.set_yscale("symlog", linthresh=1)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("born to stored")
@@ -253,7 +226,7 @@ def _histogram(axes: Axes, bins: Bins, colour: str, unit: Unit, spread: Spread, 
         first, after = (each * BINS_PER_OCTAVE // per_octave for each in (number, number + 1))
         left, right = place(bin_edges(first)[0]), place(bin_edges(after - 1)[1] + 1)
         axes.bar(left, 100 * count / total, width=max(0.2, right - left - 0.5), align="edge", color=colour)
-    _log_axis(axes, unit)
+    log_axis(axes, unit)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
     axes.set_ylabel("messages")
     for name, value, side in (("median", spread.p50, "right"), ("99 %", spread.p99, "left")):
@@ -261,20 +234,6 @@ def _histogram(axes: Axes, bins: Bins, colour: str, unit: Unit, spread: Spread, 
             axes.axvline(place(value), color=INK, lw=1, ls=(0, (2, 2)))
             text, across = f" {name} {unit.show(value)} ", axes.get_xaxis_transform()
             axes.text(place(value), 1.0, text, transform=across, ha=side, va="bottom", fontsize=8)
-
-
-def _log_axis(axes: Axes, unit: Unit) -> None:
-    """Round values as ticks, as many as can be read."""
-    low, high = axes.get_xlim()
-    inside = [value for value in unit.ticks if low <= place(value) <= high]
-    shown = inside[:: max(1, -(-len(inside) // LOG_TICKS))]
-    axes.set_xticks([place(value) for value in shown], [unit.show(value) for value in shown])
-    axes.set_xlim(low, high)
-
-
-def place(value: float) -> float:
-    """Where a number of bytes or ms lies on a logarithmic axis: BINS_PER_OCTAVE to the octave, 0 at 0."""
-    return float(BINS_PER_OCTAVE * np.log2(value + 1))
 
 
 def _size_spreads(figure: Figure, summary: Summary) -> None:
@@ -308,7 +267,7 @@ def _spreads(
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.grid(axis="x")
     axes.grid(visible=False, axis="y")
-    _log_axis(axes, unit)
+    log_axis(axes, unit)
 
 
 def _balance(figure: Figure, summary: Summary) -> None:
@@ -359,7 +318,7 @@ def _positions(figure: Figure, summary: Summary) -> None:
     axes.grid(axis="x")
     axes.grid(visible=False, axis="y")
     axes.set_xlim(left=min(slave.master_begin for slave in summary.slaves))
-    _byte_axis(axes.xaxis, *axes.get_xlim())
+    byte_axis(axes.xaxis, *axes.get_xlim())
     axes.set_xlabel("offset in the commit log")
 
 
@@ -380,85 +339,10 @@ def _slave_bar(axes: Axes, labels: list[str], slave: SlaveLag) -> None:
     axes.margins(x=0.12)
 
 
-# ---- axes and units
-
-
-def _edges(line: Timeline) -> np.ndarray[Any, Any]:
-    return np.array([*line.moments, line.moments[-1] + line.step], dtype=float)
-
-
-def _time_axis(axes: Axes, line: Timeline, edges: np.ndarray[Any, Any]) -> None:
-    begin, end = edges[0], edges[-1]
-    gap = next((gap for gap in TIME_GAPS if end - begin <= gap * TIME_TICKS), TIME_GAPS[-1])
-    form = "%H:%M:%S" if gap < 60 else "%H:%M" if gap < 86_400 else "%d %b"
-    ticks = np.arange(-(-begin // gap) * gap, end + 1, gap)
-    axes.set_xticks(ticks, [datetime.fromtimestamp(at, UTC).strftime(form) for at in ticks])
-    axes.set_xlim(begin, end)
-    day = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%d")
-    axes.set_xlabel(f"store time, UTC, from {day}; steps of {in_time(1000 * line.step)}")
-
-
-def _byte_axis(axis: Axis, low: float, high: float) -> None:
-    """Ticks at round numbers of KiB, MiB, ..."""
-    unit = 1024 ** max(0, min(4, int(np.log2(max(1, high - low)) // 10)))
-    pieces = next((each for each in ROUND if (high - low) / unit <= each * BYTE_TICKS), ROUND[-1])
-    axis.set_major_locator(MultipleLocator(pieces * unit))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: in_bytes(value)))
-
-
 def colour_of(name: str, names: Sequence[str]) -> str:
     """The colour of a topic among those with one."""
     return REST if name == OTHER else SERIES[names.index(name) % len(SERIES)]
 
-
-def clipped(text: str, most: int = 26) -> str:
-    """A label of at most `most` characters, the middle left out."""
-    return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most // 2) :]}"
-
-
-def short(value: float) -> str:
-    """1234 -> 1.23k; counts."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= limit:
-            return f"{value / limit:.3g}{unit}"
-    return f"{value:.3g}"
-
-
-def in_bytes(value: float) -> str:
-    """1536 -> 1.5 KiB."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024:
-            return f"{value:.3g} {unit}" if abs(value) < 1000 else f"{value:.0f} {unit}"
-        value /= 1024
-    return f"{value:,.3g} TiB" if abs(value) < 1000 else f"{value:,.0f} TiB"
-
-
-def in_time(milliseconds: float) -> str:
-    """1500 -> 1.5 s."""
-    if abs(milliseconds) < 1000:
-        return f"{milliseconds:.3g} ms"
-    value = milliseconds / 1000
-    for limit, unit in ((60, "s"), (60, "min"), (24, "h")):
-        if abs(value) < limit:
-            return f"{value:.3g} {unit}"
-        value /= limit
-    return f"{value:,.3g} d"
-
-
-@dataclass(frozen=True)
-class Unit:
-    """How values are written, and which of them are round."""
-
-    show: Callable[[float], str]
-    ticks: tuple[int, ...]
-
-
-BYTES: Final = Unit(in_bytes, (0, *(1 << power for power in range(4, 33))))
-TIME: Final = Unit(
-    in_time,
-    (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 60_000, 300_000, 1_800_000, 7_200_000, 43_200_000,
-     172_800_000, 864_000_000),
-)  # fmt: skip
 
 SHEETS: Final = (
     Sheet("throughput", "Messages a second, by topic", "", WIDE, _throughput),
