@@ -1,6 +1,6 @@
 """Pages of one file: tiles, figures and tables as HTML with everything inside, light or dark as the reader likes.
 
-The colours of `STYLE` are variables; plots made by `reportplots` use the same ones. Columns can be sorted by a
+The colours of `STYLE` are variables; the palette of `plotstyle` maps to the same ones. Columns can be sorted by a
 click on their head, which is all the script does: without it the page shows the same.
 """
 
