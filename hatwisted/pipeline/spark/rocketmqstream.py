@@ -35,7 +35,7 @@ from hatwisted.pipeline.remote.reader import ClusterReader, Queues
 from hatwisted.pipeline.spark.logplaces import shares
 from hatwisted.pipeline.spark.options import Edge, Options, Start
 from hatwisted.pipeline.spark.queueoffsets import Offsets, offsets_json, stored_offsets
-from hatwisted.pipeline.spark.rocketmq import Asked, check_places, may_hold_rows, resolve
+from hatwisted.pipeline.spark.queuereads import Asked, check_places, may_hold_rows, resolve
 from hatwisted.pipeline.spark.rocketmqoptions import place
 from hatwisted.wire.messagequeue import MessageQueue
 

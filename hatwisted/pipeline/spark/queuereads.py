@@ -1,0 +1,222 @@
+"""Reading a cluster's queues as a table: what every task needs to know, a batch read, and what options and
+conditions mean in offsets. The source and its stream (`rocketmq`, `rocketmqstream`) build on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from hatwisted.pipeline.decode.conditions import Condition
+from hatwisted.pipeline.remote.errors import BadSetting
+from hatwisted.pipeline.remote.positions import Bounds
+from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
+from hatwisted.pipeline.remote.reader import ClusterReader, Queues
+from hatwisted.pipeline.remote.settings import ClusterSettings
+from hatwisted.pipeline.spark.columns import shaped, wire_schema
+from hatwisted.pipeline.spark.filters import conditions, pushed
+from hatwisted.pipeline.spark.options import Edge, Options, Start
+from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
+from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings
+from hatwisted.wire.messagequeue import MessageQueue
+
+CLOCK_SLACK: Final = timedelta(minutes=1)
+"""How far a broker's clock may have been set back. Store times ascend along a queue but for that, and a condition
+on them only narrows a queue's range by so much less."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePartition(InputPartition):
+    """What one task reads."""
+
+    ranges: tuple[QueueRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What every task of a read needs to know. lossy: deleted messages are no error."""
+
+    settings: ClusterSettings
+    choice: TopicChoice
+    schema: pa.Schema
+    where: tuple[Condition, ...]
+    min_partitions: int | None
+    lossy: bool
+
+    def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The batches of one task."""
+        if not isinstance(partition, QueuePartition):
+            return  # Spark's stand-in for a plan of no partitions
+        with ClusterReader(self.settings) as cluster:
+            for wanted in partition.ranges:
+                batches = cluster.read(
+                    wanted, self.schema.names, where=self.where, fail_on_loss=not self.lossy
+                )
+                for batch in batches:
+                    yield shaped(batch, self.schema)
+
+    def tasks(self, ranges: Iterable[QueueRange]) -> list[InputPartition]:
+        """The ranges as partitions."""
+        return [QueuePartition(group) for group in packed(ranges, self.min_partitions)]
+
+    @classmethod
+    def of(cls, options: Options, schema: StructType) -> Asked:
+        """From the options and the columns wanted."""
+        return cls(
+            settings=cluster_settings(options),
+            choice=TopicChoice.of(options),
+            schema=wire_schema(schema),
+            where=conditions(options),
+            min_partitions=options.integer("minPartitions", least=1),
+            lossy=not options.flag("failOnDataLoss", True),
+        )
+
+
+class QueueReader(DataSourceReader):
+    """A batch read."""
+
+    def __init__(self, asked: Asked, start: Start, end: Start) -> None:
+        self._asked = asked
+        self._start = start
+        self._end = end
+
+    def partitions(self) -> list[InputPartition]:
+        asked = self._asked
+        with ClusterReader(asked.settings) as cluster:
+            queues = asked.choice.queues(cluster)
+            check_places(queues, self._start, "startingOffsets")
+            check_places(queues, self._end, "endingOffsets")
+            queues = {queue: at for queue, at in queues.items() if may_hold_rows(queue, asked.where)}
+            bounds = cluster.bounds(queues)
+            begins = resolve(cluster, queues, bounds, self._start, Edge.EARLIEST)
+            ends = resolve(cluster, queues, bounds, self._end, Edge.LATEST)
+            self._check_ends(ends, bounds)
+            begins, ends = narrowed(cluster, queues, bounds, begins, ends, asked.where)
+        return asked.tasks(QueueRange(each, begins[each], ends[each], queues[each]) for each in queues)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._asked.rows(partition)
+
+    def _check_ends(self, ends: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> None:
+        for queue, end in ends.items():
+            if end > bounds[queue].high and bounds[queue].by_master:
+                raise BadSetting(
+                    f"endingOffsets: {queue_name(queue)} ends at {bounds[queue].high}, in front of {end}"
+                )
+
+
+class PushingQueueReader(QueueReader):
+    """A batch read that Spark gives its filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes what can be a condition; what is given back stays Spark's to apply."""
+        for filter in filters:
+            if (condition := pushed(filter)) is None:
+                yield filter
+            else:
+                self._asked = replace(self._asked, where=(*self._asked.where, condition))
+
+
+# ---- places
+
+
+def check_places(queues: Queues, place: Start, option: str) -> None:
+    """Raises BadSetting if offsets are given for a queue that isn't read."""
+    if isinstance(place, dict):
+        for queue in parse_offsets(place).keys() - queues.keys():
+            raise BadSetting(
+                f"{option}: {queue_name(queue)} is none of the {len(queues)} queues that are read"
+            )
+
+
+def resolve(
+    cluster: ClusterReader,
+    queues: Queues,
+    bounds: Mapping[MessageQueue, Bounds],
+    place: Start,
+    default: Edge,
+) -> Offsets:
+    """The offset that `place` means in each queue; `default` in queues that it doesn't name."""
+    if isinstance(place, datetime):
+        return cluster.offsets_at(queues, bounds, milliseconds_up(place))
+    named = parse_offsets(place) if isinstance(place, dict) else dict.fromkeys(queues, place)
+    found = {}
+    for queue in queues:
+        offset = named.get(queue, default)
+        if isinstance(offset, Edge):
+            offset = bounds[queue].low if offset is Edge.EARLIEST else bounds[queue].high
+        found[queue] = offset
+    return found
+
+
+def milliseconds_up(time: datetime) -> int:
+    """ms since the epoch; brokers know no smaller unit, and a message stored in a fraction's ms is before it."""
+    seconds = time.replace(microsecond=0).timestamp()
+    return int(seconds) * 1000 - (-time.microsecond // 1000)
+
+
+# ---- what conditions spare us
+
+
+def may_hold_rows(queue: MessageQueue, where: Iterable[Condition]) -> bool:
+    """Can the conditions be fulfilled in this queue?"""
+    known = {"topic": queue.topic, "broker": queue.broker_name, "queue_id": queue.queue_id}
+    return all(_fulfils(known[each.column], each) for each in where if each.column in known)
+
+
+def _fulfils(value: Any, condition: Condition) -> bool:
+    match condition.op:
+        case "=":
+            return bool(value == condition.value)
+        case "in":
+            return value in condition.value
+        case "<":
+            return bool(value < condition.value)
+        case "<=":
+            return bool(value <= condition.value)
+        case ">":
+            return bool(value > condition.value)
+    return bool(value >= condition.value)
+
+
+def narrowed(
+    cluster: ClusterReader,
+    queues: Queues,
+    bounds: Mapping[MessageQueue, Bounds],
+    begins: Offsets,
+    ends: Offsets,
+    where: Iterable[Condition],
+) -> tuple[Offsets, Offsets]:
+    """The ranges without what conditions on offset and store time leave out of them."""
+    for condition in where:
+        low, high = _span(condition)
+        if condition.column == "queue_offset":
+            begins = begins if low is None else {queue: max(at, low) for queue, at in begins.items()}
+            ends = ends if high is None else {queue: min(at, high + 1) for queue, at in ends.items()}
+        elif condition.column == "store_timestamp":
+            if low is not None:
+                at_time = cluster.offsets_at(queues, bounds, milliseconds_up(low - CLOCK_SLACK))
+                begins = {queue: max(at, at_time[queue]) for queue, at in begins.items()}
+            if high is not None:
+                at_time = cluster.offsets_at(queues, bounds, milliseconds_up(high + CLOCK_SLACK))
+                ends = {queue: min(at, at_time[queue]) for queue, at in ends.items()}
+    return begins, {queue: max(ends[queue], begins[queue]) for queue in ends}
+
+
+def _span(condition: Condition) -> tuple[Any, Any]:
+    """The least and the greatest value that may fulfil it; None: no limit. Not sharp at open ends."""
+    value = condition.value
+    match condition.op:
+        case "=":
+            return value, value
+        case "in":
+            return min(value, default=None), max(value, default=None)
+        case "<" | "<=":
+            return None, value
+    return value, None
