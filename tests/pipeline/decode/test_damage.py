@@ -55,7 +55,7 @@ class InStore(TestCase):
 
 
 class DamageAnywhere(InStore):
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(
         logs_of(2, 30),
         st.data(),
@@ -97,7 +97,7 @@ class DamageAnywhere(InStore):
             )
         self.assertEqual(read(cuts), rows)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(logs_of(3, 20), st.data())
     def test_failfast_fails_where_skipping_skips(self, found: list[Draft], data: st.DataObject) -> None:
         log = lay_out(found, 1 << 16)
@@ -115,7 +115,7 @@ class DamageAnywhere(InStore):
         ):
             list(read_split(split))
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(logs_of(2, 20), st.data(), FILLINGS)
     def test_damage_up_to_the_end_leaves_what_is_in_front(
         self, found: list[Draft], data: st.DataObject, filling: bytes
