@@ -26,8 +26,9 @@ COLUMNS: Final = (
 """What is read of a record: never its body."""
 
 BINS_PER_OCTAVE: Final = 8
-_SLACK: Final = 1e-9
-"""Keeps an exact power of two in its own bin whatever the logarithm's last bit says."""
+_SLACK: Final = 1e-12
+"""Keeps an exact power of two in its own bin whatever the logarithm's last bits say; less than what tells
+neighbours apart up to 2^42 (bytes, or ms: 139 years)."""
 
 MINUTE: Final = 60
 """s"""
