@@ -188,9 +188,8 @@ class Registration:
             self._take_ordered(response)
         if self.identity.broker_id == 0:
             return
-        told = [
-            name_server.master for name_server in self._name_servers.values() if name_server.master.address
-        ]
+        masters = [name_server.master for name_server in self._name_servers.values()]
+        told = [master for master in masters if master is not None and master.address]
         # The HA address outlives its master: it is where the slave dials when that one is back.
         master = told[0] if told else KnownMaster(None, self._master.ha_address)
         if master != self._master:
@@ -237,7 +236,12 @@ class _NameServer:
         """Has it taken a registration on the present connection?"""
         self._retry: IDelayedCall | None = None
         self._waiting: list[Deferred[None]] = []
-        self.master = KnownMaster()
+        self._told = KnownMaster()
+
+    @property
+    def master(self) -> KnownMaster | None:
+        """What it says of the master; None while it says nothing: its last word may be long outdated."""
+        return self._told if self._known else None
 
     def register(self) -> None:
         if self._under_way >= MAX_UNDER_WAY:
@@ -301,7 +305,7 @@ class _NameServer:
         self._failures = 0
         self._known = True
         ext = response.ext
-        self.master = KnownMaster(ext.get("masterAddr") or None, ext.get("haServerAddr") or None)
+        self._told = KnownMaster(ext.get("masterAddr") or None, ext.get("haServerAddr") or None)
         self._owner.answered(response)
 
     def _failed(self, failure: Failure) -> None:

@@ -34,6 +34,12 @@ LOGS_DIFFER = frozenset((SlaveState.OFFSET_MISMATCH, SlaveState.MASTER_LACKS_OFF
 """Where offsets of this slave mean other messages than the master's."""
 
 
+def logs_agree(link: HAClientService) -> bool:
+    """Is our log, as far as anybody can tell, a beginning of the master's? Not any more once the master had lost
+    its tail: what it has written there since are other messages than those that consumers of this slave saw."""
+    return link.state not in LOGS_DIFFER and link.suspect_from is None
+
+
 class SlaveNode(BrokerNode):
     """Copies its master. make_ha_client: builds the dialling side; own_address: "host:port" as registered;
     fixed_ha_address: haMasterAddress, or None to follow the name servers (B17)."""
@@ -63,13 +69,10 @@ class SlaveNode(BrokerNode):
             tables.offsets,
             tables.delays,
         )
-        self.synchronizer.may_hand_back = self._logs_agree
+        self.synchronizer.may_hand_back = lambda: logs_agree(self.ha_client)
 
     def _hears_master(self) -> bool:
         return self._master.address is not None
-
-    def _logs_agree(self) -> bool:
-        return self.ha_client.state not in LOGS_DIFFER
 
     def _register_role(self, table: ProcessorTable) -> None:
         self.ha_client = self._make_ha_client(self.store, self._master_range)

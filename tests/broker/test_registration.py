@@ -398,6 +398,29 @@ class TestMaster(RegistrationCase):
         )
 
     @defer.inlineCallbacks
+    def test_B67_the_last_word_of_a_dead_name_server_doesnt_outweigh_a_living_ones(self):
+        dying, living = self.name_server(), self.name_server()
+        addresses = dying.address, living.address
+        master, slave = self.broker(*addresses), self.broker(*addresses, broker_id=1)
+        for registration in (master, slave):
+            registration.start()
+            yield registration.settled()
+        self.assertEqual(self.masters, [KnownMaster("127.0.0.1:10911", "127.0.0.1:10912")])
+        yield dying.stopService()
+        yield master.stop()
+        yield self.until(lambda: not self.addresses(living).get(0))
+        moved = self.broker(living.address)
+        moved.identity = msgspec.structs.replace(
+            moved.identity, address="10.0.0.9:10911", ha_address="10.0.0.9:10912"
+        )
+        moved.start()
+        yield moved.settled()
+        for _ in range(2):  # the dead one is found out, and the living one asked again
+            slave.register_now()
+            yield slave.settled()
+        self.assertEqual(self.masters[-1], KnownMaster("10.0.0.9:10911", "10.0.0.9:10912"))
+
+    @defer.inlineCallbacks
     def test_gone_master_is_told_and_its_ha_address_kept(self):
         server = self.name_server()
         master, slave = self.broker(server.address), self.broker(server.address, broker_id=1)

@@ -10,10 +10,14 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker import handback
 from hatwisted.broker.pull import PULL_CODES
+from hatwisted.broker.slavenode import logs_agree
 from hatwisted.broker.slavesync import CALL_TIMEOUT, FIRST_DELAY, INTERVAL, SlaveSynchronizer, vip_address
+from hatwisted.ha.slavestate import SLOW_RETRY
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.registration import TopicConfig
 from tests.broker.rig import BrokerRig, heartbeat
+from tests.ha.rig import LogCatcher, SlaveRig
+from tests.support.memorylog import MemoryLog
 
 ANSWERS = json.loads(
     (Path(__file__).parent.parent / "golden" / "rocketmq-4.9.7" / "remoting-answers.json").read_text()
@@ -268,6 +272,21 @@ class TestProgress(SyncCase):
         yield self.sync.round()
         self.assertIsNone(master.tables.offsets.query("g", "T", 0))
         self.assertEqual(self.tables.offsets.query("g", "T", 0), 99)
+
+    def test_B140_the_logs_stay_different_when_the_master_outgrows_what_it_lost(self):
+        log = MemoryLog()
+        log.append_raw(0, [bytes(1000)])
+        caught = LogCatcher(self)
+        link = SlaveRig(log)
+        self.assertTrue(logs_agree(link.service))
+        link.header(400)
+        self.assertFalse(logs_agree(link.service))
+        link.lose()
+        link.seconds(SLOW_RETRY + 1)
+        link.send(1000, bytes(10))
+        self.assertEqual(link.state, "transfer")
+        self.assertFalse(logs_agree(link.service))
+        self.assertEqual(len(caught.texts("error")), 2)
 
     @inlineCallbacks
     def test_B162_many_rows_go_in_several_requests(self):
