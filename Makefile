@@ -38,8 +38,10 @@ run: export INPUT := $(INPUT)
 run: install
 	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
+# Most of the suite's time is spent waiting for processes and clocks; a file's tests stay together and in order.
+JOBS ?= 2
 test: install
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST)
 
 lint: install
 	$(BIN)/python -m ruff check .

@@ -180,18 +180,30 @@ def _leave_nothing_running() -> None:
 
 BROKER_PORTS = (-2, 0, 1)  # VIP listener, remoting, HA
 PORT_RANGE = (12000, 32000)  # below Linux's ephemeral ports, which outgoing connections take at any moment
+PORT_MARGIN = 16  # more than any distance asked for
+PORT_SHARES = 8
+"""Pytest's parallel workers, at most, whose shares of the range are disjoint: none takes a port that another has
+chosen and not bound yet."""
 _given: set[int] = set()
 
 
 def free_port(around: Sequence[int] = (0,)) -> int:
     """A port p where every p + d (d in `around`) can be bound on all addresses now; never given out twice."""
     for _ in range(200):
-        base = random.randrange(*PORT_RANGE)
+        base = random.randrange(*_port_share())
         wanted = {base + distance for distance in around}
         if not wanted & _given and all(map(_bindable, wanted)):
             _given.update(wanted)
             return base
     raise OSError("no free ports found in 200 tries")
+
+
+def _port_share() -> tuple[int, int]:
+    """This process's part of the range, by the name of its worker (gw0, gw1, …)."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PORT_SHARES
+    width = (PORT_RANGE[1] - PORT_RANGE[0]) // PORT_SHARES
+    begin = PORT_RANGE[0] + worker * width
+    return begin + PORT_MARGIN, begin + width - PORT_MARGIN
 
 
 def _bindable(port: int) -> bool:

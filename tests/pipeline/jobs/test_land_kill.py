@@ -23,8 +23,8 @@ from tests.pipeline.jobs import growing, landing
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(560)]
 REPOSITORY = Path(__file__).parents[3]
-KILLS = 8
-RECORDS = 20_000
+KILLS = 5
+RECORDS = 12_000
 PER_SECOND = 400
 LONGEST_LIFE = 2.5
 """Seconds from a landing's first batch to its end."""

@@ -24,9 +24,8 @@ def landing(spark: SparkSession, stores: str, target: str, checkpoint: str, limi
 
 
 def main(stores: str, target: str, checkpoint: str) -> None:
-    query = (
-        landing(spark_session(), stores, target, checkpoint).trigger(processingTime="50 milliseconds").start()
-    )
+    rows = landing(spark_session(), stores, target, checkpoint, BYTES_PER_TRIGGER)
+    query = rows.trigger(processingTime="50 milliseconds").start()
     told = None
     while query.isActive:
         progress = query.lastProgress
