@@ -95,12 +95,20 @@ def list_folder(path: str) -> list[Entry] | None:
         return _list_remote(path)
     try:
         with os.scandir(path) as found:
-            entries = [Entry(item.name, None if item.is_dir() else item.stat().st_size) for item in found]
+            items = list(found)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError:
         raise NotAStore(f"{path}: this user may not list it") from None
-    return sorted(entries)
+    return sorted(entry for item in items if (entry := _entry(item)) is not None)
+
+
+def _entry(item: os.DirEntry[str]) -> Entry | None:
+    """None for what went away since it was listed, as a file that its broker deletes, and for a broken link."""
+    try:
+        return Entry(item.name, None if item.is_dir() else item.stat().st_size)
+    except FileNotFoundError:
+        return None
 
 
 def is_remote(path: str) -> bool:
@@ -115,6 +123,8 @@ def join(folder: str, name: str) -> str:
 
 def _list_remote(path: str) -> list[Entry] | None:
     files, inner = remote_filesystem(path)
+    # Most remember what they have listed once, and a log grows.
+    files.invalidate_cache(inner)
     if not files.isdir(inner):
         return None
     return sorted(

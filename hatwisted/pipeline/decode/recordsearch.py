@@ -4,8 +4,9 @@ What the records of a file are is defined by reading it from its begin: each rec
 and where that fails the chain goes on at the next place that can be proved. So that any two splits of a file
 agree, a reader that begins in its middle doesn't look for the next record but for one some way before, follows
 the chain from there, and takes what the chain has at or behind its begin. If the chain broke on the way, or
-nothing was found, it goes further back, up to the largest record: a body may hold whole records, even with the
-right offsets, and only who comes from outside the body knows them for what they are.
+nothing was found, or a record in front may reach over the one found, it goes further back, up to the largest
+record: a body may hold whole records, even with the right offsets, and only who comes from outside the body knows
+them for what they are.
 
 Behind damage two things prove a record. Where the damaged record's head is intact its size leads to the next one,
 and everything between is body. Otherwise the next place is taken that has magic, offset and lengths right, and the
@@ -22,6 +23,7 @@ import numpy as np
 
 from hatwisted.pipeline.decode.logbytes import LogBytes, read
 from hatwisted.pipeline.decode.logwindow import LogWindow
+from hatwisted.pipeline.decode.ragged import Longs
 from hatwisted.pipeline.decode.records import LARGEST_RECORD, Stop
 from hatwisted.wire import layout
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
@@ -30,10 +32,15 @@ LOOK_BACK: Final = 256 << 10
 """Bytes gone back at first: some hundred ordinary records, read in no time."""
 FURTHER: Final = 16
 """How many times as far each time that wasn't enough."""
+REACH: Final = 5 << 20
+"""Bytes in front of a record found in which no other may reach over it: a body of 4 MiB, RocketMQ's default limit,
+and its properties. Scanned in some 3 ms."""
 PROOF: Final = 16
 """Records in a row that make a chain."""
 SEARCH_SIZE: Final = 1 << 20
 """Bytes searched at once."""
+HEADS_SIZE: Final = 256 << 10
+"""Bytes looked through for heads at once: they stay in the processor's cache."""
 BREAKS: Final = (Stop.CORRUPT, Stop.END)
 """A chain that ends so may go on elsewhere."""
 
@@ -102,7 +109,7 @@ class RecordSearch:
             surest = first == self._base or back >= LARGEST_RECORD
             if at is not None:
                 before, behind, whole = self._follow(at, offset)
-                if whole or surest:
+                if surest or (whole and not self._may_be_inside(at)):
                     return before, behind
             elif surest:
                 found = self.next_record(offset, self._limit)
@@ -166,6 +173,13 @@ class RecordSearch:
                     return True
         return False
 
+    def _may_be_inside(self, offset: int) -> bool:
+        """Does a head not far in front of `offset` claim a record that reaches beyond it?"""
+        return any(
+            bool(((starts + sizes > offset) & (sizes <= LARGEST_RECORD)).any())
+            for starts, sizes in self._heads(max(self._base, offset - REACH), offset)
+        )
+
     def _links(self, offset: int) -> tuple[list[int], bool]:
         """Starts of the records in a row from here, the last one's end behind them; do they go on from there?"""
         links = [offset]
@@ -196,13 +210,21 @@ class RecordSearch:
 
     def _candidates(self, offset: int, limit: int) -> Iterator[int]:
         """Offsets in [offset, limit) where the magic and the offset of a record are right, ascending."""
+        for starts, _ in self._heads(offset, limit):
+            yield from starts.tolist()
+
+    def _heads(self, offset: int, limit: int) -> Iterator[tuple[Longs, Longs]]:
+        """The same offsets, some at a time, and the size that each record claims."""
+        octets = np.empty(min(HEADS_SIZE, limit - offset) + _OVERLAP - 1 if offset < limit else 0, np.uint8)
         while offset < limit:
-            data = read(self._file, offset - self._base, min(SEARCH_SIZE, limit - offset) + _OVERLAP - 1)
-            if len(data) < _OVERLAP:
+            wanted = min(HEADS_SIZE, limit - offset) + _OVERLAP - 1
+            got = self._file.read_into(octets.data[:wanted], offset - self._base)
+            last = got - _OVERLAP + 1
+            if last < 1:
                 return
-            octets = np.frombuffer(data, np.uint8)
-            last = len(data) - _OVERLAP + 1
             starts = np.flatnonzero(octets[layout.MAGIC_AT : layout.MAGIC_AT + last] == layout.MAGIC_V1 >> 24)
-            placed = np.ndarray((last,), ">i8", data, layout.PHYSICAL_OFFSET_AT, (1,))[starts]
-            yield from (starts[placed == starts + offset] + offset).tolist()
+            placed = np.ndarray((last,), ">i8", octets, layout.PHYSICAL_OFFSET_AT, (1,))[starts]
+            starts = starts[placed == starts + offset]
+            sizes = np.ndarray((last,), ">i4", octets, layout.TOTAL_SIZE_AT, (1,))[starts]
+            yield starts + offset, sizes.astype(np.int64)
             offset += last

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from os.path import abspath
 from typing import Final
 
 from hatwisted.pipeline.decode import logbytes
@@ -19,6 +20,8 @@ from hatwisted.pipeline.errors import NotAStore, WrongLogFile
 from hatwisted.wire.layout import parse_file_name
 
 LOG_FOLDER: Final = "commitlog"
+EVERY_STORE: Final = (LOG_FOLDER, "store")
+"""What RocketMQ calls a store's folder and the log's in it: no names to tell brokers apart by."""
 SPLIT_BYTES: Final = 64 << 20
 """Bytes of a piece by default: enough that starting on it doesn't count, few enough to keep many cores busy."""
 
@@ -73,9 +76,9 @@ class LogStore:
     @classmethod
     def open(cls, path: str, broker: str | None = None) -> LogStore:
         """The store in a folder, or whose `commitlog` folder it is. broker: what the column says; by default the
-        name of the store's folder. Raises NotAStore and WrongLogFile."""
+        name of the store's folder, or of the one around it if that is `store`. Raises NotAStore, WrongLogFile."""
         path = path.rstrip("/") or "/"
-        store = cls(path, broker or _folder_name(path), _log_files(_log_folder(path)))
+        store = cls(path, broker or _broker_of(path), _log_files(_log_folder(path)))
         if store.files:
             with _finder(store.files[0]) as finder:
                 finder.check_first_record()
@@ -165,17 +168,22 @@ def _log_folder(path: str) -> str:
     raise NotAStore(f"{path}: no store: it has neither a folder {LOG_FOLDER} nor log files in it")
 
 
-def _folder_name(path: str) -> str:
-    parts = [part for part in path.split("/") if part]
-    if len(parts) > 1 and parts[-1] == LOG_FOLDER:
+def _broker_of(path: str) -> str:
+    """The last name in a store's path that isn't one every store has."""
+    whole = path if logbytes.is_remote(path) else abspath(path)
+    parts = [part for part in whole.split("/") if part]
+    while len(parts) > 1 and parts[-1] in EVERY_STORE:
         parts.pop()
     return parts[-1] if parts else path
 
 
 def _log_files(folder: str) -> list[LogFile]:
     """The log's files; a last one of no bytes is one that its broker is just making."""
+    entries = logbytes.list_folder(folder)
+    if entries is None:
+        raise NotAStore(f"{folder}: went away just now")
     files = []
-    for name, size in logbytes.list_folder(folder) or ():
+    for name, size in entries:
         if name.startswith("."):
             continue
         path = logbytes.join(folder, name)

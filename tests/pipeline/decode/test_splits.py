@@ -168,3 +168,29 @@ class RecordsInBodies(TestCase):
                         seventh.physical_offset,
                         f"offset {offset}, {look_back} bytes back",
                     )
+
+    def test_a_chain_in_a_body_that_leads_out_of_it(self) -> None:
+        """The last fake shares the real record's topic and properties, so that nothing breaks behind it; and the
+        body is longer than what is looked at first."""
+        honest = [plain(bytes(200)) for _ in range(10)]
+        sixth_at = lay_out(honest[:5], 1 << 20).end
+        tail = len(encode_record(plain(b"").record)) - 88
+        at, parts = sixth_at + 88, []
+        while len(parts) < 300:
+            fake = encode_record(
+                msgspec.structs.replace(
+                    plain(bytes(2000)).record, physical_offset=at, queue_offset=len(parts)
+                )
+            )
+            parts.append(fake if len(parts) < 299 else fake[:-tail])
+            at += len(fake)
+        honest[5] = plain(b"".join(parts))
+        log = lay_out(honest, 1 << 20)
+        sixth, seventh = log.records[5], log.records[6]
+        self.assertEqual(at, seventh.physical_offset)
+        store = LogStore.open(str(log.write(self.folder / "store")))
+        for back in (10, 2_500, 100_000, 600_000):
+            self.assertEqual(
+                store.boundary_at_or_after(seventh.physical_offset - back), seventh.physical_offset
+            )
+        self.assertEqual(store.boundary_at_or_before(seventh.physical_offset - 10), sixth.physical_offset)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from importlib.util import find_spec
+from os import chdir, getcwd
+from os.path import relpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import TestCase, skipUnless
@@ -50,6 +52,28 @@ class Folders(TestCase):
         self.assertEqual(LogStore.open(path + "/").broker, "broker-a")
         self.assertEqual(LogStore.open(path + "/commitlog").broker, "broker-a")
         self.assertEqual(LogStore.open(path, "b").broker, "b")
+
+    def test_broker_is_no_name_that_every_store_has(self) -> None:
+        """Brokers keep their stores in folders named `store`: these don't tell one from another."""
+        path = self.log.write(self.folder / "broker-b" / "store")
+        self.assertEqual(LogStore.open(str(path)).broker, "broker-b")
+        self.assertEqual(LogStore.open(f"{path}/commitlog").broker, "broker-b")
+        self.assertEqual(LogStore.open(relpath(path)).broker, "broker-b")
+        self.addCleanup(chdir, getcwd())
+        chdir(path)
+        self.assertEqual(LogStore.open(".").broker, "broker-b")
+
+    def test_what_is_gone_between_listing_and_looking_is_not_there(self) -> None:
+        """A broker deletes its oldest file just then; a link that leads nowhere is the same for us."""
+        path = self.written()
+        gone = Path(path) / "commitlog" / f"{0:020d}"
+        gone.unlink()
+        gone.symlink_to(self.folder / "nowhere")
+        store = LogStore.open(path)
+        self.assertEqual(store.min_offset, FILE_SIZE)
+        (self.folder / "dangling").symlink_to(self.folder / "nowhere")
+        with self.assertRaisesRegex(NotAStore, "no store"):
+            LogStore.open(str(self.folder))
 
     def test_mixed_sizes(self) -> None:
         with self.assertRaisesRegex(WrongLogFile, "0{16}4096: has 4000 bytes .* 4096: all files of a log"):
