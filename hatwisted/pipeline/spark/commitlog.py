@@ -23,6 +23,7 @@ from hatwisted.pipeline.decode.storefolder import SPLIT_BYTES
 from hatwisted.pipeline.spark.columns import spark_schema
 from hatwisted.pipeline.spark.commitlogstream import Limits, LogStreamReader
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS, is_given_filters, offset_bounds, pushed
+from hatwisted.pipeline.spark.logplaces import TIME_GRAIN, time_bounds
 from hatwisted.pipeline.spark.logtask import SOURCE, Asked, LogPartition
 from hatwisted.pipeline.spark.options import Options
 from hatwisted.pipeline.spark.storelist import STORE_OPTIONS, StoreList
@@ -62,20 +63,26 @@ class CommitLogSource(DataSource):
 
 
 class LogReader(DataSourceReader):
-    """A batch read."""
+    """A batch read. split_bytes: of a task; time_grain: as `time_bounds` takes it."""
 
-    def __init__(self, stores: StoreList, asked: Asked, split_bytes: int) -> None:
+    def __init__(
+        self, stores: StoreList, asked: Asked, split_bytes: int, time_grain: int = TIME_GRAIN
+    ) -> None:
         self._stores = stores
         self._asked = asked
         self._split_bytes = split_bytes
+        self._time_grain = time_grain
 
     def partitions(self) -> list[InputPartition]:
-        begin, end = offset_bounds(self._asked.where)
-        return [
-            LogPartition(split)
-            for store in self._stores.stores().values()
-            for split in store.splits(begin, end, self._split_bytes)
-        ]
+        where = self._asked.where
+        first, last = offset_bounds(where)
+        found: list[InputPartition] = []
+        for store in self._stores.stores().values():
+            begin, end = time_bounds(store, where, self._time_grain)
+            begin = begin if first is None else max(begin, first)
+            end = end if last is None else min(end, last)
+            found += map(LogPartition, store.splits(begin, end, self._split_bytes))
+        return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._asked.rows(partition)

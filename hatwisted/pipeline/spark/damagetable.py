@@ -27,9 +27,19 @@ DAMAGE_SCHEMA: Final = "broker string, file string, begin bigint, end bigint, re
 
 def read_damages(spark: SparkSession, folder: str) -> DataFrame:
     """The ranges that reads with `damagePath=folder` have skipped; no row if they met no damage."""
-    if not is_remote(folder):
-        os.makedirs(folder, exist_ok=True)
+    if is_remote(folder):
+        # Spark calls schemes by other names than fsspec, if it knows them at all.
+        return spark.createDataFrame(_remote_rows(folder), DAMAGE_SCHEMA)
+    os.makedirs(folder, exist_ok=True)
     return spark.read.schema(DAMAGE_SCHEMA).json(folder)
+
+
+def _remote_rows(folder: str) -> list[tuple[object, ...]]:
+    files, inner = remote_filesystem(folder)
+    files.invalidate_cache(inner)
+    names = files.ls(inner, detail=False) if files.isdir(inner) else []
+    lines = (line for name in names for line in files.cat_file(name).splitlines())
+    return [tuple(json.loads(line).values()) for line in lines]
 
 
 def write_damages(folder: str, split: Split, damages: Sequence[Damage]) -> None:
@@ -73,6 +83,7 @@ def _replace_remote(url: str, lines: str) -> None:
     """An object store's put is whole or not at all."""
     files, path = remote_filesystem(url)
     if lines:
+        files.makedirs(files._parent(path), exist_ok=True)
         files.pipe_file(path, lines.encode())
     elif files.exists(path):
         files.rm_file(path)

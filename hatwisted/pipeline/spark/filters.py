@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pyspark.sql.datasource import (
@@ -114,3 +115,27 @@ def offset_bounds(where: Iterable[Condition]) -> tuple[int | None, int | None]:
             if condition.op in ("=", "in", "<", "<="):
                 ends.append(max(values, default=-1) + (condition.op != "<"))
     return max(begins, default=None), min(ends, default=None)
+
+
+def span(condition: Condition) -> tuple[Any, Any]:
+    """The least and the greatest value that may fulfil it; None: no limit. Not sharp at open ends."""
+    value = condition.value
+    match condition.op:
+        case "=":
+            return value, value
+        case "in":
+            return min(value, default=None), max(value, default=None)
+        case "<" | "<=":
+            return None, value
+    return value, None
+
+
+def time_span(condition: Condition, slack: timedelta) -> tuple[datetime | None, datetime | None]:
+    """The same of a condition on a time, wider by `slack` on each side."""
+    low, high = span(condition)
+    earliest = latest = None
+    with suppress(OverflowError):
+        earliest = None if low is None else low - slack
+    with suppress(OverflowError):
+        latest = None if high is None else high + slack
+    return earliest, latest

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
+from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.reader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
+from hatwisted.pipeline.spark.filters import time_span
 
 COUNTED_AT_ONCE: Final = 4 << 20
 """Bytes read at once while records are counted: a trigger's worth, not the log."""
+CLOCK_SLACK: Final = timedelta(minutes=10)
+"""How far a broker's clock may have been set back: so much more of a log is read than a condition on times asks
+for."""
+TIME_GRAIN: Final = 32 << 20
+"""Bytes up to which the place of a time is looked for where reading them costs no more than looking on."""
 
 
 def shares(backlog: Mapping[str, int], limit: int) -> dict[str, int]:
@@ -41,19 +48,39 @@ def behind_records(store: LogStore, begin: int, end: int, count: int) -> tuple[i
 
 
 def offset_at_time(store: LogStore, time: datetime) -> int:
-    """Where the first record stored at or after `time` starts; the log's end, if none was.
+    """Where the first record stored at or after `time` starts; the log's end, if none was."""
+    return store.boundary_at_or_after(_around_time(store, time, 0)[0])
+
+
+def time_bounds(store: LogStore, where: Iterable[Condition], grain: int = TIME_GRAIN) -> tuple[int, int]:
+    """Which part [begin, end) of a log can hold rows at all, by conditions on store_timestamp; up to `grain`
+    bytes too much on each side."""
+    begin, end = store.min_offset, store.end()
+    for condition in where:
+        if condition.column == "store_timestamp":
+            earliest, latest = time_span(condition, CLOCK_SLACK)
+            if earliest is not None:
+                begin = max(begin, _around_time(store, earliest, grain)[0])
+            if latest is not None:
+                end = min(end, _around_time(store, latest, grain)[1])
+    return begin, end
+
+
+def _around_time(store: LogStore, time: datetime, grain: int) -> tuple[int, int]:
+    """(low, high), at most `grain` apart: records that start in front of `low` were stored before `time`, those
+    at or behind `high` weren't.
 
     By halving, as brokers look for times: store times ascend along the log but for a clock set back.
     """
     low, high = store.min_offset, store.end()
-    while low < high:
+    while low + grain < high:
         middle = (low + high) // 2
         stored = _time_at(store, store.boundary_at_or_after(middle))
         if stored is None or stored >= time:
             high = middle
         else:
             low = middle + 1
-    return store.boundary_at_or_after(low)
+    return low, high
 
 
 def _time_at(store: LogStore, offset: int) -> datetime | None:

@@ -20,7 +20,7 @@ from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
 from hatwisted.pipeline.remote.reader import ClusterReader, Queues
 from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.pipeline.spark.columns import shaped, wire_schema
-from hatwisted.pipeline.spark.filters import conditions, pushed
+from hatwisted.pipeline.spark.filters import conditions, pushed, span, time_span
 from hatwisted.pipeline.spark.options import Edge, Options, Start
 from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings
@@ -195,28 +195,16 @@ def narrowed(
 ) -> tuple[Offsets, Offsets]:
     """The ranges without what conditions on offset and store time leave out of them."""
     for condition in where:
-        low, high = _span(condition)
         if condition.column == "queue_offset":
+            low, high = span(condition)
             begins = begins if low is None else {queue: max(at, low) for queue, at in begins.items()}
             ends = ends if high is None else {queue: min(at, high + 1) for queue, at in ends.items()}
         elif condition.column == "store_timestamp":
-            if low is not None:
-                at_time = cluster.offsets_at(queues, bounds, milliseconds_up(low - CLOCK_SLACK))
+            earliest, latest = time_span(condition, CLOCK_SLACK)
+            if earliest is not None:
+                at_time = cluster.offsets_at(queues, bounds, milliseconds_up(earliest))
                 begins = {queue: max(at, at_time[queue]) for queue, at in begins.items()}
-            if high is not None:
-                at_time = cluster.offsets_at(queues, bounds, milliseconds_up(high + CLOCK_SLACK))
+            if latest is not None:
+                at_time = cluster.offsets_at(queues, bounds, milliseconds_up(latest))
                 ends = {queue: min(at, at_time[queue]) for queue, at in ends.items()}
     return begins, {queue: max(ends[queue], begins[queue]) for queue in ends}
-
-
-def _span(condition: Condition) -> tuple[Any, Any]:
-    """The least and the greatest value that may fulfil it; None: no limit. Not sharp at open ends."""
-    value = condition.value
-    match condition.op:
-        case "=":
-            return value, value
-        case "in":
-            return min(value, default=None), max(value, default=None)
-        case "<" | "<=":
-            return None, value
-    return value, None

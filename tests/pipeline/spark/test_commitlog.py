@@ -73,6 +73,23 @@ def test_the_commitlog_folder_itself_may_be_named(spark: SparkSession) -> None:
     assert spark.read.format("commitlog").load(str(GOLDEN / "slave" / "commitlog")).count() == 246
 
 
+def test_a_store_behind_a_scheme(spark: SparkSession, log: GrowingStore, copy: Path, tmp_path: Path) -> None:
+    """Paths that fsspec opens, in Spark's tasks too: rows, patterns, the table of damages."""
+    here = [str(each) for each in read(spark, log.root).orderBy("physical_offset").collect()]
+    frame = spark.read.format("commitlog").option("splitBytes", "100k").load(f"file://{log.root}")
+    assert [str(each) for each in frame.orderBy("physical_offset").collect()] == here
+    assert spark.read.format("commitlog").load(f"file://{log.root.parent}/broker-*").count() == len(here)
+    assert "no such folder" in refusal(spark.read.format("commitlog").load(f"file://{tmp_path}/none"))
+    damages = f"file://{tmp_path}/damages"
+    assert read_damages(spark, damages).count() == 0
+    damage(copy, log.offsets[10] + 4, 8)
+    skipping = spark.read.format("commitlog").options(mode="skip-and-report", damagePath=damages)
+    for _ in range(2):
+        assert skipping.load(f"file://{copy}").count() == len(here) - 1
+        (found,) = read_damages(spark, damages).collect()
+        assert (found["broker"], found["begin"], found["end"]) == ("broker-a", *log.offsets[10:12])
+
+
 def test_several_brokers_by_list_and_pattern(spark: SparkSession, tmp_path: Path) -> None:
     for name, records in {"broker-a": 30, "broker-b": 20}.items():
         GrowingStore(tmp_path / name).append(records)
