@@ -3,53 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from hatwisted.cli import pipelinetext as text
-from hatwisted.cli.clusterrun import namesrv_option
+from hatwisted.cli.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
 from hatwisted.cli.sparkrun import JobBar, job, key_values, master_option, session, tell
 from hatwisted.cli.tables import json_option
+from hatwisted.cli.values import Instant, Size, StorePath
 
 FOLDER = click.Path(exists=True, file_okay=False)
 NEW_FOLDER = click.Path(file_okay=False)
 ANY_PATH = click.Path()
-
-
-class Size(click.ParamType[int]):
-    """Bytes: 1048576, 64k, 512m, 2g."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes, at least one."""
-        if isinstance(value, int):
-            return value
-        digits, shift = value.lower().rstrip("b").rstrip("i"), 0
-        if digits[-1:] in ("k", "m", "g", "t"):
-            digits, shift = digits[:-1], 10 * ("kmgt".index(digits[-1]) + 1)
-        if not digits.isascii() or not digits.isdigit() or not int(digits):
-            self.fail(f"{value!r} isn't a size like 1048576, 64k, 512m or 2g", param, ctx)
-        return int(digits) << shift
-
-
-class Instant(click.ParamType[datetime]):
-    """A time in ISO 8601; UTC unless it says."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """With a time zone."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            found = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} isn't a time like 2026-11-21T00:33:12", param, ctx)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,7 +70,7 @@ def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[st
 
 def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """STORE...: folders."""
-    return click.argument("stores", nargs=-1, required=least > 0, type=FOLDER, metavar=metavar)
+    return click.argument("stores", nargs=-1, required=least > 0, type=StorePath(), metavar=metavar)
 
 
 @click.group()
@@ -139,7 +106,7 @@ def pipeline() -> None:
 @master_option
 @json_option
 @job
-def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **options: Any) -> None:
+def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **options: Any) -> int:
     """Land logs in a Delta table, each record once, however often this is killed.
 
     From STOREs, one per broker, or over the network from a cluster. TABLE is the table's folder.
@@ -164,6 +131,8 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
             **more,
         )
     tell(result, as_json, text.land_lines)
+    # What follows a log has no other end.
+    return EXIT_INTERRUPTED if result.stopped and not follow else 0
 
 
 @pipeline.command()

@@ -15,8 +15,8 @@ from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.main import main
-from hatwisted.cli.pipeline import Instant, Size
 from hatwisted.cli.sparkrun import JobBar, SparkLog
+from hatwisted.cli.values import Instant, Size
 from tests.cli.stores import GOLDEN
 
 JOBS = ("land", "audit", "reindex", "report", "export", "import")

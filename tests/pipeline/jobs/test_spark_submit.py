@@ -1,0 +1,56 @@
+"""The commands as spark-submit starts them: its master and settings, workers that are processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
+
+import pyspark
+
+import hatwisted.__main__
+from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
+from tests.pipeline.jobs.goldenlog import MASTER, SLAVE
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    try:
+        java = find_java_home(os.environ)
+    except NoJava as error:
+        pytest.skip(str(error))
+    own = {"JAVA_HOME": java, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return os.environ | own
+
+
+def test_an_audit_by_spark_submit(environment: dict[str, str], tmp_path: Path) -> None:
+    program = Path(hatwisted.__main__.__file__)
+    command = [
+        SUBMIT,
+        "--master",
+        "local[2]",
+        "--conf",
+        "spark.ui.enabled=false",
+        program,
+        "pipeline",
+        "audit",
+    ]
+    done = subprocess.run(
+        [*map(str, command), MASTER, SLAVE, "--json"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["identical"]
