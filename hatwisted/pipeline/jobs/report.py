@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -94,6 +95,8 @@ def report(
     folder = Path(out)
     damages = str(folder / DAMAGES)
     folder.mkdir(parents=True, exist_ok=True)
+    # Those of an earlier report here.
+    shutil.rmtree(damages, ignore_errors=True)
     session = spark or spark_session()
     records = session.read.format("commitlog").options(**_read_options(stores, mode, damages)).load()
     step = step_for(1000 * log_seconds(stores, mode), CUBE_STEPS)

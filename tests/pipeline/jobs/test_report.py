@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -135,3 +136,16 @@ def test_what_isnt_a_store_is_told_before_spark_reads(spark, tmp_path):
     with pytest.raises(PipelineError, match="one broker"):
         report([MASTER, MASTER], str(tmp_path / "out"), spark=spark)
     assert not (tmp_path / "out").exists()
+
+
+def test_damage_of_an_earlier_report_is_forgotten(spark, tmp_path):
+    store = tmp_path / "broker-a"
+    shutil.copytree(MASTER, store)
+    (log, *_) = sorted((store / "commitlog").iterdir())
+    sound = log.read_bytes()
+    at = records()[20].physical_offset
+    log.write_bytes(sound[: at + 4] + bytes(8) + sound[at + 12 :])
+    out = str(tmp_path / "out")
+    assert report([str(store)], out, mode="skip-and-report", spark=spark).damages == 1
+    log.write_bytes(sound)
+    assert report([str(store)], out, spark=spark).damages == 0
