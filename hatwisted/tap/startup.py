@@ -27,6 +27,7 @@ from twisted.python import usage
 from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
 from hatwisted.store.errors import StoreError
+from hatwisted.tap.steadytime import SteadyTimeService
 
 log = Logger()
 
@@ -94,16 +95,17 @@ def make_service(
         from twisted.internet import reactor
 
         with _placed(loaded.source):
-            return ToldService(build(loaded.config, reactor), terminal)
+            return ToldService(build(loaded.config, reactor), terminal, SteadyTimeService(reactor))
 
 
 class ToldService(MultiService):
-    """The server's services; a failure to start them is logged, and told on the terminal, which a daemon has
-    left by then."""
+    """The server's services, run by steady `time`; a failure to start them is logged, and told on the terminal,
+    which a daemon has left by then."""
 
-    def __init__(self, service: IService, terminal: Terminal) -> None:
+    def __init__(self, service: IService, terminal: Terminal, time: IService) -> None:
         super().__init__()
         self._terminal = terminal
+        time.setServiceParent(self)
         service.setServiceParent(self)
 
     def privilegedStartService(self) -> None:

@@ -1,0 +1,101 @@
+"""The time that a server runs by: the system's, but without its steps.
+
+A reactor keeps timers by the system clock. Set that back an hour, and for an hour nothing is due: no heartbeat
+leaves, no put that waits for its slave is told that it has waited long enough, nothing is flushed. Set it forward,
+and all of it is due at once. So the reactor is given a clock that goes on evenly, as the monotonic one does, and
+*follows* the system clock: after a step it runs faster or slower until both agree. Store times are read off the
+same clock, hence never run backwards, and are right again after a while.
+
+How much faster or slower is bounded by what a peer with a right clock expects: a heartbeat that is due every 5 s
+has to come within 20 s, a registration every 30 s within 120 s, ours and theirs alike.
+
+Rejected: shifting pending timers when a step is noticed (whatever has noted a time in the past would be wrong
+still), and a monotonic clock beside the system's (two kinds of seconds in every module, to be mixed up).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+FOLLOW_INTERVAL = 1.0
+"""Seconds between two looks at the system clock."""
+
+SLOWEST, FASTEST = 0.5, 3.0
+"""Rates while following: heartbeats come every 10 s at worst, and silence is noticed after 7 s at the soonest."""
+
+LEAP = 3600.0
+"""Seconds by which the system clock may be ahead before they are taken over at once: the machine was asleep."""
+
+WORTH_TELLING = 1.0
+"""Seconds of a step that are worth a line in the log."""
+
+
+class SteadyTime:
+    """Seconds since the epoch that never run backwards. monotonic, wall: the system's two clocks."""
+
+    _log = Logger()
+
+    def __init__(
+        self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._monotonic = monotonic
+        self._wall = wall
+        self._anchor = monotonic()
+        self._base = wall()
+        self._rate = 1.0
+        self._following = False
+
+    def seconds(self) -> float:
+        """The time now."""
+        return self._base + (self._monotonic() - self._anchor) * self._rate
+
+    def follow(self) -> None:
+        """Look at the system clock, and choose the rate until the next look in `FOLLOW_INTERVAL`."""
+        now = self.seconds()
+        behind = self._wall() - now
+        if behind > LEAP:
+            self._log.warn("the system clock is {step:.0f} s ahead: timers and store times leap", step=behind)
+            now, behind = now + behind, 0.0
+        self._anchor, self._base = self._monotonic(), now
+        self._rate = min(FASTEST, max(SLOWEST, 1.0 + behind / FOLLOW_INTERVAL))
+        self._tell(behind)
+
+    def _tell(self, behind: float) -> None:
+        if self._following:
+            self._following = abs(behind) > FOLLOW_INTERVAL / 10
+        elif abs(behind) > WORTH_TELLING:
+            self._following = True
+            self._log.warn(
+                "the system clock was set {way} by {step:.0f} s: timers and store times follow in {time:.0f} s",
+                way="forward" if behind > 0 else "back",
+                step=abs(behind),
+                time=abs(behind) / (FASTEST - 1 if behind > 0 else 1 - SLOWEST),
+            )
+
+
+class SteadyTimeService(Service):
+    """Gives a reactor steady time from the start on. Not taken back by a stop: what is still to be done then is
+    done by timers too."""
+
+    name = "steady-time"
+
+    def __init__(self, reactor: Any, steady: SteadyTime | None = None) -> None:
+        self._reactor = reactor
+        self._steady = steady or SteadyTime()
+        self._loop = LoopingCall(self._steady.follow)
+        self._loop.clock = reactor
+
+    def startService(self) -> None:
+        super().startService()
+        self._reactor.seconds = self._steady.seconds
+        self._loop.start(FOLLOW_INTERVAL, now=True)
+
+    def stopService(self) -> None:
+        super().stopService()
+        self._loop.stop()
