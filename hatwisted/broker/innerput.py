@@ -106,7 +106,7 @@ class InnerPuts:
         stopped = self._store.refusal()
         no_waiting = self._gate.refusal()
         for put in puts:
-            reason = stopped or (no_waiting if put.wait else None)
+            reason = stopped or (no_waiting.remark if no_waiting is not None and put.wait else None)
             if put.status is None and reason is not None:
                 put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
 

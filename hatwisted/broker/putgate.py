@@ -19,9 +19,11 @@ from typing import cast
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.broker.topics import Refusal
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus
+from hatwisted.wire.codes import ResponseCode
 
 MAX_WAITING_PUTS = 1_000_000
 """Puts waiting for disk or slave at one time (about 500 bytes each); more are refused as busy before the
@@ -58,12 +60,18 @@ class PutGate:
         """Another gate for the same log, whose puts wait for the disk alone."""
         return PutGate(self._clock, self._flush, self._flush_timeout, None)
 
-    def refusal(self) -> str | None:
-        """Why nothing that wants to wait may be appended now, or None. As in RocketMQ 5, a put with WAIT=false
-        asks nothing of the slaves, so too few of them are no reason to refuse it."""
+    def refusal(self) -> Refusal | None:
+        """Why nothing that wants to wait may be appended now, or None.
+
+        As in RocketMQ 5, too few copies in sync are SYSTEM_ERROR (of these two codes the one on which its
+        producers try another broker), and no reason to refuse a put with WAIT=false: that asks nothing of the
+        slaves.
+        """
         if self.waiting >= MAX_WAITING_PUTS:
-            return f"{self.waiting} puts are waiting for disk or slave"
-        return self._replication.refusal() if self._replication is not None else None
+            text = f"[REJECTREQUEST]{self.waiting} puts are waiting for disk or slave"
+            return Refusal(ResponseCode.SYSTEM_BUSY, text)
+        reason = self._replication.refusal() if self._replication is not None else None
+        return None if reason is None else Refusal(ResponseCode.SYSTEM_ERROR, reason)
 
     def settle(self, puts: Sequence[Put], settled: Settled) -> None:
         """Give each put its status and call `settled` with those that have one, in one or several goes.

@@ -75,7 +75,7 @@ class SendProcessor:
                     raise refusal
                 put = to_put(connection, request, known)
                 if no_waiting is not None and put.wait:
-                    raise Refused(ResponseCode.SYSTEM_BUSY, f"[REJECTREQUEST]{no_waiting}")
+                    raise Refused(no_waiting.code, no_waiting.remark)
                 puts.append(put)
             except Refused as refused:
                 connection.reply(request, response(request, refused.code, str(refused)))

@@ -334,7 +334,7 @@ class HAService(Service):
         count = self.in_sync_count()
         if count >= needed:
             return None
-        return f"{count} copies in sync, {needed} needed (inSyncReplicas, minInSyncReplicas)"
+        return f"in-sync replicas not enough: {count} copies in sync, {needed} needed"
 
     def in_sync_count(self) -> int:
         """Copies in sync, the master's included."""

@@ -4,7 +4,7 @@ into a real log, with a disk and a slave that move when the test says so."""
 from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
-from hatwisted.broker.putgate import PutGate
+from hatwisted.broker.putgate import MAX_WAITING_PUTS, PutGate
 from hatwisted.broker.send import SEND_CODES, SendProcessor
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.remoting import RemotingCommand
@@ -88,7 +88,7 @@ class PutStatusTests(TestCase):
     def test_too_few_copies_in_sync_refuse_before_the_append_but_not_what_waits_for_nobody(self):  # type: ignore[no-untyped-def]
         self.slave.reason = "1 copies in sync, 2 needed"
         refused, stored = yield gatherResults([self.send(), self.send(b"quiet", **NO_WAIT)])
-        self.assertEqual((refused.code, refused.ext.get("msgId")), (2, None))
+        self.assertEqual((refused.code, refused.ext.get("msgId")), (1, None))
         self.assertIn("1 copies in sync, 2 needed", refused.remark)
         self.assertEqual((stored.code, int(stored.ext["msgId"][-16:], 16)), (0, 0))
         self.rig.turn()
@@ -96,10 +96,17 @@ class PutStatusTests(TestCase):
         self.assertEqual(record.body, b"quiet")
 
     @inlineCallbacks
-    def test_half_messages_refused_as_busy_leave_nothing_behind(self):  # type: ignore[no-untyped-def]
+    def test_too_many_waiting_puts_are_busy_but_not_what_waits_for_nobody(self):  # type: ignore[no-untyped-def]
+        self.sends._gate.waiting = MAX_WAITING_PUTS
+        refused, stored = yield gatherResults([self.send(), self.send(**NO_WAIT)])
+        self.assertEqual((refused.code, stored.code), (2, 0))
+        self.assertEqual(refused.remark, "[REJECTREQUEST]1000000 puts are waiting for disk or slave")
+
+    @inlineCallbacks
+    def test_half_messages_refused_leave_nothing_behind(self):  # type: ignore[no-untyped-def]
         self.slave.reason = "1 copies in sync, 2 needed"
         answers = yield gatherResults([self.send(i="TRAN_MSG\x01true") for _ in range(5)])
-        self.assertEqual({answer.code for answer in answers}, {2})
+        self.assertEqual({answer.code for answer in answers}, {1})
         self.assertEqual(self.sends._admission.detoured, [])
 
     @inlineCallbacks

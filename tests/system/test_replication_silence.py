@@ -25,7 +25,7 @@ from tests.support.processes import (
 from tests.support.remotingclient import RemotingClient, SendResult, send_fields
 from tests.support.storefiles import first_difference
 
-OK, BUSY, NO_SLAVE, SLAVE_TIMEOUT = 0, 2, 11, 12
+OK, TOO_FEW, NO_SLAVE, SLAVE_TIMEOUT = 0, 1, 11, 12
 GET_BROKER_HA_STATUS = 907
 AT_ONCE = 0.5  # seconds; a put that waits for a slave waits three times as long here
 SLAVE_WAIT = 1.5  # SMALL_STORE's slaveTimeout in seconds
@@ -161,7 +161,7 @@ def test_three_copies_take_two_slaves_and_too_few_refuse_before_the_append(
     def refused(client: RemotingClient) -> bool:
         end = group.master_end()
         result: SendResult = client.send("Quorum", b"x")
-        return result.code == BUSY and "3 needed" in result.remark and group.master_end() == end
+        return result.code == TOO_FEW and "3 needed" in result.remark and group.master_end() == end
 
     with group.master_client() as client:
         wait_until(lambda: client.send("Quorum", b"x").code == OK, 10, "both slaves have it")
@@ -177,7 +177,7 @@ def test_min_in_sync_replicas_alone_refuses_without_a_slave(stack: ExitStack, tm
     group = stack.enter_context(BrokerGroup(tmp_path, settings={**SMALL_STORE, "minInSyncReplicas": 2}))
     group.master.start()
     with group.master_client() as client:
-        assert client.send("Quorum", b"x").code == BUSY
+        assert client.send("Quorum", b"x").code == TOO_FEW
         assert group.master_end() == 0
         group.slave.start()
         wait_until(lambda: client.send("Quorum", b"x").code == OK, 10, "the slave is in sync")
