@@ -10,6 +10,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import msgspec
 from twisted.logger import Logger
@@ -17,7 +18,7 @@ from twisted.logger import Logger
 from hatwisted.broker.clients import ClientTable
 from hatwisted.broker.consumerfilters import SQL92, ConsumerFilterTable, record_test
 from hatwisted.broker.groups import GroupConfig, SubscriptionGroupTable
-from hatwisted.broker.longpolling import HeldPull, PullHold
+from hatwisted.broker.longpolling import HeldPull, PullHold, Queue
 from hatwisted.broker.progress import ConsumerProgress
 from hatwisted.broker.subscription import Subscription, subscribe
 from hatwisted.broker.topics import PERM_READ, RETRY_PREFIX, Refusal, TopicConfigTable
@@ -34,6 +35,9 @@ MAX_COUNT = 32
 
 MAX_BYTES = 256 * 1024
 """Bytes in one answer, but at least one message (maxTransferBytesOnMessageInMemory)."""
+
+MAX_SENT_ON = 10_000
+"""Queues of groups, for each connection, that a slave remembers having sent to its master."""
 
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -87,6 +91,10 @@ class PullProcessor:
         self._filters = filters
         self.options = options
         """May be replaced by others at any time."""
+        self._sent_on: WeakKeyDictionary[RemotingConnection, dict[tuple[str, Queue], int]] = (
+            WeakKeyDictionary()
+        )
+        """On a slave: the offset that a client was last told to look for elsewhere, by group and queue."""
         self.hold: PullHold | None = None
         """Where pulls wait; without it none does."""
         self.count_get: Callable[[str, str, int, int], None] = lambda group, topic, messages, size: None
@@ -119,7 +127,8 @@ class PullProcessor:
         queue = (header.topic, header.queue_id)
         pull = HeldPull(connection, request, queue, header.queue_offset, count, size, wanted)
         result = self._look(pull)
-        if self._worth_waiting(pull, result) and self._held(pull, header):
+        waits = self._worth_waiting(pull, result) and not self._sends_on(pull, header, result)
+        if waits and self._held(pull, header):
             return None
         return self._answer(pull, result)
 
@@ -225,6 +234,19 @@ class PullProcessor:
         return code == ResponseCode.PULL_NOT_FOUND or (
             self.options.slave and code == ResponseCode.PULL_OFFSET_MOVED
         )
+
+    def _sends_on(self, pull: HeldPull, header: PullHeader, result: GetResult) -> bool:
+        """Is a slave asked for what it hasn't got, and the asker doesn't know yet? It's told at once: its master
+        may have sent it here, and has what this slave lacks. Who comes back with the same has nowhere to go."""
+        if _code(result, pull.offset) != ResponseCode.PULL_OFFSET_MOVED:
+            return False
+        offsets = self._sent_on.setdefault(pull.connection, {})
+        key = (header.consumer_group, pull.queue)
+        knows = offsets.get(key) == pull.offset
+        if len(offsets) >= MAX_SENT_ON:
+            offsets.clear()
+        offsets[key] = pull.offset
+        return not knows
 
     def _passed_over(self, pull: HeldPull, result: GetResult) -> bool:
         """Were all new messages for others? Then the pull waits on behind them."""

@@ -44,6 +44,8 @@ PAUSE: Final = 3.0
 """Seconds before the next pull after an error (4.9.7: 3 s)."""
 ELSEWHERE_PAUSE: Final = 0.1
 """Seconds before the next pull when another broker of the group can be asked."""
+LOYALTY: Final = 30.0
+"""Seconds that no suggestion leads away from the master, after another broker couldn't serve a pull."""
 _COMMIT, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 _PASSES: Final = frozenset((ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY))
 """Answers that go on behind messages: those they bring, and those that a filter passes over."""
@@ -103,6 +105,7 @@ class QueueReader:
         self._bytes = 0
         self._room: Deferred[None] | None = None
         self._suggested = MASTER_ID
+        self._loyal_until = 0.0
         self._mistrusted: tuple[str, int] | None = None
         self._running: Deferred[None] | None = None
 
@@ -195,15 +198,21 @@ class QueueReader:
             return await self._take_in(address, answer, began)
         except TooManyCalls as error:
             self._log.warn("{queue}: {error}", queue=self.queue, error=error)
+            return PAUSE
         except CallFailed as error:
             self._log.info("{queue}: {error}", queue=self.queue, error=error)
             self._session.routes.unreachable(address)
             await self._session.routes.refresh([self.queue.topic])
-            if self._session.routes.address(self.queue.topic, self.queue.broker_name) not in (None, address):
-                return ELSEWHERE_PAUSE
         except (ClientError, ValueError, KeyError) as error:
             self._log.warn("{queue}: {error}", queue=self.queue, error=error)
-        return PAUSE
+        return self._turn_away(address)
+
+    def _turn_away(self, address: str) -> float:
+        """This broker couldn't serve us: the master is next, if that's another. Seconds to wait before."""
+        self._suggested = MASTER_ID
+        self._loyal_until = self._session.clock.seconds() + LOYALTY
+        following = self._session.routes.address(self.queue.topic, self.queue.broker_name)
+        return PAUSE if following in (None, address) else ELSEWHERE_PAUSE
 
     def _fields(self) -> dict[str, object]:
         flags = _SUSPEND
@@ -230,17 +239,17 @@ class QueueReader:
     async def _take_in(self, address: str, answer: RemotingCommand, began: float) -> float:
         if answer.code in _LOST_MEMBERSHIP:
             await self._session.heartbeat()
-            return PAUSE
+            return self._turn_away(address)
         if answer.code not in _PULLED:
             raise Refused.of(address, answer)
         following = int(answer.ext["nextBeginOffset"])
-        self._suggested = int(answer.ext.get("suggestWhichBrokerId", MASTER_ID))
+        loyal = self._session.clock.seconds() < self._loyal_until
+        self._suggested = MASTER_ID if loyal else int(answer.ext.get("suggestWhichBrokerId", MASTER_ID))
         # A broker that says "again, same place" means it, but not a thousand times a second.
         stuck = answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and following == self._next
         passes = following == self._next or (answer.code in _PASSES and following > self._next)
         if (stuck or not passes) and not self._believed(address, answer, following):
-            self._suggested = MASTER_ID
-            return PAUSE
+            return self._turn_away(address)
         if answer.code == ResponseCode.SUCCESS:
             self._fill(answer, began)
         self._next = following
@@ -261,7 +270,7 @@ class QueueReader:
                 new=following,
                 what="going on there"
                 if master
-                else "waiting, as it's no master (a reset goes on without it)",
+                else "not believed, as it's no master (a reset goes on without one)",
             )
         self._mistrusted = None if master else (address, following)
         return master

@@ -304,14 +304,25 @@ class TestSlave(PullCase):
         self.assertEqual(self.seen(answer), (20, "OFFSET_OVERFLOW_BADLY", 9, 0, 1, 0))
 
     @inlineCallbacks
+    def test_B118_what_a_slave_lacks_is_looked_for_at_the_master_at_once(self):
+        rig = self.start(slave=True, slave_read_enable=True, slow_distance=0)
+        rig.put(count=3)
+        for offset in (5, 7):  # the master goes on sending it here, each time for what comes next
+            answer = yield rig.pull(offset, hold=15)
+            self.assertEqual(self.seen(answer), (20, "OFFSET_OVERFLOW_BADLY", offset, 0, 3, 0))
+            self.assertEqual(answer.ext["suggestWhichBrokerId"], "0")
+
+    @inlineCallbacks
     def test_consumer_ahead_of_its_slave_waits_for_it_instead_of_asking_in_a_loop(self):
         rig = self.start(slave=True)
         rig.put()
+        self.assertEqual((yield rig.pull(3, hold=15)).code, 20)
         (answer,) = yield rig.held(3)
         rig.put(count=2)
         self.assertFalse(answer.called)
         rig.put(body=b"caught up")
         self.assertEqual(self.seen((yield answer)), (0, "FOUND", 4, 0, 4, 1))
+        self.assertEqual((yield rig.pull(9, hold=15)).code, 20)
         (answer,) = yield rig.held(9)
         rig.clock.advance(16)
         self.assertEqual(self.seen((yield answer)), (19, "OFFSET_OVERFLOW_BADLY", 9, 0, 4, 0))

@@ -7,7 +7,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.consumestats import ConsumeStats
-from hatwisted.client.queuereader import PAUSE, QueueReader
+from hatwisted.client.queuereader import ELSEWHERE_PAUSE, PAUSE, QueueReader
 from hatwisted.client.subscription import subscription
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.hostport import HostPort
@@ -35,6 +35,7 @@ class ScriptedPulls(TestCase):
 
     timeout = 10
     broker_id = 0
+    suggestion = "0"
 
     def setUp(self):
         table = ProcessorTable()
@@ -64,8 +65,11 @@ class ScriptedPulls(TestCase):
         for connection in list(self.factory.connections):
             connection.abort()
 
+    def addresses(self):
+        return {self.broker_id: self.address}
+
     def route(self, connection, request):
-        data = BrokerData(broker_addrs={self.broker_id: self.address}, broker_name="b", cluster="C")
+        data = BrokerData(broker_addrs=self.addresses(), broker_name="b", cluster="C")
         queues = QueueData(broker_name="b", perm=6, read_queue_nums=1, write_queue_nums=1)
         return response(request, 0, body=encode_body(TopicRoute(broker_datas=[data], queue_datas=[queues])))
 
@@ -76,7 +80,7 @@ class ScriptedPulls(TestCase):
         code, following, body = self.answers.pop(0)
         ext = {
             "nextBeginOffset": str(following),
-            "suggestWhichBrokerId": "0",
+            "suggestWhichBrokerId": self.suggestion,
             "minOffset": "0",
             "maxOffset": "0",
         }
@@ -145,3 +149,64 @@ class TestASlavesWord(ScriptedPulls):
             self.clock.advance(PAUSE)
             await self.until_pulled(count)
         self.assertEqual([at for at, _ in self.pulls], [100, 101, 150, 150, 150, 150, 150])
+
+
+class TestASlaveThatCanNotServe(ScriptedPulls):
+    """A master sends its readers to a slave."""
+
+    suggestion = "1"
+
+    def setUp(self):
+        super().setUp()
+        table = ProcessorTable()
+        table.register(11, self.refuse)
+        self.refused = []
+        self.slave_factory = RemotingServerFactory(table, reactor)
+        self.slave_port = reactor.listenTCP(0, self.slave_factory, interface="127.0.0.1")
+
+    async def tearDown(self):
+        await super().tearDown()
+        await self.slave_port.stopListening()
+        for connection in list(self.slave_factory.connections):
+            connection.abort()
+
+    def addresses(self):
+        return {0: self.address, 1: f"127.0.0.1:{self.slave_port.getHost().port}"}
+
+    def refuse(self, connection, request):
+        at = int(request.ext["queueOffset"])
+        self.refused.append(at)
+        ext = {"nextBeginOffset": str(at), "suggestWhichBrokerId": "0", "minOffset": "0", "maxOffset": "0"}
+        return response(request, self.code, "not here", ext)
+
+    async def until_it_turns_away(self):
+        def waits():
+            return {call.getTime() - self.clock.seconds() for call in self.clock.getDelayedCalls()}
+
+        loop = LoopingCall(lambda: ELSEWHERE_PAUSE in waits() and loop.stop())
+        await loop.start(0.005)
+
+    async def refused_with(self, code):
+        self.code = code
+        await self.begin((SUCCESS, 101, record(100)), (SUCCESS, 102, record(101)))
+        await self.until_it_turns_away()
+        self.assertEqual((self.pulls, self.refused), ([(100, 100)], [101]))
+        self.clock.advance(ELSEWHERE_PAUSE)
+        await self.until_pulled(3)
+        self.assertEqual(([at for at, _ in self.pulls], self.refused), ([100, 101, 102], [101]))
+
+    @asynchronous
+    async def test_B118_one_that_serves_no_reads_is_left_for_the_master(self):
+        await self.refused_with(2)
+
+    @asynchronous
+    async def test_B118_one_that_has_not_heard_of_the_topic_is_left_for_the_master(self):
+        await self.refused_with(17)
+
+    @asynchronous
+    async def test_B118_one_that_does_not_know_the_members_is_left_for_the_master(self):
+        await self.refused_with(24)
+
+    @asynchronous
+    async def test_B118_B142_one_that_lacks_the_messages_is_left_for_the_master(self):
+        await self.refused_with(RETRY)
