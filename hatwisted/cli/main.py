@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
-from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, ParamSpec
+from typing import Any
 
 import click
 import msgspec
@@ -23,9 +21,11 @@ from hatwisted.cli.check import StoreCheck
 from hatwisted.cli.checktext import plan_lines, report_lines
 from hatwisted.cli.cluster import cluster
 from hatwisted.cli.consume import consume
+from hatwisted.cli.divergence import compare_command, cut_command
 from hatwisted.cli.dump import RecordFilter, dump, follow, last_records
-from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.group import group
+from hatwisted.cli.logcommand import directory_argument, locked, reporting
 from hatwisted.cli.pipeline import pipeline
 from hatwisted.cli.produce import produce
 from hatwisted.cli.progress import ScanProgress
@@ -35,14 +35,11 @@ from hatwisted.cli.repair import LogInspection, plan_repair, repair
 from hatwisted.cli.storefolder import StoreFolder
 from hatwisted.cli.topic import topic
 from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from hatwisted.store.errors import StoreError, WrongFile
+from hatwisted.store.errors import WrongFile
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
 from hatwisted.store.queueentry import DEFAULT_FILE_SIZE
-from hatwisted.store.storelock import StoreLock
 from hatwisted.wire.record import Record
-
-P = ParamSpec("P")
 
 
 def _version() -> str:
@@ -73,24 +70,6 @@ class Position(click.ParamType[tuple[str, int]]):
             )
 
 
-def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
-    """Errors that have a place in the plan become one line and exit code 2; the result is the exit code."""
-
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            code = command(*args, **kwargs)
-        except StoreError as error:
-            raise CannotRun(str(error)) from error
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
-        sys.exit(code or EXIT_OK)
-
-    return run
-
-
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose records and their form."""
     options = (
@@ -111,9 +90,7 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-DIRECTORY: Callable[[Callable[..., Any]], Callable[..., Any]] = click.argument(
-    "directory", metavar="DIR", type=click.Path(exists=True, file_okay=False)
-)
+DIRECTORY = directory_argument()
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -133,6 +110,10 @@ def log() -> None:
     DIR is a store's root folder (storePathRootDir), or the folder of its log files. It may have been
     written by hatwisted or by any RocketMQ 4.x or 5.x broker.
     """
+
+
+for _command in (compare_command, cut_command):
+    log.add_command(_command)
 
 
 def _printer(as_ndjson: bool, body: BodyForm) -> Callable[[Record], None]:
@@ -262,17 +243,6 @@ def repair_command(directory: str, at: int | None, yes: bool, as_json_object: bo
         for line in plan_lines(plan):
             click.echo(line)
     return EXIT_OK if plan.done else EXIT_PROBLEMS
-
-
-@contextmanager
-def locked(folder: StoreFolder) -> Iterator[None]:
-    """Hold the store, so that no broker starts meanwhile; refuse if one is running."""
-    lock = StoreLock(folder.fs, folder.required_root())
-    lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @log.command("dump")

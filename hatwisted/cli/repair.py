@@ -83,7 +83,6 @@ class LogInspection:
 def plan_repair(folder: StoreFolder, inspection: LogInspection, offset: int | None) -> RepairPlan:
     """Choose the damage and say what a cut there would do."""
     damage = inspection.choose(offset)
-    name = f"{damage.offset:0{FILE_NAME_DIGITS}d}-{inspection.end:0{FILE_NAME_DIGITS}d}.bin"
     return RepairPlan(
         directory=folder.path,
         offset=damage.offset,
@@ -92,8 +91,14 @@ def plan_repair(folder: StoreFolder, inspection: LogInspection, offset: int | No
         end=inspection.end,
         bytes=inspection.end - damage.offset,
         records=inspection.records_behind(damage),
-        side_file=join(folder.required_root(), SIDE_FOLDER, name),
+        side_file=side_file(folder, damage.offset, inspection.end),
     )
+
+
+def side_file(folder: StoreFolder, offset: int, end: int) -> str:
+    """Where the bytes [offset, end) of a log are kept once they are cut."""
+    name = f"{offset:0{FILE_NAME_DIGITS}d}-{end:0{FILE_NAME_DIGITS}d}.bin"
+    return join(folder.required_root(), SIDE_FOLDER, name)
 
 
 def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Callable[[int], None]) -> None:

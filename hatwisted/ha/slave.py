@@ -283,7 +283,7 @@ class HAClientService(Service):
         if self.suspect_from is not None:
             self._logger.error(
                 "the master's log once ended at {end}, below ours, and has grown past it: bytes from there "
-                "on may differ between the two; compare the logs, or empty this store and copy anew",
+                "on may differ between the two; see 'hatwisted log compare', or empty this store and copy anew",
                 end=self.suspect_from,
             )
 
@@ -308,7 +308,7 @@ class HAClientService(Service):
             self.suspect_from = nearest
             text = (
                 f"our log ends at {asked}, the master's at {nearest}: we hold {asked - nearest} bytes that "
-                "it hasn't got; compare the two logs, keep what is worth it, and empty this slave's store"
+                "it hasn't got; 'hatwisted log compare' and 'log cut' make this log fit again"
             )
         self.fail(link, SlaveEvent.LACK, text)
 

@@ -7,14 +7,18 @@ test_replication_offsets.py, B144 in test_replication_silence.py. The last test 
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from hatwisted.cli.main import main
 from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from tests.support.clusterclient import RoutedConsumer, RoutedProducer, route_of
 from tests.support.processes import ServerProcess, all_stopped, twistd, wait_until, write_conf
@@ -144,6 +148,49 @@ def test_B141_a_promoted_slaves_old_master_is_refused_and_joins_again_by_a_full_
         assert first_difference(group.slave_store, group.master_store, end) is None
         assert log_end(kept) == before, "what was never copied is still there to be looked at"
         assert check_queues(group.master_store) == check_queues(group.slave_store)
+
+
+def test_B160_a_promoted_slaves_old_master_joins_again_once_it_is_cut_to_what_both_have(
+    tmp_path: Path,
+) -> None:
+    with BrokerGroup(tmp_path, role="ASYNC_MASTER", slave_settings={"haFirstSync": "minOffset"}) as group:
+        group.start()
+        common = group.wait_caught_up()
+        group.slave.kill()
+        tail = put(group.master_port, b"never copied", 60)
+        group.master.kill()
+        promoted = role_of(group, "promoted", "hamaster", group.slave_port, group.slave_store)
+        returned = role_of(group, "returned", "haslave", group.master_port, group.master_store)
+        with all_stopped(promoted, returned):
+            promoted.start()
+            put(
+                group.slave_port, b"after the promotion", 200
+            )  # beyond the old master's end: nobody notices (B140)
+            compared = log_command(1, "compare", group.master_store, group.slave_store)
+            assert compared["equalTo"] == common
+            plan = log_command(0, "cut", group.master_store, "--at", common, "--yes")
+            assert (plan["offset"], plan["records"]) == (common, len(tail))
+            assert Path(plan["sideFile"]).read_bytes().count(b"never copied") == len(tail)
+
+            returned.start()
+            put(group.slave_port, b"copied again", 1)
+            wait_until(
+                lambda: log_end(group.master_store) == log_end(group.slave_store), 15, "the copy is whole"
+            )
+            promoted.stop()
+            returned.stop()
+        end = log_end(group.slave_store)
+        assert first_difference(group.slave_store, group.master_store, end) is None
+        assert check_queues(group.master_store) == check_queues(group.slave_store)
+        assert log_command(0, "compare", group.master_store, group.slave_store)["equalTo"] == end
+
+
+def log_command(status: int, *arguments: object) -> dict[str, Any]:
+    """What `hatwisted log ...` says as JSON; it must end with this status."""
+    result = CliRunner().invoke(main, ["log", *map(str, arguments), "--json"])
+    assert result.exit_code == status, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
 
 
 def put(port: int, body: bytes, count: int) -> list[int]:
