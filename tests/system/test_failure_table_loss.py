@@ -165,7 +165,7 @@ def test_B160_a_promoted_slaves_old_master_joins_again_once_it_is_cut_to_what_bo
             promoted.start()
             put(
                 group.slave_port, b"after the promotion", 200
-            )  # beyond the old master's end: nobody notices (B140)
+            )  # past the old master's end: offsets fit (B140)
             compared = log_command(1, "compare", group.master_store, group.slave_store)
             assert compared["equalTo"] == common
             plan = log_command(0, "cut", group.master_store, "--at", common, "--yes")
