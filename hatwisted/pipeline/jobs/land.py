@@ -50,10 +50,10 @@ from hatwisted.pipeline.spark.session import spark_session
 Mode = Literal["once", "continuous"]
 Progress = Callable[[int, int], None]
 
-MAX_BYTES_PER_TRIGGER: Final = 1 << 30
-"""Bytes of log a commit takes in: a minute's repetition at most after a kill, and few large files."""
+MAX_BYTES_PER_TRIGGER: Final = 4 << 30
+"""Bytes of log a commit takes in: seconds to be repeated after a kill, and few large files."""
 COMPACT_BELOW: Final = 128 << 20
-"""Bytes of a Parquet file below which it is small."""
+"""Bytes of a Parquet file that small ones are made into."""
 COMPACT_EVERY: Final = 60.0
 """Seconds between two looks for small files while a landing goes on."""
 LOOK_EVERY: Final = 0.5
@@ -108,7 +108,8 @@ def land(
 
     `sources`: store folders, one per broker, or a Cluster. `once` ends when what there is now has landed;
     `continuous` follows the logs, a trigger every `every` seconds, until Ctrl-C or `stop`. `partitions`: tasks
-    of a full trigger. `compact_below`: bytes under which a file is small; None leaves small files alone.
+    of a full trigger. `compact_below`: bytes of the files that small ones
+    are made into; None leaves them alone.
     `transform`: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the date;
     with it, rows pass through Spark's JVM, which takes about three times as long.
     Raises PipelineError: WrongSchema naming the column, WrongTable, WrongStore, WrongCheckpoint, LandingBusy.
@@ -225,7 +226,8 @@ class _Landing:
     def _start(self, spark: SparkSession, tails: Mapping[str, Tail]) -> StreamingQuery:
         spark.dataSource.register(DeltaSink)
         spark.dataSource.register(PlanSource)
-        tasks = self.source.tasks(self.order.max_bytes, self.order.partitions)
+        cores = spark.sparkContext.defaultParallelism
+        tasks = self.source.tasks(self.order.max_bytes, self.order.partitions, cores)
         options = self.source.options() | tasks | self.order.read_options()
         if self.state.fresh and tails:
             options |= self.source.resume(self.path, tails)

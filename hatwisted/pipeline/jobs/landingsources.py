@@ -25,7 +25,9 @@ from hatwisted.pipeline.spark.storelist import StoreList
 from hatwisted.wire.messagequeue import MessageQueue
 
 TASK_BYTES: Final = 256 << 20
-"""Of log, by default: each task writes a file for every partition of the table that it has rows of."""
+"""Of log, at least, by default: each task writes a file for every partition of the table that it has rows of."""
+TASKS_PER_CORE: Final = 2
+"""Of a full trigger: few large files, and still something to do for a core that is done early."""
 
 
 class WrongStore(PipelineError):
@@ -54,8 +56,8 @@ class LandingSource(Protocol):
     def options(self) -> dict[str, str]:
         """Options of the read."""
 
-    def tasks(self, max_bytes: int, partitions: int | None) -> dict[str, str]:
-        """Options by which a trigger of `max_bytes` is cut into `partitions` tasks; by size, if None."""
+    def tasks(self, max_bytes: int, partitions: int | None, cores: int) -> dict[str, str]:
+        """Options by which a trigger of `max_bytes` is cut into `partitions` tasks; by size and cores, if None."""
 
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
         """Options by which a new checkpoint goes on behind the table's last records."""
@@ -92,9 +94,9 @@ class Stores:
     def options(self) -> dict[str, str]:
         return {**self.more, "paths": json.dumps(list(self.paths))}
 
-    def tasks(self, max_bytes: int, partitions: int | None) -> dict[str, str]:
-        size = TASK_BYTES if partitions is None else max(1, -(-max_bytes // partitions))
-        return {"splitBytes": str(size)}
+    def tasks(self, max_bytes: int, partitions: int | None, cores: int) -> dict[str, str]:
+        size = max(1, -(-max_bytes // (partitions or TASKS_PER_CORE * cores)))
+        return {"splitBytes": str(max(size, TASK_BYTES) if partitions is None else size)}
 
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
         ends = {broker: tail.end for broker, tail in tails.items()}
@@ -138,7 +140,7 @@ class Cluster:
             chosen["topicsPattern"] = self.pattern
         return {**self.more, **chosen, "namesrvAddr": self.name_servers}
 
-    def tasks(self, max_bytes: int, partitions: int | None) -> dict[str, str]:
+    def tasks(self, max_bytes: int, partitions: int | None, cores: int) -> dict[str, str]:
         return {} if partitions is None else {"minPartitions": str(partitions)}
 
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
