@@ -141,5 +141,9 @@ def remote_filesystem(path: str) -> tuple[Any, str]:
         import fsspec
     except ImportError:
         raise PipelineError(f"{path}: a path with a scheme needs fsspec: pip install fsspec") from None
-    files, inner = fsspec.core.url_to_fs(path)
+    try:
+        files, inner = fsspec.core.url_to_fs(path)
+    except (ImportError, ValueError) as error:
+        # A scheme that needs another package, or one that nobody knows.
+        raise PipelineError(f"{path}: {error}") from None
     return files, inner

@@ -31,6 +31,7 @@ FOLDER_MAX: Final = 200
 LANE_DIGITS: Final = 8
 EPOCH_DIGITS: Final = 6
 
+_HALF_CODE: Final = re.compile("%[0-9A-F]?$")
 _FILE: Final = re.compile(
     rf"(?:{re.escape(UNFINISHED)})?part-([0-9a-f]{{{LANE_DIGITS}}})-(\d{{{EPOCH_DIGITS},}})-[0-9a-f]{{32}}{re.escape(SUFFIX)}"
 )
@@ -62,7 +63,8 @@ def _folder(column: str, value: str | None) -> str:
     if len(name) <= FOLDER_MAX:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    return f"{name[: FOLDER_MAX - 17].rpartition('%')[0]}-{digest}"
+    # Not amid a percent-encoded byte.
+    return f"{_HALF_CODE.sub('', name[: FOLDER_MAX - 17])}-{digest}"
 
 
 def new_file_name(lane: str, epoch: int) -> str:

@@ -162,6 +162,11 @@ class Remote(TestCase):
         with self.assertRaises(NotAStore):
             LogStore.open("memory://bucket/nothing")
 
+    @skipUnless(find_spec("fsspec"), "needs fsspec")
+    def test_a_scheme_nobody_knows(self) -> None:
+        with self.assertRaisesRegex(PipelineError, "^nothing://here: .*nothing"):
+            LogStore.open("nothing://here")
+
     @skipUnless(not find_spec("fsspec"), "fsspec is there")
     def test_without_fsspec_the_error_says_what_to_install(self) -> None:
         with self.assertRaisesRegex(PipelineError, "pip install fsspec"):

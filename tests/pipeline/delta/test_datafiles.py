@@ -34,6 +34,12 @@ class TestNames(SynchronousTestCase):
         self.assertNotIn("/", folder)
         self.assertNotIn("\0", folder)
 
+    def test_a_long_topics_folder_still_names_its_column(self) -> None:
+        self.assertTrue(partition_folder({"topic": "x" * 250}).startswith("topic=xxx"))
+        for shift in range(3):
+            folder = partition_folder({"topic": "x" * shift + "%" * 120})
+            self.assertRegex(folder, "^topic=x*(%25)+-[0-9a-f]{16}$")
+
     def test_long_topics_that_begin_alike_stay_apart(self) -> None:
         one, other = (partition_folder({"topic": "%" * 126 + end}) for end in "ab")
         self.assertNotEqual(one, other)

@@ -1,0 +1,95 @@
+"""Ctrl-C and SIGTERM of a landing as a user gives them: the trigger under way ends, nothing is left undone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
+from tests.pipeline.jobs.growing import GrowingStore
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+REPOSITORY = Path(__file__).parents[3]
+RECORDS = 4000
+PATIENCE = 90.0
+"""Seconds for a landing to start Spark and make its first commits."""
+
+Program = subprocess.Popen[str]
+
+
+@pytest.fixture
+def java() -> None:
+    try:
+        find_java_home(os.environ)
+    except NoJava as error:
+        pytest.skip(str(error))
+
+
+@contextmanager
+def landing(store: GrowingStore, table: Path, *options: str) -> Iterator[Program]:
+    """The command, in a process group of its own as a shell makes one; nothing of it is left behind."""
+    command = [sys.executable, "-m", "hatwisted", "pipeline", "land", str(store.root), str(table)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [*command, "--master", "local[2]", *options],
+        cwd=REPOSITORY,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def landed(table: Path) -> list[int]:
+    """Physical offsets of the table's rows."""
+    if not DeltaTable.is_deltatable(str(table)):
+        return []
+    found: list[int] = DeltaTable(str(table)).to_pyarrow_table(columns=["physical_offset"])[0].to_pylist()
+    return sorted(found)
+
+
+def wait_for(process: Program, table: Path, rows: int) -> None:
+    until = time.monotonic() + PATIENCE
+    while len(landed(table)) < rows:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+@pytest.mark.usefixtures("java")
+def test_ctrl_c_and_sigterm(tmp_path: Path) -> None:
+    store, table = GrowingStore(tmp_path / "broker-a"), tmp_path / "table"
+    store.append(RECORDS)
+    with landing(store, table, "--max-bytes", "64k") as process:
+        wait_for(process, table, 1)
+        # A terminal sends it to all of the foreground's processes: Spark's JVM and workers get it, too.
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, "stopped; the next run goes on" in out, err) == (130, True, "")
+    first = landed(table)
+    assert first == store.offsets[: len(first)] and len(first) < RECORDS
+
+    with landing(store, table, "--follow", "--every", "0.2") as process:
+        wait_for(process, table, RECORDS)
+        store.append(100)
+        wait_for(process, table, RECORDS + 100)
+        os.kill(process.pid, signal.SIGTERM)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, "stopped; the next run goes on" in out, err) == (0, True, "")
+    assert f"{RECORDS + 100 - len(first):,} rows landed" in out
+    assert landed(table) == store.offsets
