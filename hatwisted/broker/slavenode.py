@@ -88,6 +88,7 @@ class SlaveNode(BrokerNode):
         self._follow()
         self.ha_client.startService()
         self.synchronizer.start()
+        self.store.add_arrival_listener(self.synchronizer.arrived)
         self._look.start(MASTER_LOOK, now=False)
 
     def _look_for_master(self) -> None:

@@ -4,6 +4,9 @@ They don't travel over the HA link but are asked for, in this order, every ten s
 logged, keeps what the slave has, and stops neither the others nor the timer (B98 to B105). Topics are asked
 for at the master's listenPort - 2, the rest at listenPort: RocketMQ's slaves do it so, and a RocketMQ
 master answers both. Consumers' progress is the one table that goes both ways, see `handback`.
+
+A topic made within the last ten seconds would be unknown to a slave whose master dies now, though its messages are
+there. So the first message of a topic that the slave doesn't know makes it ask at once.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ FIRST_DELAY = 3.0
 
 INTERVAL = 10.0
 """Seconds between rounds."""
+
+UNKNOWN_TOPIC_PAUSE = 1.0
+"""Seconds between rounds that messages of unknown topics wish for: many topics may be made at a time."""
 
 CALL_TIMEOUT = 3.0
 """Seconds the master has for one answer."""
@@ -78,7 +84,12 @@ class SlaveSynchronizer:
         self._running = False
         self._timer: IDelayedCall | None = None
         """Set unless a round is under way."""
-        self._at_once = False
+        self._pause = INTERVAL
+        """Seconds from the end of this round to the next."""
+        self._last_turn = -INTERVAL
+        self._asked_for: set[str] = set()
+        """Unknown topics that a round was wished for, since the table last changed: the master may not know
+        them either, if they have been deleted."""
 
     @property
     def master(self) -> str | None:
@@ -110,16 +121,32 @@ class SlaveSynchronizer:
         if self._timer is not None:
             self._timer.reset(0)
         else:
-            self._at_once = self._running
+            self._pause = 0.0
+
+    def arrived(self, topic: str, _queue_id: int, _max_offset: int) -> None:
+        """A message of `topic` is in its queue."""
+        if self._topics.get(topic) is None and topic not in self._asked_for:
+            self._asked_for.add(topic)
+            self._round_soon()
+
+    def _round_soon(self) -> None:
+        if self._timer is None:
+            self._pause = min(self._pause, UNKNOWN_TOPIC_PAUSE)
+            return
+        now = self._clock.seconds()
+        wait = max(0.0, self._last_turn + UNKNOWN_TOPIC_PAUSE - now)
+        if self._timer.getTime() > now + wait:
+            self._timer.reset(wait)
 
     def _turn(self) -> None:
         self._timer = None
-        self._at_once = False
+        self._pause = INTERVAL
+        self._last_turn = self._clock.seconds()
         self.round().addErrback(self._broken).addCallback(self._next)
 
     def _next(self, _: object) -> None:
         if self._running:
-            self._timer = self._clock.callLater(0 if self._at_once else INTERVAL, self._turn)
+            self._timer = self._clock.callLater(self._pause, self._turn)
 
     def _broken(self, failure: Failure) -> None:
         self._log.failure("synchronising with the master failed", failure)
@@ -163,6 +190,7 @@ class SlaveSynchronizer:
 
     def _take_topics(self, answer: RemotingCommand) -> None:
         if self._topics.replace(decode_body(answer.body, TopicTable)):
+            self._asked_for.clear()
             self._log.info(
                 "topics copied from the master, version {number}", number=self._topics.version.counter
             )

@@ -11,7 +11,14 @@ from twisted.trial.unittest import TestCase
 from hatwisted.broker import handback
 from hatwisted.broker.pull import PULL_CODES
 from hatwisted.broker.slavenode import logs_agree
-from hatwisted.broker.slavesync import CALL_TIMEOUT, FIRST_DELAY, INTERVAL, SlaveSynchronizer, vip_address
+from hatwisted.broker.slavesync import (
+    CALL_TIMEOUT,
+    FIRST_DELAY,
+    INTERVAL,
+    UNKNOWN_TOPIC_PAUSE,
+    SlaveSynchronizer,
+    vip_address,
+)
 from hatwisted.ha.slavestate import SLOW_RETRY
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.registration import TopicConfig
@@ -412,6 +419,39 @@ class TestTimer(SyncCase):
         self.slave.clock.advance(0)
         yield self.slave.until(lambda: len(self.asked) == 8)
         self.slave.clock.advance(INTERVAL - 0.1)
+        self.assertEqual(len(self.asked), 8)
+
+    @inlineCallbacks
+    def test_B98_a_message_of_an_unknown_topic_is_a_reason_to_ask_at_once(self):
+        held = []
+        self.captured_master(c201=lambda request: held.append((request, Deferred())) or held[-1][1])
+        clock = self.slave.clock
+        self.sync.start()
+        self.sync.arrived("New", 0, 1)
+        clock.advance(0)
+        yield self.slave.until(lambda: len(held) == 1)
+        self.sync.arrived("Newer", 0, 1)  # too late for this round
+        held[0][1].callback(response(held[0][0], 1))
+        yield self.slave.until(lambda: self.sync._timer)
+        clock.advance(UNKNOWN_TOPIC_PAUSE - 0.1)
+        self.assertEqual(len(self.asked), 4)
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(held) == 2)
+        held[1][1].callback(response(held[1][0], 1))
+        yield self.slave.until(lambda: self.sync._timer)
+        self.assertEqual(self.sync._timer.getTime() - clock.seconds(), INTERVAL)
+
+    @inlineCallbacks
+    def test_a_topic_that_the_master_does_not_know_either_is_asked_for_once(self):
+        self.captured_master()
+        clock = self.slave.clock
+        self.sync.start()
+        clock.advance(FIRST_DELAY)
+        yield self.slave.until(lambda: len(self.asked) == 4 and self.sync._timer)
+        for _ in range(4):
+            self.sync.arrived("Deleted", 0, 1)
+            clock.advance(UNKNOWN_TOPIC_PAUSE)
+            yield self.slave.until(lambda: self.sync._timer)
         self.assertEqual(len(self.asked), 8)
 
     @inlineCallbacks

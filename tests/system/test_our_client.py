@@ -27,6 +27,7 @@ SETTINGS = {
 }
 QUEUES = 4
 SECONDS = 30.0
+ALL_TOPICS = 21
 NAME, BODY, QUEUE, OFFSET, AGAIN, BROKER = range(6)  # words of "got"
 
 
@@ -255,6 +256,35 @@ def test_B142_a_slave_that_has_the_last_file_only_makes_nobody_skip(tmp_path: Pa
             for queue in range(QUEUES):
                 offsets = [int(event[OFFSET]) for event in mine if event[QUEUE] == str(queue)]
                 assert offsets == sorted(offsets)
+
+
+def test_B118_B119_B142_a_backlog_is_read_from_the_slave_and_what_it_lacks_from_the_master(
+    tmp_path: Path,
+) -> None:
+    """The master sends its readers away, to a slave that has its last file only."""
+    settings = {**SMALL_STORE, "slaveReadEnable": True, "accessMessageInMemoryMaxRatio": 0}
+    with BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER", settings=settings) as group:
+        assert group.namesrv is not None
+        group.namesrv.start()
+        group.master.start()
+        with program(group.namesrv_port, tmp_path) as client:
+            client.tell("send", "Backlog", "old", 80, 0, 50_000, seconds=60)  # bytes; twenty to a log file
+            group.slave.start()
+            group.wait_linked()
+            client.tell("send", "Fresh", "fresh", 400, 0, 500, seconds=60)
+            group.wait_caught_up()
+            with group.slave_client() as slave:
+                wait_until(lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 3, "the slave knows the topic")
+            for topic in ("Backlog", "Fresh"):
+                client.tell("start", topic, f"{topic}-group", topic, "CLUSTERING")
+            got = client.wait_for("got", has(names("old", 80), names("fresh", 400)), 20.0)
+        assert len(got) == 480, "repeated"
+        with group.slave_client() as slave:
+            wait_until(
+                lambda: float(slave.runtime_info()["getTransferedTps"].split()[0]) > 0,
+                10,
+                "the slave has given something",
+            )
 
 
 def test_B115_B116_of_two_masters_a_dead_or_mute_one_is_avoided_and_no_send_fails(tmp_path: Path) -> None:
