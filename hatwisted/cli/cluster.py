@@ -12,6 +12,7 @@ from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.tables import json_option, show
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.errors import ClientError
+from hatwisted.client.routes import MASTER_ID
 from hatwisted.remoting.client import CallFailed
 
 
@@ -26,7 +27,8 @@ def cluster() -> None:
 def list_command(namesrv: str, as_json: bool) -> None:
     """All brokers, each asked how it does.
 
-    Exit codes: 0 all answered; 1 some didn't; 2 wrong usage or no name server.
+    Exit codes: 0 all answered; 1 some didn't, or a group has no master, or there is no broker at all; 2 wrong
+    usage or no name server.
     """
 
     async def work(link: Cluster, _: Interrupt) -> int:
@@ -47,7 +49,8 @@ def list_command(namesrv: str, as_json: bool) -> None:
                 )
         columns = ("cluster", "broker", "id", "address", "version", "putTps", "getTps", "logEnd", "error")
         show(as_json, found, columns, [[each.get(name, "") for name in columns] for each in found])
-        return EXIT_PROBLEMS if any("error" in each for each in found) else EXIT_OK
+        whole = found and all(MASTER_ID in each.broker_addrs for each in info.broker_addr_table.values())
+        return EXIT_OK if whole and not any("error" in each for each in found) else EXIT_PROBLEMS
 
     sys.exit(run(namesrv, work))
 

@@ -18,7 +18,7 @@ from hatwisted.client.cluster import Cluster
 def group() -> None:
     """Look at consumer groups, make, move and remove them.
 
-    Exit codes: 0 done; 2 wrong usage, no cluster, or a broker refused.
+    Exit codes: 0 done; 1 not confirmed; 2 wrong usage, no cluster, or a broker refused.
     """
 
 

@@ -16,7 +16,7 @@ from hatwisted.client.cluster import Cluster
 def topic() -> None:
     """Look at topics, make and remove them.
 
-    Exit codes: 0 done; 2 wrong usage, no cluster, or a broker refused.
+    Exit codes: 0 done; 1 not confirmed; 2 wrong usage, no cluster, or a broker refused.
     """
 
 

@@ -16,12 +16,12 @@ from hatwisted.client.command import command
 from hatwisted.client.errors import ClientError, NoRoute, Refused
 from hatwisted.client.message import DLQ_PREFIX, RETRY_PREFIX, checked_topic
 from hatwisted.client.offsets import broker_address
-from hatwisted.client.routes import DEFAULT_TOPIC, MASTER_ID, addresses_of, readable_queues
+from hatwisted.client.routes import DEFAULT_TOPIC, MASTER_ID, readable_queues
 from hatwisted.client.session import Session
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
-from hatwisted.wire.registration import ClusterInfo, TopicRoute, decode_body
+from hatwisted.wire.registration import BrokerData, ClusterInfo, TopicRoute, decode_body
 
 ADMIN_TIMEOUT: Final = 10.0
 """Seconds for one answer; resets ask clients in turn."""
@@ -107,7 +107,7 @@ class Admin:
 
     async def _topic_offsets(self, topic: str) -> dict[MessageQueue, tuple[int, int]]:
         found = {}
-        for address in _readers_of(await self._route(topic)):
+        for address in _readers_of((await self._route(topic)).broker_datas):
             answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
             for key, row in fastjson.loads(answer)["offsetTable"].items():
                 found[parse_queue_key(key)] = int(row["minOffset"]), int(row["maxOffset"])
@@ -133,12 +133,12 @@ class Admin:
     # ---- groups
 
     def groups(self) -> Deferred[dict[str, dict[str, Any]]]:
-        """Consumer groups and their settings, as the masters know them."""
+        """Consumer groups and their settings, as the masters know them, or a slave while its master is gone."""
         return Deferred.fromCoroutine(self._groups())
 
     async def _groups(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
-        for address in await self._masters(None):
+        for address in await self._readers():
             body = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
             found |= fastjson.loads(body).get("subscriptionGroupTable") or {}
         return dict(sorted(found.items()))
@@ -186,7 +186,7 @@ class Admin:
 
     async def _members(self, group: str) -> dict[str, str]:
         found = {}
-        for address in await self._masters(None):
+        for address in await self._readers():
             answer = await self._session.call(
                 address, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}
             )
@@ -211,7 +211,7 @@ class Admin:
             # Made, and never seen a consumer; or a slip of the pen.
             await self._check_group(group)
             return []
-        for address in _readers_of(retries):
+        for address in _readers_of(retries.broker_datas):
             body = await self._ask(address, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
             for key, row in fastjson.loads(body)["offsetTable"].items():
                 found.append(
@@ -295,6 +295,13 @@ class Admin:
             raise ClientError("the name servers know no master now")
         return found
 
+    async def _readers(self) -> list[str]:
+        """One broker of each group, as `_readers_of`."""
+        found = list(_readers_of((await self._cluster_info()).broker_addr_table.values()))
+        if not found:
+            raise ClientError("the name servers know no broker now")
+        return found
+
     async def _on_masters(
         self, code: int, fields: Mapping[str, object], body: bytes = b"", *, cluster: str | None
     ) -> list[str]:
@@ -304,9 +311,8 @@ class Admin:
         return masters
 
 
-def _readers_of(route: TopicRoute) -> Iterable[str]:
+def _readers_of(groups: Iterable[BrokerData]) -> Iterable[str]:
     """One broker of each group: its master, or a slave while that's gone."""
-    for group in route.broker_datas:
-        addresses = addresses_of(route, group.broker_name)
-        if addresses:
-            yield addresses[min(addresses)]
+    for group in groups:
+        if group.broker_addrs:
+            yield group.broker_addrs[min(group.broker_addrs)]

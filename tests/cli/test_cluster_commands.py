@@ -218,6 +218,31 @@ class TestCommands(TestCase):
         self.assertEqual(sorted(again.out.splitlines()), [b"a", b"b"])
 
     @asynchronous
+    async def test_while_a_master_is_gone_its_slave_is_asked(self):
+        await self.rig.add_broker("slave", "broker-a", role="SLAVE")
+        await self.run_command("produce", "Look", given=b"a\nb\n")
+        await self.run_command("consume", "Look", "-g", "lookers", "--from", "first", "-c", "1")
+        slave = self.rig.brokers["slave"]
+        await self.rig.until(lambda: slave.store.log.max_offset == self.master_end())
+        slave.synchronizer.round_now()
+        offsets = slave.parts.tables.offsets
+        await self.rig.until(lambda: any(offsets.queues("lookers", "Look").values()))
+        await self.run_command("cluster", "list")
+        await self.rig.stop_broker("broker-a")
+        shown = (await self.run_command("group", "show", "lookers", "--json")).lines[0]
+        self.assertEqual(sum(queue["lag"] for queue in shown["queues"] if queue["topic"] == "Look"), 1)
+        self.assertIn(b"lookers", (await self.run_command("group", "list")).out)
+        refused = await self.run_command("group", "create", "crew", code=2)
+        self.assertIn("know no master now", refused.err)
+        self.assertEqual(len((await self.run_command("cluster", "list", "--json", code=1)).lines[0]), 1)
+        await self.rig.stop_broker("slave")
+        await self.run_command("cluster", "list", code=1)
+        self.assertIn("know no broker now", (await self.run_command("group", "list", code=2)).err)
+
+    def master_end(self):
+        return self.rig.brokers["broker-a"].store.log.max_offset
+
+    @asynchronous
     async def test_making_and_removing(self):
         made = await self.run_command("topic", "create", "Made", "-q", "3", "--json")
         self.assertEqual(made.lines, [[self.rig.brokers["broker-a"].address]])
