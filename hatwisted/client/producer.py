@@ -228,6 +228,8 @@ class Producer:
                 failures.append(error)
                 tried.add(queue.broker_name)
                 self.faults.failed(queue.broker_name, self._session.clock.seconds())
+        if pinned:  # others have asked where the brokers are now, before their next try
+            await self._session.routes.refresh([out.topic])
         raise SendFailed(out.topic, failures) from failures[-1]
 
     async def _try_once(self, out: Outgoing, queue: MessageQueue) -> list[SendResult]:
@@ -283,6 +285,8 @@ class Producer:
     async def _queues_again(self, topic: str, known: list[MessageQueue]) -> list[MessageQueue]:
         try:
             await self._session.routes.route(topic, fresh=True)
+            if topic in self._making:
+                await self._session.routes.route(DEFAULT_TOPIC, fresh=True)
             return await self._queues(topic)
         except (NoNameServer, NoRoute, Refused):
             return known

@@ -1,8 +1,9 @@
 """Where topics live, as the name servers tell: one copy for all producers and consumers of a program.
 
 What is known is used at once and asked again every 30 s; whoever finds it wrong has it asked again at the next
-use. A name server that doesn't answer is passed over for the next in the list, and the one that answered last
-is asked first, so a dead one costs its timeout once.
+use. That nobody knows a topic any more changes nothing: a name server that has just started says so of all of
+them, and the brokers go on serving (B114). A name server that doesn't answer is passed over for the next in the
+list, and the one that answered last is asked first, so a dead one costs its timeout once.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Routes:
         raise NoNameServer("no name server answers: " + "; ".join(told))
 
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRoute | None:
-        """Where `topic` lives, None if nobody knows it. fresh: don't use what is remembered."""
+        """Where `topic` lives, None if nobody knows it. fresh: don't use what is remembered; what was known stays
+        known to others."""
         known = self._routes.get(topic)
         if known is not None and not fresh:
             return known
@@ -92,7 +94,6 @@ class Routes:
         request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic})
         address, answer = await self.ask(request)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            self._routes.pop(topic, None)
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise Refused.of(address, answer)

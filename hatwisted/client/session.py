@@ -203,7 +203,8 @@ class Session:
 
     def _refresh_routes(self) -> None:
         members = [*self._producers.values(), *self._consumers.values()]
-        topics = {topic for member in members for topic in member.topics}
+        # All that is known, needed or not: heartbeats go wherever any route leads.
+        topics = {topic for member in members for topic in member.topics} | {*self.routes.known_topics}
         self.in_background(self.routes.refresh(sorted(topics)), "refresh of routes")
 
     def in_background(self, work: Coroutine[Deferred[Any], Any, Any], what: str) -> None:

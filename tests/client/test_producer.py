@@ -3,13 +3,15 @@
 import secrets
 
 from twisted.internet.defer import gatherResults
+from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.errors import BadMessage, Closed, NoNameServer, NoRoute, ProducerFull
+from hatwisted.client.errors import BadMessage, Closed, NoNameServer, NoRoute, ProducerFull, SendFailed
 from hatwisted.client.message import Message, decode_records, received
 from hatwisted.client.routes import readable_queues
 from hatwisted.client.sending import SendStatus
+from hatwisted.client.session import ROUTE_INTERVAL
 from tests.client.rig import ClusterRig, asynchronous
 
 
@@ -124,6 +126,46 @@ class TestProducer(TestCase):
         await self.rig.stop_broker("broker-b")
         results = [await producer.send(Message(topic="Dead", body=b"x")) for _ in range(20)]
         self.assertEqual({result.queue.broker_name for result in results}, {"broker-a"})
+
+    @asynchronous
+    async def test_ordered_messages_follow_a_broker_that_has_moved(self):
+        cluster = self.rig.new_cluster()
+        await self.rig.stop_broker("broker-b")
+        await cluster.admin().create_topic("Moved")
+        producer = cluster.producer("p")
+        message = Message(topic="Moved", body=b"0", order_key="k")
+        await producer.send(message)
+        await self.rig.stop_broker("broker-a")
+        await self.rig.add_broker("moved", "broker-a")
+        await self.rig.new_cluster().admin().create_topic("Moved")
+        with self.assertRaises(SendFailed):
+            await producer.send(message)
+        self.assertEqual((await producer.send(message)).status, SendStatus.OK)
+
+    @asynchronous
+    async def test_every_known_route_is_asked_again(self):
+        clock = Clock()
+        cluster = self.rig.new_cluster(clock=clock)
+        await cluster.producer("p").send(Message(topic="Known", body=b"0"))
+        await self.rig.stop_broker("broker-a")
+        await self.rig.stop_broker("broker-b")
+        await self.rig.add_broker("moved", "broker-b")
+        clock.advance(ROUTE_INTERVAL)
+        routes, moved = cluster.session.routes, self.rig.brokers["moved"].address
+        await self.rig.until(lambda: routes.master("TBW102", "broker-b") == moved)
+
+    @asynchronous
+    async def test_B114_a_name_server_that_has_forgotten_the_topic_stops_no_sends(self):
+        cluster = self.rig.new_cluster()
+        producer = cluster.producer("p")
+        await producer.send(Message(topic="Forgotten", body=b"0"))
+        self.rig.names.routes.delete_topic("Forgotten")
+        self.rig.names.routes.delete_topic("TBW102")
+        await cluster.session.routes.refresh(["Forgotten", "TBW102"])
+        for _ in range(8):
+            self.assertEqual(
+                (await producer.send(Message(topic="Forgotten", body=b"1"))).status, SendStatus.OK
+            )
 
     @asynchronous
     async def test_a_producers_own_mistakes_are_told_before_anything_is_sent(self):
