@@ -44,8 +44,8 @@ code { font: .92em var(--mono); overflow-wrap: anywhere; }
 .tile, figure, .scroll, .word { background: var(--surface); border-radius: 12px; box-shadow: var(--shade); }
 .tile { padding: 14px 16px; }
 .tile span { display: block; color: var(--muted); font-size: 13px; }
-.tile strong { display: block; margin: 2px 0; font-size: 23px; font-weight: 650; letter-spacing: -.02em;
-  font-variant-numeric: tabular-nums; white-space: nowrap; }
+.tile strong { display: block; margin: 2px 0; font-size: 23px; font-weight: 650; line-height: 1.3;
+  letter-spacing: -.02em; font-variant-numeric: tabular-nums; }
 .tile.bad strong, .bad td.mark { color: var(--warm); }
 .tile.good strong { color: var(--good); }
 .word { margin-top: 14px; padding: 12px 16px; border-left: 4px solid var(--warm); }
@@ -71,7 +71,12 @@ td.text { font-family: var(--mono); font-size: 13px; }
   background: var(--grid); vertical-align: middle; overflow: hidden; }
 .share i { display: block; height: 100%; background: var(--series-1); }
 footer { margin-top: 44px; color: var(--muted); font-size: 13px; }
-@media (max-width: 760px) { .figures { grid-template-columns: 1fr; } main { padding: 24px 14px 40px; } }
+@media (max-width: 760px) {
+  .figures { grid-template-columns: minmax(0, 1fr); }
+  figure.wide { overflow-x: auto; }
+  figure.wide svg { width: 760px; }
+  main { padding: 24px 14px 40px; }
+}
 @media print { body { background: #fff; } .scroll { max-height: none; } figure, tr { break-inside: avoid; } }
 """
 

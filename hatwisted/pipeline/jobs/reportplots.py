@@ -334,8 +334,9 @@ def _slave_bar(axes: Axes, labels: list[str], slave: SlaveLag) -> None:
         axes.barh(row, slave.missing_before, left=slave.master_begin, height=0.42, color=GRID)
     if slave.behind:
         axes.barh(row, slave.behind, left=slave.end, height=0.42, color=WARM)
-    text = f" {in_bytes(slave.behind)} behind" if slave.behind else " level"
-    axes.text(max(slave.end, slave.master_end), row, text, va="center", fontsize=8.5)
+    text = f"{in_bytes(slave.behind)} behind" if slave.behind else "level"
+    place = (max(slave.end, slave.master_end), row)
+    axes.annotate(text, place, (5, 0), textcoords="offset points", va="center", fontsize=8.5)
     axes.margins(x=0.12)
 
 
