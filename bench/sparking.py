@@ -118,7 +118,11 @@ def count(arena: Arena) -> Outcome:
     """Spark local[2] counts over 4 GiB, all columns built and one."""
     outcome = Outcome()
     with log(arena, 4 * GIB, 1024) as made:
-        for columns, target, what in ((None, 1.0, "all columns"), (ONE, 2.3, "one column")):
+        for columns, target, what in (
+            (None, 1.0, "all columns"),
+            (PROTOTYPE, 1.0, "fixed fields, topic, body"),
+            (ONE, 2.3, "one column"),
+        ):
             results = run_job(arena, job="count", path=str(made.path), columns=columns)
             _check(results, made.records)
             values: Values = {OURS: rates(results, made.records / 1e6)}

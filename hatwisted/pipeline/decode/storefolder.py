@@ -22,8 +22,11 @@ from hatwisted.wire.layout import parse_file_name
 LOG_FOLDER: Final = "commitlog"
 EVERY_STORE: Final = (LOG_FOLDER, "store")
 """What RocketMQ calls a store's folder and the log's in it: no names to tell brokers apart by."""
-SPLIT_BYTES: Final = 64 << 20
-"""Bytes of a piece by default: enough that starting on it doesn't count, few enough to keep many cores busy."""
+SPLIT_BYTES: Final = (64 << 20, 256 << 20)
+"""Bytes of a piece by default, at least and at most. What Spark spends on a task beside its work is some 50 ms: as
+much as one column of 100 MiB takes, and little beside 256."""
+SPLITS: Final = 16
+"""Pieces of a log by default, while they are between these sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +100,17 @@ class LogStore:
         return self._tail.end
 
     def splits(
-        self, begin: int | None = None, end: int | None = None, split_bytes: int = SPLIT_BYTES
+        self, begin: int | None = None, end: int | None = None, split_bytes: int | None = None
     ) -> list[Split]:
-        """Pieces of about `split_bytes` that together hold the records that start in [begin, end), as far as the
-        log reaches; reads next to nothing, since a reader finds its first record by itself."""
-        if split_bytes < 1:
+        """Pieces of about `split_bytes` (by the amount there is, if None) that together hold the records that
+        start in [begin, end), as far as the log reaches. Reads next to nothing, since a reader finds its first
+        record by itself."""
+        if split_bytes is not None and split_bytes < 1:
             raise ValueError(f"a split needs at least one byte, not {split_bytes}")
         log_end = self.end()
         begin = self.min_offset if begin is None else begin
         end = log_end if end is None else min(end, log_end)
+        size = split_bytes or min(max((end - begin) // SPLITS, SPLIT_BYTES[0]), SPLIT_BYTES[1])
         return [
             Split(
                 *(self.path, self.broker, file.path, file.base, file.size, first, last),
@@ -113,7 +118,7 @@ class LogStore:
                 limit=log_end if log_end < file.end else None,
             )
             for file in self.files
-            for first, last in _cut(max(begin, file.base), min(end, file.end), split_bytes)
+            for first, last in _cut(max(begin, file.base), min(end, file.end), size)
         ]
 
     def boundary_at_or_after(self, offset: int) -> int:

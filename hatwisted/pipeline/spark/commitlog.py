@@ -19,7 +19,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.schema import check_columns
-from hatwisted.pipeline.decode.storefolder import SPLIT_BYTES
 from hatwisted.pipeline.spark.columns import spark_schema
 from hatwisted.pipeline.spark.commitlogstream import Limits, LogStreamReader
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS, is_given_filters, offset_bounds, pushed
@@ -50,23 +49,23 @@ class CommitLogSource(DataSource):
     def reader(self, schema: StructType) -> LogReader:
         options = self._options()
         kind = PushingLogReader if is_given_filters() else LogReader
-        return kind(StoreList.of(options), Asked.of(options, schema), _split_bytes(options))
+        return kind(StoreList.of(options), Asked.of(options, schema), options.size("splitBytes"))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:
         options = self._options()
         lossy = not options.flag("failOnDataLoss", True)
         asked = replace(Asked.of(options, schema), lossy=lossy)
-        return LogStreamReader(StoreList.of(options), asked, _split_bytes(options), Limits.of(options))
+        return LogStreamReader(StoreList.of(options), asked, options.size("splitBytes"), Limits.of(options))
 
     def _options(self) -> Options:
         return Options(SOURCE, cast("dict[str, str]", self.options), READ_OPTIONS + STREAM_OPTIONS)
 
 
 class LogReader(DataSourceReader):
-    """A batch read. split_bytes: of a task; time_grain: as `time_bounds` takes it."""
+    """A batch read. split_bytes: of a task, by the amount if None; time_grain: as `time_bounds` takes it."""
 
     def __init__(
-        self, stores: StoreList, asked: Asked, split_bytes: int, time_grain: int = TIME_GRAIN
+        self, stores: StoreList, asked: Asked, split_bytes: int | None, time_grain: int = TIME_GRAIN
     ) -> None:
         self._stores = stores
         self._asked = asked
@@ -98,7 +97,3 @@ class PushingLogReader(LogReader):
                 yield filter
             else:
                 self._asked = replace(self._asked, where=(*self._asked.where, condition))
-
-
-def _split_bytes(options: Options) -> int:
-    return options.size("splitBytes") or SPLIT_BYTES

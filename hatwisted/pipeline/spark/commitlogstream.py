@@ -64,7 +64,7 @@ class Limits:
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read. Spark asks one instance for places and plans, and copies of another one for rows."""
 
-    def __init__(self, stores: StoreList, asked: Asked, split_bytes: int, limits: Limits) -> None:
+    def __init__(self, stores: StoreList, asked: Asked, split_bytes: int | None, limits: Limits) -> None:
         self._stores = stores
         self._asked = asked
         self._split_bytes = split_bytes
