@@ -27,6 +27,8 @@ MAX_GROUPS_PER_HEARTBEAT = 1024
 MAX_SUBSCRIPTIONS_PER_GROUP = 10_000
 """Topics one group may subscribe to; more in one heartbeat is refused."""
 
+_SILENT = "{key} has sent no heartbeat for {group} for {ttl} s and is dropped from it"
+
 _CONSUME_TYPES = {0: "CONSUME_ACTIVELY", 1: "CONSUME_PASSIVELY"}
 _MESSAGE_MODELS = {0: "BROADCASTING", 1: "CLUSTERING"}
 _CONSUME_FROM = {0: "CONSUME_FROM_LAST_OFFSET", 4: "CONSUME_FROM_FIRST_OFFSET", 5: "CONSUME_FROM_TIMESTAMP"}
@@ -167,16 +169,17 @@ class ClientTable:
         return members is None or not members.subscriptions or topic in members.subscriptions
 
     def expire(self) -> None:
-        """Drop members that haven't been heard of for CLIENT_TTL."""
+        """Drop members that haven't been heard of for CLIENT_TTL. A client may have left one group without a word
+        and live on in others."""
         limit = self._clock.seconds() - CLIENT_TTL
-        tables: list[Mapping[Hashable, Member]] = [group.members for group in self.consumers.values()]
-        tables.extend(self.producers.values())
-        silent = {key for members in tables for key, member in members.items() if member.last_seen < limit}
-        for key in silent:
-            self._log.warn(
-                "{key} has sent no heartbeat for {ttl} s, dropping its client", key=key, ttl=CLIENT_TTL
-            )
-            self.closed(key)
+        for name, group in list(self.consumers.items()):
+            for key in _silent(group.members, limit):
+                self._log.warn(_SILENT, key=key, group=name, ttl=CLIENT_TTL)
+                self._drop_consumer(name, key)
+        for name, members in list(self.producers.items()):
+            for key in _silent(members, limit):
+                self._log.warn(_SILENT, key=key, group=name, ttl=CLIENT_TTL)
+                self.unregister(key, name, None)
 
     def _drop_producer(self, name: str, key: Hashable) -> None:
         members = self.producers.get(name)
@@ -201,6 +204,10 @@ class ClientTable:
     def _changed(self, name: str, group: ConsumerGroup) -> None:
         if group.members:
             self._notify(name, list(group.members))
+
+
+def _silent(members: Mapping[Hashable, Member], limit: float) -> list[Hashable]:
+    return [key for key, member in members.items() if member.last_seen < limit]
 
 
 def parse_heartbeat(data: object) -> Heartbeat:

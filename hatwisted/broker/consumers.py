@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.broker.clients import ClientTable, ConsumerData, parse_heartbeat
 from hatwisted.broker.consumerfilters import ConsumerFilterTable, compile_filter
-from hatwisted.broker.groups import SubscriptionGroupTable
+from hatwisted.broker.groups import MAX_GROUP_LENGTH, SubscriptionGroupTable
 from hatwisted.broker.offsets import ConsumerOffsetTable
 from hatwisted.broker.progress import ConsumerProgress
 from hatwisted.broker.subscription import TAG, BadClientData
@@ -26,6 +26,7 @@ from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnectio
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
+from hatwisted.wire.layout import MAX_TOPIC_LENGTH
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from hatwisted.wire.requestheader import BadRequestField, bool_field, int_field, long_field, text_field
 
@@ -189,7 +190,11 @@ class ConsumerProcessors:
         return response(request, ext={"offset": str(offset)})
 
     def update_offset(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        """Answered with success even if it came too late to count; see ConsumerProgress."""
+        """Answered with success even if it came too late to count; see ConsumerProgress.
+
+        A master keeps progress in topics that it has, as in 5.x: consumers of a deleted topic go on committing,
+        and would pass over the first messages of one made anew. A slave may not have heard of the topic yet.
+        """
         ext = request.ext
         group, topic = text_field(ext, "consumerGroup"), text_field(ext, "topic")
         queue_id, offset = int_field(ext, "queueId"), long_field(ext, "commitOffset")
@@ -197,6 +202,11 @@ class ConsumerProcessors:
             raise BadRequestField("queueId", ext["queueId"])
         if offset < 0:
             raise BadRequestField("commitOffset", ext["commitOffset"])
+        if not 0 < len(group) <= MAX_GROUP_LENGTH:
+            raise BadRequestField("consumerGroup", group)
+        if self._topics.get(topic) is None and (not self._slave or name_problem(topic) is not None):
+            remark = f"topic[{topic[:MAX_TOPIC_LENGTH]}] not exist, apply first please!"
+            return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
         self.progress.commit(connection, group, topic, queue_id, offset)
         return response(request)
 

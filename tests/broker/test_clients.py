@@ -179,3 +179,17 @@ class TestGroups(SynchronousTestCase):
         self.clock.advance(1)
         self.clients.expire()
         self.assertEqual(self.news(), [("g", ["k2"])])
+
+    def test_a_group_left_without_a_word_costs_the_client_no_other_group(self):
+        self.heartbeat("k1", "c1", left=[("T", 1)], kept=[("T", 1)])
+        self.clients.heartbeat(
+            "k1", parse_heartbeat({"clientID": "c1", "producerDataSet": [{"groupName": "p"}]}), "JAVA", 407
+        )
+        self.clock.advance(CLIENT_TTL)
+        self.heartbeat("k1", "c1", kept=[("T", 1)])
+        self.clock.advance(1)
+        self.news()
+        self.clients.expire()
+        self.assertEqual((list(self.clients.consumers), self.clients.producers), (["kept"], {}))
+        self.assertIsNone(self.clients.producer("c1"))
+        self.assertEqual(self.news(), [])

@@ -133,6 +133,7 @@ class TestProgress(ConsumerCase):
     def test_B122_commit_and_query_on_master_and_slave(self):
         for slave in (False, True):
             rig = self.start(slave=slave)
+            rig.put()
             answer = yield rig.ask(15, consumerGroup="g", topic="T", queueId=0, commitOffset=42)
             self.assertEqual(answer.code, 0)
             answer = yield self.ask_offset()
@@ -177,8 +178,23 @@ class TestProgress(ConsumerCase):
         self.assertEqual((answer.code, answer.remark), (1, "request field commitOffset is missing"))
 
     @inlineCallbacks
+    def test_progress_is_kept_of_topics_that_are_there(self):
+        for slave, code in ((False, 17), (True, 0)):
+            rig = self.start(slave=slave)
+            fields = {"consumerGroup": "g", "topic": "T", "queueId": 0, "commitOffset": 5}
+            self.assertEqual((yield self.code(15, **fields)), code)
+            self.assertEqual((yield self.code(15, **fields | {"topic": "x" * 1000})), 17)
+            self.assertEqual((yield self.code(15, **fields | {"topic": "T@g"})), 17)
+            rig.put()
+            self.assertEqual((yield self.code(15, **fields | {"consumerGroup": "g" * 256})), 1)
+            self.assertEqual((yield self.code(15, **fields | {"consumerGroup": ""})), 1)
+            self.assertEqual((yield self.code(15, **fields)), 0)
+            self.assertEqual(list(rig.tables.offsets.progress().offset_table), ["T@g"])
+
+    @inlineCallbacks
     def test_oneway_commit_is_not_answered(self):
         rig = self.start()
+        rig.put()
         ext = {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "3"}
         rig.client.oneway(rig.address, RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, ext=ext))
         self.assertEqual((yield self.ask_offset()).ext, {"offset": "3"})
