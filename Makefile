@@ -38,10 +38,11 @@ run: export INPUT := $(INPUT)
 run: install
 	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
-# Most of the suite's time is spent waiting for processes and clocks; a file's tests stay together and in order.
+# Most of the time goes into waiting for processes and clocks, so two files are tested at once. Their order matters: a
+# worker whose reactor has run for a plain test can run no TestCase any more (see tests/conftest.py).
 JOBS ?= 2
 test: install
-	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder $(PYTEST)
 
 lint: install
 	$(BIN)/python -m ruff check .
