@@ -25,7 +25,7 @@ from hatwisted.store.filesystem import PosixFileSystem
 @click.option("--json", "as_json_object", is_flag=True, help="The result as one JSON object.")
 @reporting
 def compare_command(directory: str, other: str, as_json_object: bool) -> int:
-    """Are two logs copies of each other, and if not, where do they part?
+    """Find out where two copies of a log part.
 
     Every byte that both hold is compared; one may be behind the other. Never writes. Exit code 1: they differ.
     """
@@ -69,10 +69,10 @@ def comparison_lines(found: LogComparison) -> Iterator[str]:
 @click.option("--json", "as_json_object", is_flag=True, help="The plan as one JSON object.")
 @reporting
 def cut_command(directory: str, at: int, yes: bool, as_json_object: bool) -> int:
-    """Make a log end at an offset, as the other copy of it does ('hatwisted log compare').
+    """Cut a log back to what another copy has.
 
-    Only while no broker uses the store. Everything behind is removed and kept in a file under DIR/repair; the next
-    start cuts queues and index. Exit code 1: this was the plan only.
+    'hatwisted log compare' says where. Only while no broker uses the store. Everything behind is removed and kept
+    in a file under DIR/repair; the next start cuts queues and index. Exit code 1: this was the plan only.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     with locked(folder):

@@ -25,7 +25,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.store.errors import OffsetGap, StoreFull
+from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
 from hatwisted.store.put import Put, PutLimits, PutStatus
@@ -84,7 +84,7 @@ class CommitLog:
         self.last_store_timestamp = 0
         """storeTimestamp (ms) of the newest record, for the checkpoint."""
         self.stopped_reason: str | None = None
-        """Why nothing may be appended any more (a failed flush), or None."""
+        """Why nothing may be appended any more (a failed flush, files of another size), or None."""
         self.on_full: Callable[[str], None] = lambda reason: None
         """Told when there's no room for another file."""
         self.flush_now: Callable[[], Deferred[int]] = _no_flusher
@@ -288,7 +288,7 @@ class CommitLog:
     def append_raw(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """See IReplicatedLog."""
         if self.stopped_reason is not None:
-            raise StoreFull(self.stopped_reason)
+            raise StoreError(self.stopped_reason)
         empty = not self._files.starts
         if (offset != self.max_offset and not empty) or (empty and offset % self.file_size):
             raise OffsetGap(offset, self.max_offset)

@@ -27,12 +27,13 @@ from twisted.logger import Logger
 
 from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.dispatchscan import DispatchColumns, dispatch_columns
-from hatwisted.store.errors import StoreError, StoreFull
+from hatwisted.store.errors import OtherFileSize, StoreError, StoreFull
 from hatwisted.store.fewscan import FEW, Entry, decode_few
 from hatwisted.store.index import IndexService
 from hatwisted.store.indexfile import Ints, Item, Longs
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.reading import ReadableLog
+from hatwisted.store.recordsearch import begins_record
 from hatwisted.store.scan import MAX_RECORDS, ScanEnd, ScanResult, Stop, gather, walk
 from hatwisted.wire import layout
 
@@ -189,8 +190,20 @@ class Dispatcher:
         if end.stop is Stop.BLANK and at + end.size == file_end:
             self._incomplete_until = file_end
             return file_end if file_end <= self._source.max_offset else at
+        if end.stop is Stop.BLANK and at == base and at + end.size < file_end:
+            # What is behind it tells whether that's the end of a smaller file.
+            self._incomplete_until = at + end.size + layout.FIXED_SIZE
+            if self._source.max_offset < self._incomplete_until:
+                return at
+            if self._record_at(at + end.size):
+                raise OtherFileSize(at + end.size, self._source.file_size)
         self._refuse(at, end.reason or f"{end.stop.value}, {end.size} bytes", at == base)
         return at
+
+    def _record_at(self, offset: int) -> bool:
+        """Does a record begin there, by its magic and the offset it carries?"""
+        head = self._source.read(offset, layout.FIXED_SIZE)
+        return len(head) == layout.FIXED_SIZE and begins_record(head, offset)
 
     def _refuse(self, offset: int, reason: str, first: bool) -> None:
         """Stop at bytes that are no record, once everything in front of them is dispatched."""

@@ -32,6 +32,20 @@ class OffsetGap(StoreError):
         self.expected = expected
 
 
+class OtherFileSize(StoreError):
+    """A log that was written in smaller files: one ends inside of ours, and the next goes on behind it.
+
+    file_end: where that file ends; file_size: bytes of ours.
+    """
+
+    def __init__(self, file_end: int, file_size: int) -> None:
+        super().__init__(
+            f"the log's files are smaller than ours of {file_size} bytes, one ends at offset {file_end}: set "
+            "mappedFileSizeCommitLog as where it was written (on a slave: as on the master), and begin with an "
+            "empty store"
+        )
+
+
 class DamagedLog(StoreError):
     """Valid records lie behind bytes that are none: cutting here would lose acknowledged data.
 

@@ -51,7 +51,8 @@ class LogEnd:
 
     end: offset behind the last valid record (or roll); stop, reason: what is there; records, store_timestamp
     (ms): how many are in front, and the last one's time; torn_at: offset of the last record if that looks
-    torn, else None: whether it is must be decided by who knows more.
+    torn, else None: whether it is must be decided by who knows more. blank_end: end of the blank that is there,
+    None if it isn't one.
     """
 
     start: int
@@ -61,6 +62,7 @@ class LogEnd:
     records: int
     store_timestamp: int
     torn_at: int | None
+    blank_end: int | None = None
 
 
 def find_end(
@@ -83,8 +85,8 @@ def find_end(
         if end.stop is Stop.BLANK and at + end.size == file_end:
             at, last = file_end, None
         elif end.stop not in (Stop.LIMIT, Stop.NEED_DATA) or not len(scan):
-            reason = _reason(end)
-            return LogEnd(start, at, end.stop, reason, records, timestamp, _torn(last))
+            reason, blank_end = _reason(end), at + end.size if end.stop is Stop.BLANK else None
+            return LogEnd(start, at, end.stop, reason, records, timestamp, _torn(last), blank_end)
 
 
 def _scan(files: FileQueue, at: int, check_crc: bool) -> ScanResult:

@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.commitlog import CommitLog
+from hatwisted.store.errors import OtherFileSize
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.flush import AsyncFlush, Flusher, GroupCommitFlush
 from hatwisted.store.index import IndexService
@@ -189,6 +190,7 @@ class MessageStore:
     def _make_services(self) -> None:
         options, clock, log = self._options, self._clock, self.log
         self.reput = ReputService(clock, self.dispatcher)
+        self.reput.on_stall = self._stalled
         log.add_waker(self.reput.wake)
         flusher = Flusher(log, clock, self._flush_worker, self._flushed)
         self.flush = (
@@ -207,6 +209,11 @@ class MessageStore:
         self.retention = Retention(
             self._fs, clock, self._worker, self.watermark, log, self.queues, self.index, options.retention
         )
+
+    def _stalled(self, error: BaseException) -> None:
+        """A slave mustn't go on to acknowledge what it could never start with again."""
+        if isinstance(error, OtherFileSize):
+            self.log.stopped_reason = str(error)
 
     def start(self) -> None:
         """Begin to flush, dispatch, expire and count."""

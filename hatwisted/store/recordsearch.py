@@ -88,6 +88,12 @@ def _candidates(chunk: bytes) -> list[int]:
     return sorted(found)
 
 
+def begins_record(head: bytes, offset: int) -> bool:
+    """Does a record of this very offset begin with `head` (FIXED_SIZE bytes)?"""
+    physical = head[layout.PHYSICAL_OFFSET_AT : layout.PHYSICAL_OFFSET_AT + 8]
+    return head[layout.MAGIC_AT : layout.MAGIC_AT + 4] in _MAGICS and physical == offset.to_bytes(8, "big")
+
+
 def record_at(files: LogBytes, offset: int, check_crc: bool = True) -> Record | None:
     """The valid record that begins at `offset`, if there is one."""
     head = files.read(offset, layout.FIXED_SIZE)

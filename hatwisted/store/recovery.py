@@ -28,7 +28,7 @@ from twisted.logger import Logger
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.dispatcher import Dispatcher
-from hatwisted.store.errors import DamagedLog
+from hatwisted.store.errors import DamagedLog, OtherFileSize
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
 from hatwisted.store.logend import LogEnd, find_end
@@ -99,7 +99,7 @@ def recover(
     unclean: the abort file was there. check_crc: compare body checksums. index_safe: begin where the index
     was on disk as well (`messageIndexSafe`). before_changes: called once the store is known to be taken, before
     anything of it is cut or built (a recovery that's killed must be known as one). Raises DamagedLog,
-    StoreFull or another OSError.
+    OtherFileSize, StoreFull or another OSError.
     """
     recovery = _Recovery(log, queues, index, checkpoint, unclean, check_crc, progress)
     queues.recover()
@@ -173,7 +173,7 @@ class _Recovery:
         return int(scan.store_timestamps[0]) if len(scan) else None
 
     def find_end(self) -> LogEnd:
-        """The log's end. Raises DamagedLog; changes nothing."""
+        """The log's end. Raises DamagedLog or OtherFileSize; changes nothing."""
         start = self.report.start
         self._total = self._files.capacity_end - start
         found = find_end(
@@ -183,6 +183,8 @@ class _Recovery:
         written = self._written = written_end(self._files, found.end, known)
         for record in valid_records_behind(self._files, found.end, written, check_crc=self._check_crc):
             if not self._is_leftover(record, found):
+                if record.physical_offset == found.blank_end:
+                    raise OtherFileSize(found.blank_end, self._files.file_size)
                 path = self._files.path_of(found.end)
                 raise DamagedLog(found.end, record.physical_offset, written, found.reason, path)
         return found

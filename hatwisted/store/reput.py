@@ -22,6 +22,7 @@ every millisecond: idle brokers would never sleep).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from twisted.internet.defer import Deferred, succeed
@@ -95,6 +96,8 @@ class ReputService:
         self._log_end = 0
         self._stopping: Deferred[bool] | None = None
         self._stop_limit: IDelayedCall | None = None
+        self.on_stall: Callable[[BaseException], None] = lambda error: None
+        """Told what keeps dispatch from going on."""
         self.stalled_reason: str | None = None
         """Why nothing is dispatched at present, or None."""
         self.slices_total = 0
@@ -209,6 +212,8 @@ class ReputService:
             self.stalled_reason = reason
             say = self._log.warn if isinstance(error, StoreFull) else self._log.critical
             say("dispatch waits: {reason}", reason=reason)
+            if error is not None:
+                self.on_stall(error)
         if self._stopping is not None:
             self._finish_stop(False)
         self._schedule(RETRY)

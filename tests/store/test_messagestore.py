@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from twisted.logger import Logger
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.errors import DamagedLog, StoreFull, StoreLocked, WrongFile
+from hatwisted.store.errors import DamagedLog, OtherFileSize, StoreError, StoreFull, StoreLocked, WrongFile
 from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.put import Put, PutStatus
 from hatwisted.store.reading import GetStatus
@@ -174,6 +174,31 @@ class LifeTests(StoreTestCase):
 
     def snapshot(self) -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in Path(self.root).rglob("*") if path.is_file()}
+
+    def test_a_log_of_smaller_files_is_told_from_a_damaged_one_and_acknowledged_no_further(self) -> None:
+        """A slave whose mappedFileSizeCommitLog is bigger than its master's."""
+        master, _ = self.opened()
+        self.put(master, 40)
+        log = master.log.read(0, FILE_SIZE), master.log.read(FILE_SIZE, FILE_SIZE)
+        self.stop(master)
+        self.root = self.mktemp()
+        slave, _ = self.opened(slave=True, commit_log_file_size=4 * FILE_SIZE)
+        slave.log.append_raw(0, [log[0]])
+        self.clock.pump([0.006] * 5)
+        self.assertIsNone(slave.log.stopped_reason)
+        slave.log.append_raw(FILE_SIZE, [log[1][:500]])
+        self.clock.pump([0.006] * 5)
+        reason = (
+            "the log's files are smaller than ours of 16384 bytes, one ends at offset 4096: "
+            "set mappedFileSizeCommitLog as where it was written (on a slave: as on the master), "
+        )
+        error = self.assertRaises(StoreError, slave.log.append_raw, FILE_SIZE + 500, [log[1][500:]])
+        self.assertNotIsInstance(error, StoreFull)
+        self.assertIn(reason, str(error))
+        self.kill()
+        error = self.assertRaises(OtherFileSize, self.opened, slave=True, commit_log_file_size=4 * FILE_SIZE)
+        self.assertIn(reason, str(error))
+        self.assertTrue(self.has_abort)
 
     def test_what_is_lost_beside_the_log_is_built_again(self) -> None:
         for clean in (True, False):
