@@ -77,4 +77,6 @@ def _expanded(place: str) -> Iterator[str]:
 
 def _remote(pattern: str) -> list[str]:
     files, path = remote_filesystem(pattern)
+    # It may remember what there was when it was asked last.
+    files.invalidate_cache()
     return [files.unstrip_protocol(found) for found in sorted(files.glob(path))]
