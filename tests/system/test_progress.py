@@ -36,12 +36,13 @@ def written(store: Path, offset: int) -> bool:
 
 
 def prepared(group: BrokerGroup) -> None:
-    """20 messages on both sides, 5 of them consumed, and the slave knows."""
+    """20 messages on both sides, 5 of them consumed; the slave knows, and the master's file."""
     group.start()
     with group.master_client() as client:
         assert [client.send("Progress", b"x").code for _ in range(20)] == [0] * 20
     commit(group.master_port, 5)
     wait_until(lambda: committed(group.slave_port) == 5, ROUND, "the slave has the progress")
+    wait_until(lambda: written(group.master_store, 5), ROUND, "the master's file has it")
 
 
 def test_B162_what_the_slave_took_survives_a_crash_of_either_side_and_a_reset_wins(tmp_path: Path) -> None:
