@@ -31,6 +31,7 @@ IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=1000", "-Drocketmq.client
 QUEUES = 4
 SECONDS = 30.0  # for what a client does within one or two
 SYNC_SECONDS = 25.0  # a slave copies its master's tables every 10 s
+ALL_TOPICS = 21
 NAME, BODY, QUEUE, OFFSET, AGAIN, TOPIC = range(6)  # words of a push consumer's "got"
 
 
@@ -262,6 +263,37 @@ def test_B118_B138_the_same_in_a_mixed_cluster(master: Kind, slave: Kind, tmp_pa
         put(group, topic, "first", 1)
         wait_until(lambda: route_of(group.namesrv_port, topic), 5, "the topic has a route")
         read_through_a_failover(group, version, topic, tmp_path)
+
+
+def test_B118_B119_B142_a_backlog_comes_from_the_slave_and_what_that_lacks_from_the_master(
+    version: str, tmp_path: Path
+) -> None:
+    """The master sends its readers to a slave that has its last file only: each is told so at once."""
+    settings = {**SETTINGS, "slaveReadEnable": True, "accessMessageInMemoryMaxRatio": 0}
+    with BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER", settings=settings) as group:
+        assert group.namesrv is not None
+        group.namesrv.start()
+        group.master.start()
+        backlog = [f"old{number}" for number in range(800)]
+        with group.master_client() as master:
+            for number, body in enumerate(backlog):
+                filling = {"filling": "x" * 4000}  # bytes; some 250 messages to a log file
+                assert master.send("Backlog", body.encode(), number % QUEUES, filling).code == 0
+        group.slave.start()
+        group.wait_linked()
+        fresh = put(group, "Fresh", "fresh", 400)
+        group.wait_caught_up()
+        with group.slave_client() as slave, program(group, version, "PushConsumer", tmp_path) as client:
+            wait_until(lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 3, "the slave knows the topic")
+            for topic in ("Backlog", "Fresh"):
+                client.tell("start", topic, f"g-{topic}", topic, "*", "CLUSTERING")
+            got = client.wait_for("got", has(backlog, fresh), 20.0)
+            wait_until(
+                lambda: float(slave.runtime_info()["getTransferedTps"].split()[0]) > 0,
+                10,
+                "the slave has given something",
+            )
+        assert len(got) == 1200, "repeated"
 
 
 def read_through_a_failover(group: BrokerGroup, version: str, topic: str, folder: Path) -> None:
