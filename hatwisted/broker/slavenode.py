@@ -10,21 +10,18 @@ from twisted.internet.task import LoopingCall
 
 from hatwisted.broker.endtransaction import refuse_end_transaction
 from hatwisted.broker.hastatus import HAStatusProcessor
+from hatwisted.broker.masterlog import MasterLog
 from hatwisted.broker.node import BrokerNode, NodeParts
 from hatwisted.broker.registration import KnownMaster
 from hatwisted.broker.send import SEND_CODES, refuse_on_slave
 from hatwisted.broker.sendback import refuse_send_back
 from hatwisted.broker.slavesync import SlaveSynchronizer
+from hatwisted.ha.interfaces import LogDiffers, MasterRange
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.slavestate import SlaveState
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.remoting import RemotingCommand
-
-RANGE_TIMEOUT = 3.0
-"""Seconds for a master to say what its log holds."""
 
 MASTER_LOOK = 2.0
 """Seconds between two questions to the name servers while a slave knows no master: it may have registered a
@@ -49,7 +46,7 @@ class SlaveNode(BrokerNode):
     def __init__(
         self,
         parts: NodeParts,
-        make_ha_client: Callable[[MessageStore, Callable[[], Deferred[tuple[int, int]]]], HAClientService],
+        make_ha_client: Callable[[MessageStore, MasterRange, LogDiffers], HAClientService],
         own_address: str,
         fixed_ha_address: str | None,
     ) -> None:
@@ -75,7 +72,8 @@ class SlaveNode(BrokerNode):
         return self._master.address is not None
 
     def _register_role(self, table: ProcessorTable) -> None:
-        self.ha_client = self._make_ha_client(self.store, self._master_range)
+        self._master_log = MasterLog(self.parts.client, self.store, self._master_address)
+        self.ha_client = self._make_ha_client(self.store, self._master_range, self._master_log.difference)
         table.register_batch(SEND_CODES, refuse_on_slave)
         table.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
         table.register(RequestCode.END_TRANSACTION, refuse_end_transaction)
@@ -106,19 +104,13 @@ class SlaveNode(BrokerNode):
         self.ha_client.master_address = self._fixed or self._master.ha_address
 
     def _master_range(self) -> Deferred[tuple[int, int]]:
-        """What the master's log holds, from its runtime info. Asked when a link to it is made, which is the
-        moment to ask for its tables as well."""
+        """What the master's log holds. Asked when a link to it is made, which is the moment to ask for its tables
+        as well."""
         self.synchronizer.round_now()
-        address = self._master.address or _remoting_of(self.ha_client.master_address)
-        call = self.parts.client.ask(
-            address, RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO), RANGE_TIMEOUT
-        )
+        return self._master_log.bounds()
 
-        def bounds(answer: RemotingCommand) -> tuple[int, int]:
-            table = fastjson.loads(answer.body)["table"]
-            return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
-
-        return call.addCallback(bounds)
+    def _master_address(self) -> str:
+        return self._master.address or _remoting_of(self.ha_client.master_address)
 
     def _stop_taking(self) -> None:
         self.synchronizer.stop()

@@ -19,6 +19,10 @@ from hatwisted.wire.haframe import Frame
 MasterRange = Callable[[], "Deferred[tuple[int, int]]"]
 """Asks the master, outside of the HA link, for (commitLogMinOffset, commitLogMaxOffset); may fail."""
 
+LogDiffers = Callable[[], "Deferred[str | None]"]
+"""Asks the master, outside the HA link, whether our log is a beginning of its own: why it isn't, or None if it
+is or can't be told; may fail."""
+
 FlushNow = Callable[[], "Deferred[int]"]
 """Syncs a log; fires once `flushed_offset` tells how far that went."""
 

@@ -15,7 +15,6 @@ frames that the store refused in memory (the master has them).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -31,11 +30,11 @@ from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.client import HAClient, HAClientFactory
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan, plan_join
-from hatwisted.ha.interfaces import FlushNow, IHaDialect, MasterRange
+from hatwisted.ha.interfaces import FlushNow, IHaDialect, LogDiffers, MasterRange
 from hatwisted.ha.progress import FirstSync
 from hatwisted.ha.refusals import Complaints
 from hatwisted.ha.settings import HaAck, SlaveSettings
-from hatwisted.ha.slavestate import HEALTHY_AFTER, Backoff, SlaveEvent, SlaveState, StateBox
+from hatwisted.ha.slavestate import HEALTHY_AFTER, Backoff, HAClientStatus, SlaveEvent, SlaveState, StateBox
 from hatwisted.remoting.client import parse_address
 from hatwisted.store.interfaces import IReplicatedLog
 
@@ -57,34 +56,13 @@ FRUITLESS_TIME = 30.0
 """Seconds; a link that lasted longer was idle, not refused."""
 
 
-@dataclass(frozen=True)
-class HAClientStatus:
-    """The slave's link for monitoring; offsets in bytes of the log, times in clock seconds."""
-
-    state: str
-    since: float
-    problem: str
-    """What went wrong last; empty as soon as a frame was accepted again."""
-    master_address: str | None
-    """The address to dial next; a living link may still go to an earlier one."""
-    max_offset: int
-    flushed_offset: int
-    reported_offset: int
-    """Newest acknowledgement on the present link, -1 without one."""
-    last_read: float
-    connects_total: int
-    retry_at: float | None
-    suspect_from: int | None
-    """Our log was once ahead of the master's, which ended here: bytes from here on may differ from the
-    master's. Cleared by a restart only."""
-
-
 class HAClientService(Service):
     """Keeps a slave's log a copy of its master's.
 
     log: where the bytes go; flush_now: syncs what is written and fires when `log.flushed_offset` tells how
     far that went, needed for `haAck=durable`; endpoint_for: makes the endpoint of a host and port; random:
-    jitter; master_range: asks the master for its oldest and newest offset, None if it can't be asked.
+    jitter; master_range: asks the master for its oldest and newest offset, log_differs: whether it has what our
+    log ends with, None if it can't be asked.
     `master_address` ("host:port" or None) may be set at any time, from any thread: it's used when the slave
     dials next, a living link isn't cut.
     """
@@ -101,6 +79,7 @@ class HAClientService(Service):
         settings: SlaveSettings | None = None,
         dialect: IHaDialect | None = None,
         master_range: MasterRange | None = None,
+        log_differs: LogDiffers | None = None,
         master_address: str | None = None,
         flush_now: FlushNow | None = None,
     ) -> None:
@@ -116,6 +95,7 @@ class HAClientService(Service):
         self.suspect_from: int | None = None
         self._endpoint_for = endpoint_for
         self._master_range = master_range
+        self._log_differs = log_differs
         self._box = StateBox(clock.seconds())
         self._backoff = Backoff(random)
         self._complaints = Complaints(clock)
@@ -207,11 +187,28 @@ class HAClientService(Service):
         self.connects_total += 1
         self._on(SlaveEvent.CONNECT)
         self._logger.info("HA link to master {peer} made", peer=link.peer)
+        if self._log_differs is not None and self.log.max_offset:
+            # Before a byte is copied: offsets that fit don't make it the same log (B140), and nothing on this wire
+            # would notice.
+            asked = maybeDeferred(self._log_differs).addTimeout(RANGE_TIMEOUT, self.clock)
+            asked.addErrback(self._unknown).addCallback(self._compared, link)
+        else:
+            self._join(link)
+
+    def _compared(self, difference: str | None, link: HAClient) -> None:
+        if difference is None:
+            self._join(link)
+        else:
+            self.fail(link, SlaveEvent.MISMATCH, f"{difference}; see 'hatwisted log compare'")
+
+    def _join(self, link: HAClient) -> None:
+        if link.failed:
+            return
         if self._master_range is None:
             self._begin(None, link)
         elif self.log.max_offset or self.settings.first_sync is FirstSync.LAST_FILE:
             self._begin(None, link)
-            self._ask_range().addCallbacks(self._judge, self._unknown_range, callbackArgs=(link,))
+            self._ask_range().addCallbacks(self._judge, self._unknown, callbackArgs=(link,))
         else:
             self._ask_range().addCallbacks(
                 self._begin, self._no_range, callbackArgs=(link,), errbackArgs=(link,)
@@ -256,7 +253,7 @@ class HAClientService(Service):
             f"haFirstSync=minOffset: the master didn't say what its log holds ({failure.getErrorMessage()})",
         )
 
-    def _unknown_range(self, failure: Failure) -> None:
+    def _unknown(self, failure: Failure) -> None:
         self._logger.debug("the master didn't say what its log holds: {why}", why=failure.getErrorMessage())
 
     def _judge(self, master_range: tuple[int, int], link: HAClient) -> None:

@@ -7,6 +7,7 @@ stays visible until the next attempt. How soon that comes depends on whether wai
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from random import Random
 from typing import Final
@@ -93,6 +94,28 @@ class StateBox:
         if state is not self.state:
             self.state = state
             self.since = now
+
+
+@dataclass(frozen=True)
+class HAClientStatus:
+    """The slave's link for monitoring; offsets in bytes of the log, times in clock seconds."""
+
+    state: str
+    since: float
+    problem: str
+    """What went wrong last; empty as soon as a frame was accepted again."""
+    master_address: str | None
+    """The address to dial next; a living link may still go to an earlier one."""
+    max_offset: int
+    flushed_offset: int
+    reported_offset: int
+    """Newest acknowledgement on the present link, -1 without one."""
+    last_read: float
+    connects_total: int
+    retry_at: float | None
+    suspect_from: int | None
+    """Our log was once ahead of the master's, which ended here: bytes from here on may differ from the
+    master's. Cleared by a restart only."""
 
 
 class Backoff:

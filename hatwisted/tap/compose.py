@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 from twisted.application.service import IService
-from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 
@@ -35,6 +34,7 @@ from hatwisted.config.load import Loaded, Source
 from hatwisted.config.roles import as_master, as_slave
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
 from hatwisted.ha.grouptransfer import GroupTransferService
+from hatwisted.ha.interfaces import LogDiffers, MasterRange
 from hatwisted.ha.master import HAService
 from hatwisted.ha.progress import FirstSync
 from hatwisted.ha.settings import HaAck, MasterSettings, SlaveSettings
@@ -313,7 +313,8 @@ def _ha_client(
     config: BrokerConfig,
     reactor: Any,
     store: MessageStore,
-    master_range: Callable[[], Deferred[tuple[int, int]]],
+    master_range: MasterRange,
+    log_differs: LogDiffers,
 ) -> HAClientService:
     settings = SlaveSettings(
         heartbeat_interval=config.ha_send_heartbeat_interval / 1000,
@@ -329,6 +330,7 @@ def _ha_client(
         random.Random(),
         settings,
         master_range=master_range,
+        log_differs=log_differs,
         master_address=config.ha_master_address,
         flush_now=store.log.flush_now,
     )

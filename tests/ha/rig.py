@@ -210,6 +210,7 @@ class SlaveRig:
         self.wire: Wire = Wire("nobody")
         self.link: Any = None
         master_range = settings.pop("master_range", None)
+        log_differs = settings.pop("log_differs", None)
         self.service = HAClientService(
             self.log,
             self.clock,
@@ -217,6 +218,7 @@ class SlaveRig:
             Random(seed),
             SlaveSettings(**settings),
             master_range=master_range,
+            log_differs=log_differs,
             master_address=address,
             flush_now=self.log.flush_now,
         )

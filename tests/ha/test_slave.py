@@ -446,6 +446,30 @@ class MisfitTests(SynchronousTestCase):
             rig = SlaveRig(filled(1000), master_range=lambda answer=answer: answer)
             self.assertEqual((rig.state, rig.reports()), ("transfer", [1000]))
 
+    def test_B140_a_log_that_fits_by_its_offsets_alone_copies_nothing_and_is_retried_slowly(self) -> None:
+        asked: Deferred[str | None] = Deferred()
+        rig = SlaveRig(filled(1000), log_differs=lambda: asked)
+        self.assertEqual(rig.reports(), [], "nothing is said before that is known")
+        asked.callback("our last record isn't in the master's log")
+        self.assertEqual((rig.state, rig.reports()), ("offset mismatch", []))
+        self.assertIn("our last record isn't", rig.service.status().problem)
+        rig.lose()
+        rig.seconds(14)
+        self.assertEqual(rig.service.status().connects_total, 1)
+        rig.seconds(17)
+        self.assertEqual(rig.service.status().connects_total, 2)
+
+    def test_B140_where_it_cannot_be_told_the_slave_joins(self) -> None:
+        for answer in (succeed(None), fail(TimeoutError())):
+            rig = SlaveRig(filled(1000), log_differs=lambda answer=answer: answer)
+            self.assertEqual((rig.state, rig.reports()), ("transfer", [1000]))
+        mute: Deferred[str | None] = Deferred()
+        rig = SlaveRig(filled(1000), log_differs=lambda: mute)
+        rig.seconds(4)
+        self.assertEqual((rig.state, rig.reports()[:1]), ("transfer", [1000]))
+        rig = SlaveRig(filled(0), log_differs=lambda: self.fail("an empty log is no other one"))
+        self.assertEqual(rig.reports(), [0])
+
     def test_B38_a_master_that_hangs_up_three_times_lacks_our_offset(self) -> None:
         rig = SlaveRig(filled(1000))
         for _ in range(3):

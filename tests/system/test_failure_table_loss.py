@@ -75,9 +75,9 @@ def test_B137_a_sync_master_lost_with_its_disk_leaves_every_send_ok(tmp_path: Pa
         assert broken_promises(producer, group.slave_store) == [], producer.story()
 
 
-def test_B140_a_tail_lost_and_written_anew_goes_unnoticed_on_this_wire(tmp_path: Path) -> None:
-    """The worse half of the row: offsets match, bytes differ. Only who compares the two logs finds it; the half
-    that is noticed is in test_replication_offsets.py."""
+def test_B140_a_tail_lost_and_written_anew_is_noticed_before_anything_is_copied(tmp_path: Path) -> None:
+    """The worse half of the row: offsets match, bytes differ, and the HA link can't tell; the slave asks for its
+    last record. The other half is in test_replication_offsets.py."""
     with BrokerGroup(tmp_path) as group:
         group.start()
         put(group.master_port, b"common", 1)
@@ -89,17 +89,20 @@ def test_B140_a_tail_lost_and_written_anew_goes_unnoticed_on_this_wire(tmp_path:
         assert group.master_end() == lost
         with group.master_client() as client:
             assert client.send("Parted", b"anew").physical == lost
+            fresh = [client.send("Parted", b"more").physical for _ in range(3)]
+        end = log_end(group.slave_store)
+        assert lost < end < fresh[-1]
         group.slave.start()
-        group.wait_linked()
-        end = group.wait_caught_up()
-        assert client_side(group.slave_port)["problem"] == ""
+        told = f"our last record, at offset {lost}"
+        wait_until(lambda: told in client_side(group.slave_port)["problem"], 10, "the slave says so")
+        assert client_side(group.slave_port)["state"] == "offset mismatch"
         for port, body in ((group.master_port, b"anew"), (group.slave_port, b"lost")):
             with RemotingClient("127.0.0.1", port) as client:
                 (found,) = read_records(client.call(VIEW_MESSAGE, {"offset": str(lost)}).expect(OK).body)
                 assert found.body == body
         group.stop()
-        difference = first_difference(group.master_store, group.slave_store, end)
-        assert difference is not None and lost <= difference < end
+        assert log_end(group.slave_store) == end
+        assert log_command(1, "compare", group.master_store, group.slave_store)["equalTo"] == lost
 
 
 def cut(store: Path, offset: int) -> None:
