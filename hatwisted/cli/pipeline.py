@@ -132,7 +132,9 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
         )
     tell(result, as_json, text.land_lines)
     # What follows a log has no other end.
-    return EXIT_INTERRUPTED if result.stopped and not follow else 0
+    if result.stopped and not follow:
+        return EXIT_INTERRUPTED
+    return EXIT_PROBLEMS if result.damages else 0
 
 
 @pipeline.command()

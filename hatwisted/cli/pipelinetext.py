@@ -21,6 +21,8 @@ def land_lines(result: Any) -> Iterator[str]:
         yield f"{_plural(result.compacted, 'small file')} compacted"
     for reason in result.put_off:
         yield f"compaction put off: {reason}"
+    if result.damages:
+        yield f"{_plural(result.damages, 'damaged range')} of the log, told in damagePath"
     if result.stopped:
         yield "stopped; the next run goes on from here"
 

@@ -41,6 +41,7 @@ from hatwisted.pipeline.jobs.columns import landed
 from hatwisted.pipeline.jobs.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.landingstate import LandingState, default_folder, landing_state
 from hatwisted.pipeline.jobs.stopping import stop_on_signals
+from hatwisted.pipeline.spark.damagetable import count_damages
 from hatwisted.pipeline.spark.deltasink import FORMAT, PARTITION_BY, DeltaSink, encode_claim
 from hatwisted.pipeline.spark.failures import told_by
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
@@ -68,7 +69,8 @@ class LandResult:
 
     `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with rows, `removed` files an
     earlier run had left without a commit, `compacted` small files replaced, `put_off` compactions that lost
-    against another writer, `stopped` before its end by Ctrl-C.
+    against another writer, `damages` ranges of the log told in the source's `damagePath`, `stopped` before its end
+    by Ctrl-C.
     """
 
     table: str
@@ -81,6 +83,7 @@ class LandResult:
     removed: int
     compacted: int
     put_off: tuple[str, ...]
+    damages: int
     stopped: bool
 
     def as_json(self) -> dict[str, Any]:
@@ -128,7 +131,7 @@ def land(
     with landing_state(folder, table_id=table_id, kind=source.format, identity=identity) as state:
         held = claim(path, lane)
         removed = remove_orphans(path, held)
-        before = open_table(path).version()
+        before, known = open_table(path).version(), _damages(source)
         landing = _Landing(path, source, state, held, order, before, progress or _silent, seconds)
         compaction, stopped = landing.run(spark or spark_session(), stop or threading.Event())
         found = landed_since(path, before, state.application)
@@ -139,12 +142,20 @@ def land(
         removed=len(removed),
         compacted=compaction.removed,
         put_off=compaction.put_off,
+        damages=_damages(source) - known,
         stopped=stopped,
     )
 
 
 def _paths(sources: str | Sequence[str]) -> tuple[str, ...]:
     return (sources,) if isinstance(sources, str) else tuple(sources)
+
+
+def _damages(source: LandingSource) -> int:
+    """Ranges that the source's table of damages has, if it has one."""
+    options = {name.lower(): value for name, value in source.options().items()}
+    folder = options.get("damagepath")
+    return 0 if folder is None else count_damages(folder)
 
 
 def _silent(done: int, total: int) -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from hatwisted.pipeline.decode.logbytes import is_remote, remote_filesystem
 from hatwisted.pipeline.decode.reader import Damage
 from hatwisted.pipeline.decode.storefolder import Split
 
+SUFFIX: Final = ".jsonl"
 DAMAGE_SCHEMA: Final = "broker string, file string, begin bigint, end bigint, reason string"
 """`begin` and `end` are physical offsets, `end` the first byte behind the damage."""
 
@@ -34,6 +36,13 @@ def read_damages(spark: SparkSession, folder: str) -> DataFrame:
     return spark.read.schema(DAMAGE_SCHEMA).json(folder)
 
 
+def count_damages(folder: str) -> int:
+    """How many ranges the folder tells of."""
+    if is_remote(folder):
+        return len(_remote_rows(folder))
+    return sum(path.read_bytes().count(b"\n") for path in Path(folder).glob(f"[!.]*{SUFFIX}"))
+
+
 def _remote_rows(folder: str) -> list[tuple[object, ...]]:
     files, inner = remote_filesystem(folder)
     files.invalidate_cache(inner)
@@ -44,7 +53,7 @@ def _remote_rows(folder: str) -> list[tuple[object, ...]]:
 
 def write_damages(folder: str, split: Split, damages: Sequence[Damage]) -> None:
     """Tell in `folder` what reading `split` has skipped; nothing, if nothing."""
-    name = f"{quote(split.broker, safe='')}-{split.begin:020d}-{split.end:020d}.jsonl"
+    name = f"{quote(split.broker, safe='')}-{split.begin:020d}-{split.end:020d}{SUFFIX}"
     lines = "".join(json.dumps(_row(damage)) + "\n" for damage in damages)
     if is_remote(folder):
         _replace_remote(f"{folder.rstrip('/')}/{name}", lines)

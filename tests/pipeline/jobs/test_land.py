@@ -20,7 +20,7 @@ from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import landed_schema
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land import LandResult, land
-from hatwisted.pipeline.jobs.landingsources import WrongStore
+from hatwisted.pipeline.jobs.landingsources import Stores, WrongStore
 from hatwisted.pipeline.jobs.landingstate import LandingBusy, WrongCheckpoint, landing_state
 from tests.pipeline.jobs.growing import TOPICS, GrowingStore
 
@@ -277,3 +277,21 @@ def test_user_s_rows_beside_ours_stay(lake: Lake) -> None:
     lake.store.append(10)
     lake.land()
     assert lake.rows("topic").num_rows == 21
+
+
+def test_damage_is_counted_once(lake: Lake) -> None:
+    """What a run met; a run that meets none tells none, though the table of damages still has the earlier ones."""
+    lake.store.append(300)
+    with (lake.store.root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        for number in (100, 200):
+            file.seek(lake.store.offsets[number] + 4)
+            file.write(b"\xaa" * 4)
+    options = {"mode": "skip-and-report", "damagePath": str(lake.folder / "damages")}
+    source = Stores([str(lake.store.root)], options)
+    with pytest.raises(PipelineError, match=f"no valid record at offset {lake.store.offsets[100]}"):
+        lake.land()
+    assert land(source, str(lake.table), spark=lake.spark, checkpoint=str(lake.folder / "c")).damages == 2
+    assert lake.offsets() == [at for at in lake.store.offsets if at not in lake.store.offsets[100:201:100]]
+    lake.store.append(100)
+    again = land(source, str(lake.table), spark=lake.spark, checkpoint=str(lake.folder / "c"))
+    assert (again.rows, again.damages) == (100, 0)
