@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from hatwisted.client.cluster import Cluster
 from hatwisted.client.errors import ClientError
 from hatwisted.client.routes import MASTER_ID
 from hatwisted.remoting.client import CallFailed
+from hatwisted.wire.registration import BrokerData
 
 
 @click.group()
@@ -33,26 +35,27 @@ def list_command(namesrv: str, as_json: bool) -> None:
 
     async def work(link: Cluster, _: Interrupt) -> int:
         info = await link.admin().cluster_info()
-        found = []
-        for broker in sorted(
-            info.broker_addr_table.values(), key=lambda each: (each.cluster, each.broker_name)
-        ):
-            for number, address in sorted(broker.broker_addrs.items()):
-                found.append(
-                    {
-                        "cluster": broker.cluster,
-                        "broker": broker.broker_name,
-                        "id": number,
-                        "address": address,
-                    }
-                    | await _state(link, address)
-                )
+        groups = sorted(info.broker_addr_table.values(), key=lambda each: (each.cluster, each.broker_name))
+        found = await _brokers(link, groups)
         columns = ("cluster", "broker", "id", "address", "version", "putTps", "getTps", "logEnd", "error")
         show(as_json, found, columns, [[each.get(name, "") for name in columns] for each in found])
-        whole = found and all(MASTER_ID in each.broker_addrs for each in info.broker_addr_table.values())
+        whole = found and all(MASTER_ID in each.broker_addrs for each in groups)
         return EXIT_OK if whole and not any("error" in each for each in found) else EXIT_PROBLEMS
 
     sys.exit(run(namesrv, work))
+
+
+async def _brokers(link: Cluster, groups: Iterable[BrokerData]) -> list[dict[str, Any]]:
+    """What is told of each. All are asked at once: one that is mute costs its timeout, not everybody's."""
+    from twisted.internet.defer import Deferred, gatherResults
+
+    brokers = [
+        {"cluster": group.cluster, "broker": group.broker_name, "id": number, "address": address}
+        for group in groups
+        for number, address in sorted(group.broker_addrs.items())
+    ]
+    states = [Deferred.fromCoroutine(_state(link, str(each["address"]))) for each in brokers]
+    return [each | state for each, state in zip(brokers, await gatherResults(states), strict=True)]
 
 
 async def _state(link: Cluster, address: str) -> dict[str, Any]:

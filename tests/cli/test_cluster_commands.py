@@ -9,14 +9,19 @@ import sys
 import tempfile
 
 import click
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
 from hatwisted.cli.clusterrun import Interrupt, exit_code
 from hatwisted.cli.main import main
+from hatwisted.client import admin
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.message import Message
+from hatwisted.namesrv.routes import Member
+from hatwisted.wire.registration import DataVersion
 from tests.client.rig import ClusterRig, asynchronous
 
 
@@ -238,6 +243,20 @@ class TestCommands(TestCase):
         await self.rig.stop_broker("slave")
         await self.run_command("cluster", "list", code=1)
         self.assertIn("know no broker now", (await self.run_command("group", "list", code=2)).err)
+
+    @asynchronous
+    async def test_mute_brokers_cost_one_timeout_together(self):
+        self.patch(admin, "ADMIN_TIMEOUT", 1.0)
+        began = reactor.seconds()
+        for number in range(4):
+            port = reactor.listenTCP(0, Factory.forProtocol(Protocol), interface="127.0.0.1")
+            self.addCleanup(port.stopListening)
+            address = f"127.0.0.1:{port.getHost().port}"
+            member = Member("DefaultCluster", f"mute-{number}", 0, address)
+            self.rig.names.routes.register(member, {}, DataVersion(), number)
+        listed = (await self.run_command("cluster", "list", "--json", code=1)).lines[0]
+        self.assertEqual(["error" in each for each in listed], [False, True, True, True, True])
+        self.assertLess(reactor.seconds() - began, 3)
 
     def master_end(self):
         return self.rig.brokers["broker-a"].store.log.max_offset
