@@ -41,8 +41,8 @@ from hatwisted.pipeline.jobs.tasks import Progress, Tasks, as_tasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPLIT_BYTES: Final = 64 << 20
-"""Bytes of log per task: some 50 ms of work, against some 10 ms that a task costs by itself."""
+SPLIT_BYTES: Final = 128 << 20
+"""Bytes of log per task: some 100 ms of work, against some 10 ms that a task costs by itself."""
 
 
 @dataclass(frozen=True, slots=True)
