@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from twisted.internet.defer import Deferred, gatherResults
+
 from hatwisted.client.allocation import allocate
 from hatwisted.client.errors import ClientError
 from hatwisted.client.routes import MASTER_ID, readable_queues
@@ -52,21 +54,27 @@ class Membership:
             members = await self._members(route)
         return allocate(queues, members, me) if me in members else None
 
-    async def _members(self, route: TopicRoute) -> list[str]:
-        failed: Exception = ClientError("no broker to ask for the group's members")
-        for address in _addresses(route):
-            try:
-                answer = await self._session.call(
-                    address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
-                )
-            except CallFailed as error:
-                failed = error
-                continue
-            if answer.code != ResponseCode.SUCCESS:
-                return []
-            found = fastjson.loads(answer.body).get("consumerIdList") or []
-            return [str(each) for each in found]
-        raise failed
+    async def _members(self, route: TopicRoute) -> set[str]:
+        """Who any broker of the topic has heard of. One alone may have just started: by its word the first member
+        to ask would take everything, beside those who still read. Fails if none can be asked."""
+        asked = [self._told_by(address) for address in _addresses(route)]
+        told = await gatherResults([Deferred.fromCoroutine(each) for each in asked])
+        members = [each for each in told if not isinstance(each, CallFailed)]
+        if not members:
+            failures = (each for each in told if isinstance(each, CallFailed))
+            raise next(failures, ClientError("no broker to ask for the group's members"))
+        return set().union(*members)
+
+    async def _told_by(self, address: str) -> set[str] | CallFailed:
+        try:
+            answer = await self._session.call(
+                address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
+            )
+        except CallFailed as error:
+            return error
+        if answer.code != ResponseCode.SUCCESS:
+            return set()
+        return {str(each) for each in fastjson.loads(answer.body).get("consumerIdList") or []}
 
 
 def _addresses(route: TopicRoute) -> Iterator[str]:

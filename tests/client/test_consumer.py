@@ -87,6 +87,24 @@ class TestConsumer(TestCase):
         await self.rig.until(lambda: len(held(two)) == 8)
 
     @asynchronous
+    async def test_a_broker_that_has_just_started_gives_nobody_the_others_queues(self):
+        await self.fill("Shared", 40)
+        one, two = (
+            self.rig.new_cluster().consumer("g", {"Shared": "*"}, on_messages=lambda batch: None)
+            for _ in range(2)
+        )
+        for each in (one, two):
+            await each.start()
+        await self.rig.until(lambda: len(one.queues) < 9 and len(two.queues) > 3)
+        before = set(one.queues)
+        # As after a restart, before the members' heartbeats; it's the one that is asked first.
+        route = await one._session.routes.route("Shared")
+        restarted = self.rig.brokers[route.broker_datas[0].broker_name]
+        restarted._consumers.clients.consumers.clear()
+        await one._balance()
+        self.assertEqual(set(one.queues), before)
+
+    @asynchronous
     async def test_tags_are_compared_as_text(self):
         producer = self.rig.new_cluster().producer("p")
         # "Aa" and "BB" have the same hash.
