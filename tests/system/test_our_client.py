@@ -193,6 +193,7 @@ def test_B08_B118_B138_B139_reads_go_on_from_the_slave_and_nothing_is_lost_or_re
 
     group.master.start()
     group.wait_linked()
+    wait_until(lambda: has_master(group.namesrv_port, topic), SECONDS, "the name server has it again")
     client.tell("send", topic, "after", 40)
     got = client.wait_for("got", has(names("after", 40)), 60.0)
     wait_until(lambda: progress(group.master_port) == 281, SECONDS, "commits go to the master again")
@@ -219,6 +220,7 @@ def test_in_order_waits_for_the_master_and_repeats_nothing(
     time.sleep(2)
     group.master.start()
     group.wait_linked()
+    wait_until(lambda: has_master(group.namesrv_port, topic), SECONDS, "the name server has it again")
     client.tell("send", topic, "after", 8)
     got = client.wait_for("got", has(names("held", 40), names("after", 8)), 60.0)
     assert len(got) == 49, "lost or repeated"
@@ -322,6 +324,11 @@ def brokers(client: ClientProgram, prefix: str, count: int) -> Counter[str]:
     sent = client.events("sent")
     assert len(sent) == count and {event[1] for event in sent} == {"OK"}
     return Counter(event[2] for event in sent)
+
+
+def has_master(namesrv_port: int, topic: str) -> bool:
+    route = route_of(namesrv_port, topic)
+    return route is not None and bool(route.writable())
 
 
 def on_both(namesrv_port: int) -> bool:

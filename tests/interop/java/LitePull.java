@@ -57,7 +57,8 @@ public final class LitePull {
     }
 
     private static void poll(DefaultLitePullConsumer consumer, int count) {
-        long deadline = System.currentTimeMillis() + 20_000;
+        // Longer than a broker holds a pull (20 s): one that was under way when a queue was sought goes on first.
+        long deadline = System.currentTimeMillis() + 35_000;
         for (int seen = 0; seen < count && System.currentTimeMillis() < deadline; ) {
             List<MessageExt> messages = consumer.poll(500);
             seen += messages.size();
