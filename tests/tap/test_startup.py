@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.application.service import IService, Service
+from twisted.internet import reactor
 from twisted.logger import globalLogPublisher
 from twisted.python.usage import UsageError
 from twisted.trial.unittest import SynchronousTestCase
@@ -127,6 +128,8 @@ class LateFailures(StartupCase):
                 raise DamagedLog(1000, 2000, 3000, "body CRC differs", "/store/commitlog/0")
 
         service = self.make(build=lambda config, reactor: Refusing())
+        self.addCleanup(vars(reactor).pop, "seconds", None)
+        self.addCleanup(service.stopService)
         error = self.assertRaises(DamagedLog, service.startService)
         sys.excepthook(DamagedLog, error, None)
         line = self.stderr.getvalue()
