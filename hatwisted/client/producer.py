@@ -262,19 +262,23 @@ class Producer:
 
     # ---- queues
 
-    async def _queues(self, topic: str) -> list[MessageQueue]:
-        """Those of its route; for a topic that isn't there yet, those it will have: brokers create it."""
+    async def _queues(self, topic: str, *, fresh: bool = False) -> list[MessageQueue]:
+        """Those of its route; for a topic that isn't there yet, those it will have: brokers create it. fresh: ask
+        for the route, whatever is remembered."""
         routes = self._session.routes
-        route = await routes.route(topic)
+        route = await routes.route(topic, fresh=fresh)
         queues = [] if route is None else writable_queues(topic, route)
         if route is None or self._making.get(topic, 0.0) > self._session.clock.seconds():
             # A topic lives on the brokers that its first messages reach: for a while that's all of them.
             self._making.setdefault(topic, self._session.clock.seconds() + MAKING_TIME)
-            default = await routes.route(DEFAULT_TOPIC)
+            default = await routes.route(DEFAULT_TOPIC, fresh=fresh)
             if default is None and route is None:
                 raise NoRoute(topic, "the name servers don't know it, and no broker creates topics by itself")
             planned = [] if default is None else writable_queues(topic, default, DEFAULT_QUEUES)
             queues = list(dict.fromkeys([*planned, *queues]))
+        if not queues and not fresh:
+            # What is remembered has no master; it may be back by now.
+            return await self._queues(topic, fresh=True)
         if not queues:
             routes.forget(topic)
             routes.forget(DEFAULT_TOPIC)

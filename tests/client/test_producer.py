@@ -205,6 +205,18 @@ class TestProducer(TestCase):
         await self.assertFailure(producer.send(Message(topic="Stop", body=b"")), Closed)
 
     @asynchronous
+    async def test_a_remembered_route_without_a_master_is_asked_for_again_before_a_send_fails(self):
+        cluster = self.rig.new_cluster()
+        producer = cluster.producer("p")
+        await producer.send(Message(topic="Back", body=b"before"))
+        producer._making.clear()  # the topic is no longer new
+        route = await cluster.session.routes.route("Back")
+        for group in route.broker_datas:  # as it was told while only slaves were there
+            group.broker_addrs[1] = group.broker_addrs.pop(0)
+        sent = await producer.send(Message(topic="Back", body=b"after"))
+        self.assertEqual(sent.status, SendStatus.OK)
+
+    @asynchronous
     async def test_no_broker_and_no_name_server_are_told_apart(self):
         await self.rig.stop_broker("broker-a")
         await self.rig.stop_broker("broker-b")
