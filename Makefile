@@ -15,6 +15,7 @@ help:
 	@echo 'make run      name server, master and slave on this machine: replicate a real input and check it'
 	@echo '              INPUT=path (text, NDJSON or a RocketMQ store folder), ONCE=1 to exit after the check'
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
+	@echo '              JOBS=n files at once (2), PYTEST=options'
 	@echo 'make lint     ruff and mypy'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the fast tests with a coverage table'
