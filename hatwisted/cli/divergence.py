@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import click
-import msgspec
 
 from hatwisted.cli.checktext import size_text
 from hatwisted.cli.compare import LogComparison, compare_logs, record_boundary
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
-from hatwisted.cli.logcommand import directory_argument, locked, reporting
+from hatwisted.cli.logcommand import directory_argument, locked, reporting, tell
 from hatwisted.cli.logwalk import LogWalk
 from hatwisted.cli.progress import ScanProgress
 from hatwisted.cli.repair import RepairPlan, repair, side_file
@@ -33,11 +32,7 @@ def compare_command(directory: str, other: str, as_json_object: bool) -> int:
     one, two = (folder.open_log() for folder in folders)
     with ScanProgress("compare", max(one.min_offset, two.min_offset), one.capacity_end) as progress:
         found = compare_logs(one, two, (folders[0].path, folders[1].path), progress)
-    if as_json_object:
-        click.echo(msgspec.json.encode(found))
-    else:
-        for line in comparison_lines(found):
-            click.echo(line)
+    tell(found, as_json_object, comparison_lines)
     return EXIT_PROBLEMS if found.apart else EXIT_OK
 
 
@@ -82,11 +77,7 @@ def cut_command(directory: str, at: int, yes: bool, as_json_object: bool) -> int
             if yes:
                 repair(folder, files, plan, progress)
         files.close()
-    if as_json_object:
-        click.echo(msgspec.json.encode(plan))
-    else:
-        for line in cut_lines(plan):
-            click.echo(line)
+    tell(plan, as_json_object, cut_lines)
     return EXIT_OK if plan.done else EXIT_PROBLEMS
 
 

@@ -1,14 +1,16 @@
-"""What the commands on store folders share: their argument, their errors, the lock of those that write."""
+"""What the commands on store folders share: their argument, their errors, the lock of those that write, and
+their results."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import click
+import msgspec
 
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.cli.storefolder import StoreFolder
@@ -16,6 +18,7 @@ from hatwisted.store.errors import StoreError
 from hatwisted.store.storelock import StoreLock
 
 P = ParamSpec("P")
+Found = TypeVar("Found")
 
 
 def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
@@ -50,3 +53,12 @@ def locked(folder: StoreFolder) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def tell(found: Found, as_json: bool, lines: Callable[[Found], Iterable[str]]) -> None:
+    """The result on standard output: as one JSON object, or as `lines` make it."""
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return
+    for line in lines(found):
+        click.echo(line)

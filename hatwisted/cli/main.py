@@ -25,7 +25,8 @@ from hatwisted.cli.divergence import compare_command, cut_command
 from hatwisted.cli.dump import RecordFilter, dump, follow, last_records
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.group import group
-from hatwisted.cli.logcommand import directory_argument, locked, reporting
+from hatwisted.cli.logcommand import directory_argument, locked, reporting, tell
+from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.pipeline import pipeline
 from hatwisted.cli.produce import produce
 from hatwisted.cli.progress import ScanProgress
@@ -70,24 +71,20 @@ class Position(click.ParamType[tuple[str, int]]):
             )
 
 
-def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose records and their form."""
-    options = (
-        click.option("--topic", help="Only this topic."),
-        click.option("--queue", type=click.IntRange(0), metavar="ID", help="Only this queue id."),
-        click.option("--key", help="Only records with this among their KEYS, or as UNIQ_KEY."),
-        click.option(
-            "--body",
-            type=click.Choice(["text", "base64", "none"]),
-            default="text",
-            show_default=True,
-            help="How bodies are shown; text that isn't UTF-8 becomes base64.",
-        ),
-        click.option("--json", "as_ndjson", is_flag=True, help="One JSON object per line."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+filter_options = option_group(
+    click.option("--topic", help="Only this topic."),
+    click.option("--queue", type=click.IntRange(0), metavar="ID", help="Only this queue id."),
+    click.option("--key", help="Only records with this among their KEYS, or as UNIQ_KEY."),
+    click.option(
+        "--body",
+        type=click.Choice(["text", "base64", "none"]),
+        default="text",
+        show_default=True,
+        help="How bodies are shown; text that isn't UTF-8 becomes base64.",
+    ),
+    click.option("--json", "as_ndjson", is_flag=True, help="One JSON object per line."),
+)
+"""The options that choose records and their form."""
 
 
 DIRECTORY = directory_argument()
@@ -149,11 +146,7 @@ def check_command(
     else:
         with ScanProgress("check", files.min_offset, files.capacity_end) as progress:
             report = check.run(files, progress)
-    if as_json_object:
-        click.echo(msgspec.json.encode(report))
-    else:
-        for line in report_lines(report):
-            click.echo(line)
+    tell(report, as_json_object, report_lines)
     return EXIT_OK if report.ok else EXIT_PROBLEMS
 
 
@@ -237,11 +230,7 @@ def repair_command(directory: str, at: int | None, yes: bool, as_json_object: bo
             with ScanProgress("save", plan.offset, plan.end) as progress:
                 repair(folder, files, plan, progress)
             files.close()
-    if as_json_object:
-        click.echo(msgspec.json.encode(plan))
-    else:
-        for line in plan_lines(plan):
-            click.echo(line)
+    tell(plan, as_json_object, plan_lines)
     return EXIT_OK if plan.done else EXIT_PROBLEMS
 
 

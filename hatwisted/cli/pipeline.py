@@ -10,6 +10,7 @@ import click
 from hatwisted.cli import pipelinetext as text
 from hatwisted.cli.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
+from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.sparkrun import JobBar, job, key_values, master_option, session, tell
 from hatwisted.cli.tables import json_option
 from hatwisted.cli.values import Instant, Size, StorePath
@@ -19,40 +20,32 @@ NEW_FOLDER = click.Path(file_okay=False)
 ANY_PATH = click.Path()
 
 
-def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--topic, --since, --until."""
-    options = (
-        click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
-        click.option("--since", type=Instant(), help="Only what was stored at or after this time."),
-        click.option("--until", type=Instant(), help="Only what was stored before this time."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+selection_options = option_group(
+    click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
+    click.option("--since", type=Instant(), help="Only what was stored at or after this time."),
+    click.option("--until", type=Instant(), help="Only what was stored before this time."),
+)
+"""--topic, --since, --until."""
 
 
-def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--namesrv, --pattern, --option: messages over the network instead of from stores."""
-    options = (
-        click.option(
-            "-n",
-            "--namesrv",
-            metavar="HOST:PORT[;...]",
-            help="Read from this cluster, instead of from STOREs.",
-        ),
-        click.option("--pattern", metavar="REGEX", help="With -n: topics whose whole name matches."),
-        click.option(
-            "--option",
-            "source",
-            multiple=True,
-            metavar="KEY=VALUE",
-            callback=key_values,
-            help="An option of the source, as docs/pipeline.md has them (accessKey, tls, mode, ...).",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+source_options = option_group(
+    click.option(
+        "-n",
+        "--namesrv",
+        metavar="HOST:PORT[;...]",
+        help="Read from this cluster, instead of from STOREs.",
+    ),
+    click.option("--pattern", metavar="REGEX", help="With -n: topics whose whole name matches."),
+    click.option(
+        "--option",
+        "source",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=key_values,
+        help="An option of the source, as docs/pipeline.md has them (accessKey, tls, mode, ...).",
+    ),
+)
+"""--namesrv, --pattern, --option: messages over the network instead of from stores."""
 
 
 def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:

@@ -36,6 +36,7 @@ from rich.progress import (
 
 from hatwisted.cli.clusterrun import EXIT_INTERRUPTED
 from hatwisted.cli.errors import EXIT_OK, CannotRun
+from hatwisted.cli.optiongroup import option_group
 
 P = ParamSpec("P")
 
@@ -141,29 +142,6 @@ def _first_line(error: Exception) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
-def master_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--master and --conf."""
-    options = (
-        click.option(
-            "--master",
-            default=DEFAULT_MASTER,
-            show_default=True,
-            metavar="URL",
-            help="Spark master: local[N], spark://..., yarn, k8s://... Under spark-submit its own counts.",
-        ),
-        click.option(
-            "--conf",
-            multiple=True,
-            metavar="KEY=VALUE",
-            callback=key_values,
-            help="A setting of the Spark session; may be repeated.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 def key_values(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """KEY=VALUE, several times, as a dict."""
     settings = {}
@@ -173,6 +151,25 @@ def key_values(context: click.Context, parameter: click.Parameter, values: tuple
             raise click.BadParameter(f"{value!r} isn't KEY=VALUE")
         settings[key.strip()] = setting.strip()
     return settings
+
+
+master_option = option_group(
+    click.option(
+        "--master",
+        default=DEFAULT_MASTER,
+        show_default=True,
+        metavar="URL",
+        help="Spark master: local[N], spark://..., yarn, k8s://... Under spark-submit its own counts.",
+    ),
+    click.option(
+        "--conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=key_values,
+        help="A setting of the Spark session; may be repeated.",
+    ),
+)
+"""--master and --conf."""
 
 
 class SparkLog:

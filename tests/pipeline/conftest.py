@@ -23,16 +23,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session as the jobs make it; skips where Spark can't start."""
+def java() -> None:
+    """Skips where Spark can't start."""
     pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
     from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
-    from hatwisted.pipeline.spark.session import spark_session
 
     try:
         find_java_home(os.environ)
     except NoJava as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session as the jobs make it."""
+    from hatwisted.pipeline.spark.session import spark_session
+
     folder = tmp_path_factory.mktemp("spark")
     session = spark_session(
         app="tests",

@@ -10,21 +10,21 @@ task one search, and a store may have none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, cast
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.schema import check_columns
 from hatwisted.pipeline.spark.columns import spark_schema
-from hatwisted.pipeline.spark.commitlogstream import Limits, LogStreamReader
-from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS, is_given_filters, offset_bounds, pushed
+from hatwisted.pipeline.spark.commitlogstream import LogStreamReader, starting_offsets
+from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS, TakesFilters, is_given_filters, offset_bounds
 from hatwisted.pipeline.spark.logplaces import TIME_GRAIN, time_bounds
 from hatwisted.pipeline.spark.logtask import SOURCE, Asked, LogPartition
-from hatwisted.pipeline.spark.options import Options
+from hatwisted.pipeline.spark.options import Limits, Options
 from hatwisted.pipeline.spark.storelist import STORE_OPTIONS, StoreList
 
 READ_OPTIONS: Final = (
@@ -55,7 +55,8 @@ class CommitLogSource(DataSource):
         options = self._options()
         lossy = not options.flag("failOnDataLoss", True)
         asked = replace(Asked.of(options, schema), lossy=lossy)
-        return LogStreamReader(StoreList.of(options), asked, options.size("splitBytes"), Limits.of(options))
+        stores, split_bytes = StoreList.of(options), options.size("splitBytes")
+        return LogStreamReader(stores, asked, split_bytes, Limits.of(options, starting_offsets(options)))
 
     def _options(self) -> Options:
         return Options(SOURCE, cast("dict[str, str]", self.options), READ_OPTIONS + STREAM_OPTIONS)
@@ -87,13 +88,5 @@ class LogReader(DataSourceReader):
         return self._asked.rows(partition)
 
 
-class PushingLogReader(LogReader):
-    """A batch read that Spark gives its filters."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes what can be a condition; what is given back stays Spark's to apply."""
-        for filter in filters:
-            if (condition := pushed(filter)) is None:
-                yield filter
-            else:
-                self._asked = replace(self._asked, where=(*self._asked.where, condition))
+class PushingLogReader(TakesFilters, LogReader):
+    """The same with Spark's filters."""

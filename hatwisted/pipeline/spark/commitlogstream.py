@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -30,7 +30,7 @@ from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.spark.logplaces import behind_records, offset_at_time, shares
 from hatwisted.pipeline.spark.logtask import Asked, LogPartition
-from hatwisted.pipeline.spark.options import Edge, Options, Start
+from hatwisted.pipeline.spark.options import Edge, Limits, Options, Start
 from hatwisted.pipeline.spark.storelist import StoreList
 
 Offsets = dict[str, int]
@@ -43,22 +43,12 @@ class LostRange(PipelineError):
     """A part of a log that a stream was to read isn't there any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Where a new stream begins, and how much one trigger takes; None: no limit."""
-
-    start: Start
-    max_bytes: int | None
-    max_records: int | None
-
-    @classmethod
-    def of(cls, options: Options) -> Limits:
-        """From the options."""
-        start = options.start("startingOffsets", Edge.EARLIEST)
-        if isinstance(start, dict) and not all(_is_offset(value) for value in start.values()):
-            raise options.wrong("startingOffsets", 'physical offsets by broker, as {"broker-a": 0}')
-        max_bytes = options.size("maxBytesPerTrigger")
-        return cls(start, max_bytes, options.integer("maxRecordsPerTrigger", least=1))
+def starting_offsets(options: Options) -> Start:
+    """The option `startingOffsets`."""
+    start = options.start("startingOffsets", Edge.EARLIEST)
+    if isinstance(start, dict) and not all(_is_offset(value) for value in start.values()):
+        raise options.wrong("startingOffsets", 'physical offsets by broker, as {"broker-a": 0}')
+    return start
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

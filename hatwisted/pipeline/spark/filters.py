@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -139,3 +140,17 @@ def time_span(condition: Condition, slack: timedelta) -> tuple[datetime | None, 
     with suppress(OverflowError):
         latest = None if high is None else high + slack
     return earliest, latest
+
+
+class TakesFilters:
+    """A batch read that Spark gives its filters: mixed into a reader whose `_asked`, a dataclass, has `where`."""
+
+    _asked: Any
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes what can be a condition; what is given back stays Spark's to apply."""
+        for filter in filters:
+            if (condition := pushed(filter)) is None:
+                yield filter
+            else:
+                self._asked = replace(self._asked, where=(*self._asked.where, condition))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import Enum
@@ -158,3 +159,18 @@ def parse_time(text: str) -> datetime | None:
 def _nearest(name: str, names: Mapping[str, str]) -> str:
     near = get_close_matches(name, names, n=1)
     return f"; did you mean {names[near[0]]}?" if near else f"; known are {', '.join(sorted(names.values()))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a new stream begins, and how much one trigger takes, as far as its source can tell; None: no limit."""
+
+    start: Start
+    max_bytes: int | None
+    max_records: int | None
+
+    @classmethod
+    def of(cls, options: Options, start: Start) -> Limits:
+        """From the options; what `startingOffsets` may hold is the source's matter."""
+        max_bytes = options.size("maxBytesPerTrigger")
+        return cls(start, max_bytes, options.integer("maxRecordsPerTrigger", least=1))

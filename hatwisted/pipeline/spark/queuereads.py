@@ -5,12 +5,12 @@ conditions mean in offsets. The source and its stream (`rocketmq`, `rocketmqstre
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.conditions import Condition
@@ -20,7 +20,7 @@ from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
 from hatwisted.pipeline.remote.reader import ClusterReader, Queues
 from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.pipeline.spark.columns import shaped, wire_schema
-from hatwisted.pipeline.spark.filters import conditions, pushed, span, time_span
+from hatwisted.pipeline.spark.filters import TakesFilters, conditions, span, time_span
 from hatwisted.pipeline.spark.options import Edge, Options, Start
 from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings
@@ -111,16 +111,8 @@ class QueueReader(DataSourceReader):
                 )
 
 
-class PushingQueueReader(QueueReader):
-    """A batch read that Spark gives its filters."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes what can be a condition; what is given back stays Spark's to apply."""
-        for filter in filters:
-            if (condition := pushed(filter)) is None:
-                yield filter
-            else:
-                self._asked = replace(self._asked, where=(*self._asked.where, condition))
+class PushingQueueReader(TakesFilters, QueueReader):
+    """The same with Spark's filters."""
 
 
 # ---- places

@@ -17,10 +17,10 @@ from pyspark.sql.types import StructType
 from hatwisted.pipeline.decode.schema import check_columns
 from hatwisted.pipeline.spark.columns import spark_schema
 from hatwisted.pipeline.spark.filters import is_given_filters
-from hatwisted.pipeline.spark.options import BadOption, Edge, Options
+from hatwisted.pipeline.spark.options import BadOption, Edge, Limits, Options
 from hatwisted.pipeline.spark.queuereads import Asked, PushingQueueReader, QueueReader
 from hatwisted.pipeline.spark.rocketmqoptions import NAME, place, rocketmq_options
-from hatwisted.pipeline.spark.rocketmqstream import Limits, QueueStreamReader
+from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 
 
 class RocketMQSource(DataSource):
@@ -46,7 +46,8 @@ class RocketMQSource(DataSource):
         options = self._options()
         if options.text("endingOffsets") is not None:
             raise BadOption(f"{NAME}: a stream has no endingOffsets; use trigger(availableNow=True)")
-        return QueueStreamReader(Asked.of(options, schema), Limits.of(options))
+        asked, start = Asked.of(options, schema), place(options, "startingOffsets", Edge.EARLIEST)
+        return QueueStreamReader(asked, Limits.of(options, start))
 
     def _options(self) -> Options:
         return rocketmq_options(cast("dict[str, str]", self.options))

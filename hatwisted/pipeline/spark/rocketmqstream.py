@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,34 +32,15 @@ from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import STEP, QueueRange, queue_name
 from hatwisted.pipeline.remote.reader import ClusterReader, Queues
 from hatwisted.pipeline.spark.logplaces import shares
-from hatwisted.pipeline.spark.options import Edge, Options, Start
+from hatwisted.pipeline.spark.options import Edge, Limits
 from hatwisted.pipeline.spark.queueoffsets import Offsets, offsets_json, stored_offsets
 from hatwisted.pipeline.spark.queuereads import Asked, check_places, may_hold_rows, resolve
-from hatwisted.pipeline.spark.rocketmqoptions import place
 from hatwisted.wire.messagequeue import MessageQueue
 
 QUEUES_KNOWN_FOR: Final = 10.0
 """Seconds after which the name servers are asked for queues again (RocketMQ's clients: 30 s)."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Where a new stream begins, and about how much one trigger takes; None: no limit."""
-
-    start: Start
-    max_bytes: int | None
-    max_records: int | None
-
-    @classmethod
-    def of(cls, options: Options) -> Limits:
-        """From the options."""
-        return cls(
-            place(options, "startingOffsets", Edge.EARLIEST),
-            options.size("maxBytesPerTrigger"),
-            options.integer("maxRecordsPerTrigger", least=1),
-        )
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -33,13 +33,19 @@ public final class LitePull {
     }
 
     private static void assign(String servers, String group, String topic, long offset, int count) throws Exception {
+        DefaultLitePullConsumer scout = consumer(servers, group);
+        scout.start();
+        Collection<MessageQueue> queues = scout.fetchMessageQueues(topic);
+        scout.shutdown();
         DefaultLitePullConsumer consumer = consumer(servers, group);
-        consumer.start();
-        Collection<MessageQueue> queues = consumer.fetchMessageQueues(topic);
+        // Paused until sought: the client may hand out what a pull that was under way then has brought.
         consumer.assign(queues);
+        consumer.pause(queues);
+        consumer.start();
         for (MessageQueue queue : queues) {
             consumer.seek(queue, offset);
         }
+        consumer.resume(queues);
         poll(consumer, count);
         consumer.commitSync();
         for (MessageQueue queue : queues) {
@@ -57,7 +63,6 @@ public final class LitePull {
     }
 
     private static void poll(DefaultLitePullConsumer consumer, int count) {
-        // Longer than a broker holds a pull (20 s): one that was under way when a queue was sought goes on first.
         long deadline = System.currentTimeMillis() + 35_000;
         for (int seen = 0; seen < count && System.currentTimeMillis() < deadline; ) {
             List<MessageExt> messages = consumer.poll(500);

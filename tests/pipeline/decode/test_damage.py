@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import TestCase
 
 import msgspec
 from hypothesis import assume, given, settings
@@ -14,10 +12,10 @@ from hypothesis import strategies as st
 
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.reader import Damage, read_arrow, read_split
-from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.wire.record import encode_record
 from tests.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of
+from tests.pipeline.decode.storecase import StoreCase
 from tests.pipeline.decode.test_splits import pieces
 
 FILE_SIZE = 4096
@@ -42,19 +40,7 @@ def damaged(log: Log, begin: int, end: int, filling: bytes) -> Log:
     return replace(log, files=files)
 
 
-class InStore(TestCase):
-    def setUp(self) -> None:
-        folder = TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.made = 0
-
-    def store(self, log: Log) -> LogStore:
-        self.made += 1
-        return LogStore.open(str(log.write(self.folder / f"store{self.made}")), "b")
-
-
-class DamageAnywhere(InStore):
+class DamageAnywhere(StoreCase):
     @settings(max_examples=40, deadline=None)
     @given(
         logs_of(2, 30),
@@ -135,7 +121,7 @@ class DamageAnywhere(InStore):
         self.assertLessEqual({row["physical_offset"] for row in rows}, starts)
 
 
-class Modes(InStore):
+class Modes(StoreCase):
     def log(self) -> Log:
         """Nine records of which the fifth is broken."""
         log = lay_out([plain(bytes([index]) * 300) for index in range(9)], FILE_SIZE)
@@ -208,7 +194,7 @@ class Modes(InStore):
             self.assertEqual(len(rows_of(read_split(split, mode="permissive"))), 3)
 
 
-class Ends(InStore):
+class Ends(StoreCase):
     """What may lie behind a log's last record."""
 
     def test_a_record_cut_anywhere_is_not_there_yet(self) -> None:

@@ -17,6 +17,7 @@ from hatwisted.pipeline.decode.recordsearch import RecordSearch
 from hatwisted.pipeline.decode.storefolder import LogStore, Split
 from hatwisted.wire.record import encode_record
 from tests.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of
+from tests.pipeline.decode.storecase import StoreCase
 
 FILE_SIZE = 4096
 
@@ -30,17 +31,7 @@ def pieces(split: Split, cuts: list[int]) -> list[Split]:
     ]
 
 
-class Splits(TestCase):
-    def setUp(self) -> None:
-        folder = TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.made = 0
-
-    def store(self, log: Log) -> LogStore:
-        self.made += 1
-        return LogStore.open(str(log.write(self.folder / f"store{self.made}")), "b")
-
+class Splits(StoreCase):
     @settings(max_examples=60, deadline=None)
     @given(
         logs_of(1, 40),

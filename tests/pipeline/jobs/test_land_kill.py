@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,11 +17,10 @@ import pytest
 from deltalake import DeltaTable
 
 from hatwisted.pipeline.decode.reader import read_arrow
-from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
 from tests.pipeline.jobs import growing, landing
+from tests.support.processgroup import Program, process_group
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(560)]
-REPOSITORY = Path(__file__).parents[3]
 KILLS = 5
 RECORDS = 12_000
 PER_SECOND = 400
@@ -31,27 +29,11 @@ LONGEST_LIFE = 2.5
 COMPACTED = "part-0"
 """How the names of files begin that a compaction wrote."""
 
-Program = subprocess.Popen[str]
 
-
-@contextmanager
-def program(*arguments: str) -> Iterator[Program]:
-    """A Python process with its own process group; nothing of the group is left behind."""
+def program(module: str, *arguments: str) -> AbstractContextManager[Program]:
+    """A module as a program."""
     pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        cwd=REPOSITORY,
-        stdin=pipe,
-        stdout=pipe,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    return process_group(sys.executable, "-m", module, *arguments, stdin=pipe, stdout=pipe)
 
 
 class Landings:
@@ -131,14 +113,6 @@ class Reader(threading.Thread):
                 pass  # removed since it was listed
             except Exception as error:
                 self.unreadable.append(f"{path}: {error}")
-
-
-@pytest.fixture
-def java() -> None:
-    try:
-        find_java_home(os.environ)
-    except NoJava as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.usefixtures("java")

@@ -7,52 +7,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
 from tests.pipeline.jobs.growing import GrowingStore
+from tests.support.processgroup import Program, process_group
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
-REPOSITORY = Path(__file__).parents[3]
 RECORDS = 4000
 PATIENCE = 90.0
 """Seconds for a landing to start Spark and make its first commits."""
 
-Program = subprocess.Popen[str]
 
-
-@pytest.fixture
-def java() -> None:
-    try:
-        find_java_home(os.environ)
-    except NoJava as error:
-        pytest.skip(str(error))
-
-
-@contextmanager
-def landing(store: GrowingStore, table: Path, *options: str) -> Iterator[Program]:
-    """The command, in a process group of its own as a shell makes one; nothing of it is left behind."""
+def landing(store: GrowingStore, table: Path, *options: str) -> AbstractContextManager[Program]:
+    """The command."""
     command = [sys.executable, "-m", "hatwisted", "pipeline", "land", str(store.root), str(table)]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        [*command, "--master", "local[2]", *options],
-        cwd=REPOSITORY,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    return process_group(*command, "--master", "local[2]", *options, stdout=pipe, stderr=pipe)
 
 
 def landed(table: Path) -> list[int]:

@@ -1,0 +1,26 @@
+"""Programs in process groups of their own, as a shell makes one: killed or interrupted with all they start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from tests.support.processes import REPOSITORY
+
+Program = subprocess.Popen[str]
+
+
+@contextmanager
+def process_group(*command: str, **streams: Any) -> Iterator[Program]:
+    """A command started in the checkout, `streams` as Popen takes them; nothing of its group is left behind."""
+    process = subprocess.Popen(command, cwd=REPOSITORY, text=True, start_new_session=True, **streams)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
