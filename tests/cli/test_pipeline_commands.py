@@ -34,7 +34,7 @@ class TestPipelineCommands(SynchronousTestCase):
             "except SystemExit: pass\n"
             "assert not {'pyspark', 'pyarrow', 'matplotlib', 'hatwisted.pipeline'} & set(sys.modules)\n"
         )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for name in JOBS:
             self.assertIn(f"  {name} ", done.stdout)
@@ -132,7 +132,7 @@ class TestPipelineCommands(SynchronousTestCase):
                 "COMP_CWORD": str(words.count(" ")),
             }
             done = subprocess.run(
-                [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=30
+                [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=50
             )
             self.assertIn(wanted, done.stdout)
 
@@ -145,7 +145,7 @@ class TestSparkLog(SynchronousTestCase):
             "with log.taken(): subprocess.run(['sh', '-c', 'echo noise >&2'])\n"
             "print('ours', file=sys.stderr)\nprint(log._path)\n" + ending
         )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
         self.assertEqual(done.stderr, "ours\n")
         return Path(done.stdout.split()[0])
 

@@ -12,6 +12,7 @@ from hatwisted.namesrv.service import NameServerService
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.worker import InlineWorker
 from hatwisted.tap import compose
+from tests.support.patience import patient
 from tests.support.processes import BROKER_PORTS, free_port
 
 SETTINGS = {
@@ -87,7 +88,7 @@ class ClusterRig:
         return None if service is None else service.stopService()
 
     def new_cluster(self, **options):
-        cluster = Cluster(reactor, self.names.address, **options)
+        cluster = patient(Cluster(reactor, self.names.address, **options))
         self.case.addCleanup(cluster.close)
         return cluster
 

@@ -14,7 +14,7 @@ QUEUES = 4
 
 
 class OrderlyCase(TestCase):
-    timeout = 30
+    timeout = 50
 
     def setUp(self):
         self.rig = ClusterRig(self)

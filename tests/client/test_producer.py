@@ -35,7 +35,7 @@ async def stored(cluster, topic):
 
 
 class TestProducer(TestCase):
-    timeout = 20
+    timeout = 50
 
     def setUp(self):
         self.rig = ClusterRig(self, masters=2)

@@ -16,7 +16,7 @@ from tests.client.rig import ClusterRig, asynchronous
 
 
 class TestQuestions(TestCase):
-    timeout = 30
+    timeout = 50
 
     def setUp(self):
         self.rig = ClusterRig(self)

@@ -33,7 +33,7 @@ def record(offset):
 class ScriptedPulls(TestCase):
     """One broker that answers pulls as told, as a master or as a slave."""
 
-    timeout = 10
+    timeout = 50
     broker_id = 0
     suggestion = "0"
 
@@ -92,9 +92,18 @@ class ScriptedPulls(TestCase):
         self.reader.start()
         await self.until_pulled(1)
 
-    async def until_pulled(self, count):
-        loop = LoopingCall(lambda: len(self.pulls) >= count and loop.stop())
+    async def until(self, happened):
+        """Let the reactor turn until `happened()`."""
+        loop = LoopingCall(lambda: happened() and loop.stop())
         await loop.start(0.005)
+
+    async def until_pulled(self, count):
+        await self.until(lambda: len(self.pulls) >= count)
+
+    def waits(self, pause):
+        """Does the reader wait so long before it goes on?"""
+        now = self.clock.seconds()
+        return any(abs(call.getTime() - now - pause) < 1e-6 for call in self.clock.getDelayedCalls())
 
 
 class TestAMastersWord(ScriptedPulls):
@@ -107,9 +116,7 @@ class TestAMastersWord(ScriptedPulls):
     @asynchronous
     async def test_again_at_the_same_place_waits_a_little(self):
         await self.begin((RETRY, 100, b""))
-        await self.until_pulled(1)
-        while not self.clock.getDelayedCalls():
-            await self.until_pulled(1)
+        await self.until(lambda: self.waits(PAUSE))
         self.clock.advance(PAUSE)
         await self.until_pulled(2)
         self.assertEqual([at for at, _ in self.pulls], [100, 100])
@@ -140,12 +147,7 @@ class TestASlavesWord(ScriptedPulls):
         await self.until_pulled(3)
         self.answers += [(MOVED, 20, b""), (NOT_FOUND, 0, b""), (NOT_FOUND, 150, b"")]
         for count in (4, 5, 6, 7):
-            while not any(
-                call.getTime() - self.clock.seconds() == PAUSE for call in self.clock.getDelayedCalls()
-            ):
-                if len(self.pulls) >= count:
-                    break
-                await self.until_pulled(count - 1)
+            await self.until(lambda count=count: len(self.pulls) >= count or self.waits(PAUSE))
             self.clock.advance(PAUSE)
             await self.until_pulled(count)
         self.assertEqual([at for at, _ in self.pulls], [100, 101, 150, 150, 150, 150, 150])
@@ -179,17 +181,10 @@ class TestASlaveThatCanNotServe(ScriptedPulls):
         ext = {"nextBeginOffset": str(at), "suggestWhichBrokerId": "0", "minOffset": "0", "maxOffset": "0"}
         return response(request, self.code, "not here", ext)
 
-    async def until_it_turns_away(self):
-        def waits():
-            return {call.getTime() - self.clock.seconds() for call in self.clock.getDelayedCalls()}
-
-        loop = LoopingCall(lambda: ELSEWHERE_PAUSE in waits() and loop.stop())
-        await loop.start(0.005)
-
     async def refused_with(self, code):
         self.code = code
         await self.begin((SUCCESS, 101, record(100)), (SUCCESS, 102, record(101)))
-        await self.until_it_turns_away()
+        await self.until(lambda: self.waits(ELSEWHERE_PAUSE))
         self.assertEqual((self.pulls, self.refused), ([(100, 100)], [101]))
         self.clock.advance(ELSEWHERE_PAUSE)
         await self.until_pulled(3)

@@ -16,6 +16,7 @@ from hatwisted.wire.record import Record, crc, encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, encode_command
 from tests.client.rig import asynchronous
+from tests.support.patience import patient
 
 HOST = HostPort(b"\x7f\0\0\x01", 10911)
 OFFSET_ID = "7F00000100002A9F000000000000002A"
@@ -40,7 +41,7 @@ class ScriptedBroker:
         self.factory = RemotingServerFactory(table, reactor)
         self.port = reactor.listenTCP(0, self.factory, interface="127.0.0.1")
         self.address = f"127.0.0.1:{self.port.getHost().port}"
-        self.cluster = Cluster(reactor, self.address)
+        self.cluster = patient(Cluster(reactor, self.address))
         case.addCleanup(self.stop)
 
     @inlineCallbacks
@@ -81,7 +82,7 @@ def send_fields(request):
 
 
 class TestTransactions(TestCase):
-    timeout = 20
+    timeout = 50
 
     def setUp(self):
         self.broker = ScriptedBroker(self)
@@ -136,7 +137,7 @@ class TestTransactions(TestCase):
 
 
 class TestRetries(TestCase):
-    timeout = 20
+    timeout = 50
 
     def setUp(self):
         self.broker = ScriptedBroker(self)

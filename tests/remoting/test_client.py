@@ -17,6 +17,7 @@ from hatwisted.remoting.client import (
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
+from tests.support.processes import free_port
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -30,11 +31,11 @@ class ClientCase(TestCase):
         self.addCleanup(self.client.close)
         self.seen = []
 
-    def serve(self, handler, code=ROUTE):
+    def serve(self, handler, code=ROUTE, port=0):
         table = ProcessorTable()
         table.register(code, handler)
         self.factory = RemotingServerFactory(table, self.clock)
-        return self.listen(self.factory)
+        return self.listen(self.factory, port)
 
     def listen(self, factory, port=0):
         self.port = reactor.listenTCP(port, factory, interface="127.0.0.1")
@@ -172,8 +173,8 @@ class TestCalls(ClientCase):
 class TestFailures(ClientCase):
     @defer.inlineCallbacks
     def test_refused_connection_fails_the_call_and_the_next_call_dials_again(self):
-        address = self.serve(self.echo)
-        number = self.port.getHost().port
+        number = free_port()  # none that somebody's outgoing connection gets meanwhile
+        address = self.serve(self.echo, port=number)
         yield self.hang_up()
         error = yield self.assertFailure(self.client.call(address, RemotingCommand(ROUTE), 5), ConnectFailed)
         self.assertIn(address, str(error))

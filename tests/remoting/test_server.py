@@ -43,7 +43,7 @@ class Client(Protocol):
         done: Deferred[list[RemotingCommand]] = Deferred()
         self._waiting = (count, done)
         self.dataReceived(b"")
-        return done.addTimeout(10, reactor)
+        return done.addTimeout(50, reactor)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self.gone.callback(None)
@@ -168,7 +168,7 @@ class RemotingServerTests(TestCase):
         frame = request(BIG, 1)
         self.client.transport.write(frame * 400)
         connection = next(iter(self.factory.connections))
-        for _ in range(100):
+        for _ in range(1000):
             yield deferLater(reactor, 0.02, lambda: None)
             if connection.transport.producerPaused:
                 break
@@ -209,4 +209,4 @@ async def first_of(*waits: "Deferred[None]") -> None:
     done: Deferred[None] = Deferred()
     for wait in waits:
         wait.addCallback(lambda _: None if done.called else done.callback(None))
-    await done.addTimeout(10, reactor)
+    await done.addTimeout(50, reactor)

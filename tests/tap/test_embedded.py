@@ -19,6 +19,9 @@ from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import ClusterInfo, decode_body
 from hatwisted.wire.remoting import RemotingCommand
+from tests.support.processes import BROKER_PORTS, free_port
+
+CALL_SECONDS = 30
 
 
 class Recorded(Service):
@@ -63,9 +66,7 @@ class TestPort(SynchronousTestCase):
         return listener.getsockname()[1]
 
     def test_the_well_known_port_if_it_is_free(self):
-        listener = socket.create_server(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-        listener.close()
+        port = free_port()
         self.patch(embedded, "DEFAULT_PORT", port)
         self.assertEqual(claim_name_server_port(self.ports, "127.0.0.1", None), (port, None))
 
@@ -96,7 +97,7 @@ class TestMasterWithNameServer(TestCase):
         folder = self.mktemp()
         os.makedirs(folder)
         settings = {
-            "listenPort": self.free_trio(),
+            "listenPort": free_port(BROKER_PORTS),
             "bindAddress": "127.0.0.1",
             "brokerIP1": "127.0.0.1",
             "brokerName": "broker-a",
@@ -111,27 +112,15 @@ class TestMasterWithNameServer(TestCase):
             None, [f"{key}={value}" for key, value in settings.items()], environ={}
         ).config
 
-    def free_trio(self):
-        """A port whose neighbours -2 and +1 are free as well."""
-        while True:
-            with socket.create_server(("127.0.0.1", 0)) as first:
-                port = first.getsockname()[1]
-            try:
-                for each in (port, port - 2, port + 1):
-                    socket.create_server(("127.0.0.1", each)).close()
-            except OSError:
-                continue
-            return port
-
     def ask_cluster(self, address):
         command = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
-        return self.client.ask(address, command, 5).addCallback(
+        return self.client.ask(address, command, CALL_SECONDS).addCallback(
             lambda answer: decode_body(answer.body, ClusterInfo).broker_addr_table
         )
 
     @inlineCallbacks
     def test_a_master_without_namesrvAddr_is_found_at_the_address_it_tells_and_stops_in_order(self):
-        config = self.config(embeddedNamesrvPort=self.free_trio())
+        config = self.config(embeddedNamesrvPort=free_port())
         service = compose.master(config, reactor)
         self.assertEqual(self.output.getvalue(), "")
         service.privilegedStartService()
@@ -139,7 +128,7 @@ class TestMasterWithNameServer(TestCase):
         address = f"127.0.0.1:{config.embedded_namesrv_port}"
         try:
             self.assertIn(f"its own name server, {address}\n", self.output.getvalue())
-            for _ in range(500):
+            for _ in range(2000):
                 groups = yield self.ask_cluster(address)
                 if groups:
                     break
@@ -158,9 +147,9 @@ class TestMasterWithNameServer(TestCase):
         try:
             self.assertEqual(self.output.getvalue(), "")
             command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
-            yield self.client.ask(f"127.0.0.1:{config.listen_port}", command, 5)
+            yield self.client.ask(f"127.0.0.1:{config.listen_port}", command, CALL_SECONDS)
             yield self.assertFailure(
-                self.client.ask(f"127.0.0.1:{config.vip_listen_port}", command, 5), CallFailed
+                self.client.ask(f"127.0.0.1:{config.vip_listen_port}", command, CALL_SECONDS), CallFailed
             )
         finally:
             yield service.stopService()
@@ -172,10 +161,12 @@ class TestMasterWithNameServer(TestCase):
         service.startService()
         try:
             vip = f"127.0.0.1:{config.vip_listen_port}"
-            topics = yield self.client.call(vip, RemotingCommand(RequestCode.GET_ALL_TOPIC_CONFIG), 5)
+            topics = yield self.client.call(
+                vip, RemotingCommand(RequestCode.GET_ALL_TOPIC_CONFIG), CALL_SECONDS
+            )
             self.assertEqual(topics.code, 0)
             for code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE):
-                refused = yield self.client.call(vip, RemotingCommand(code), 5)
+                refused = yield self.client.call(vip, RemotingCommand(code), CALL_SECONDS)
                 self.assertEqual(
                     (refused.code, refused.remark), (3, f" request type {int(code)} not supported")
                 )

@@ -1,7 +1,6 @@
 """What a change of a running master's configuration does at once, and to its file."""
 
 import os
-import socket
 from pathlib import Path
 
 from twisted.internet import reactor
@@ -14,6 +13,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.tap import compose
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
+from tests.support.processes import BROKER_PORTS, free_port
 
 FILE = """# ours
 listenPort={port}
@@ -44,25 +44,12 @@ CHANGES = {
 }
 
 
-def free_pair():
-    """A port whose neighbour +1 is free as well."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
-        try:
-            for each in (port, port + 1):
-                socket.create_server(("127.0.0.1", each)).close()
-        except OSError:
-            continue
-        return port
-
-
 class TestLiveConfig(TestCase):
     def setUp(self):
         folder = Path(self.mktemp()).absolute()
         os.makedirs(folder)
         self.path = folder / "broker.conf"
-        self.path.write_text(FILE.format(port=free_pair(), root=folder / "store"))
+        self.path.write_text(FILE.format(port=free_port(BROKER_PORTS), root=folder / "store"))
         config = with_path(load_broker_config(str(self.path), environ={}), str(self.path)).config
         self.address = f"127.0.0.1:{config.listen_port}"
         self.node = compose.master(config, reactor)
@@ -73,7 +60,7 @@ class TestLiveConfig(TestCase):
     def change(self, **settings):
         body = "".join(f"{key}={value}\n" for key, value in settings.items()).encode()
         command = RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, body=body)
-        return self.client.call(self.address, command, 5)
+        return self.client.call(self.address, command, 30)
 
     @inlineCallbacks
     def test_every_effective_key_takes_effect_and_the_file_keeps_the_rest(self):

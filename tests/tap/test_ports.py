@@ -11,14 +11,9 @@ from twisted.internet.protocol import Protocol, ServerFactory
 from twisted.trial.unittest import TestCase
 
 from hatwisted.tap.ports import ClaimedPorts, PortUnavailable
+from tests.support.processes import free_port
 
 LOOPBACK = "127.0.0.1"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 class Greeter(Protocol):
