@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -140,7 +141,7 @@ def dumps_compact(value: Any) -> bytes:
     try:
         return _encode(value)
     except TypeError:  # msgspec refuses keys that aren't text or numbers
-        return "".join(_write(value, None, 0)).encode()
+        return _text(value, None)
 
 
 def dumps_pretty(value: Any) -> bytes:
@@ -149,43 +150,52 @@ def dumps_pretty(value: Any) -> bytes:
     Maps with integer keys are written bare and on one line, their closing brace on the next. Struct fields
     are sorted by name as fastjson sorts those of a class, and left out when None; dicts keep their order.
     """
-    return "".join(_write(value, "\t", 0)).encode()
+    return _text(value, "\t")
 
 
-def _write(value: Any, indent: str | None, depth: int) -> Iterator[str]:
-    """Text pieces of `value`; no `indent` means compact."""
+def _text(value: Any, indent: str | None) -> bytes:
+    pieces: list[str] = []
+    _write(value, indent, 0, pieces)
+    return "".join(pieces).encode()
+
+
+def _write(value: Any, indent: str | None, depth: int, pieces: list[str]) -> None:
+    """Add the text of `value`; no `indent` means compact. Tables have tens of thousands of values, and are
+    written on the reactor's thread: hence no generators."""
     if isinstance(value, msgspec.Struct):
         value = _fields(value)
     if isinstance(value, Mapping):
-        yield from _write_map(value, indent, depth)
+        _write_map(value, indent, depth, pieces)
     elif isinstance(value, (list, tuple, set, frozenset)):
-        yield "["
-        for number, item in enumerate(value):
-            yield ("," if number else "") + _break(indent, depth + 1)
-            yield from _write(item, indent, depth + 1)
-        yield (_break(indent, depth) if value else "") + "]"
+        mark = "[" + _break(indent, depth + 1)
+        for item in value:
+            pieces.append(mark)
+            _write(item, indent, depth + 1, pieces)
+            mark = "," + _break(indent, depth + 1)
+        pieces.append(_break(indent, depth) + "]" if value else "[]")
     else:
-        yield _encode(value).decode()
+        pieces.append(_encode(value).decode())
 
 
-def _write_map(value: Mapping[Any, Any], indent: str | None, depth: int) -> Iterator[str]:
+def _write_map(value: Mapping[Any, Any], indent: str | None, depth: int, pieces: list[str]) -> None:
     if indent is not None and value and {*map(type, value), *map(type, value.values())} == {int}:
         # Consumer offsets are thousands of these, written every few seconds: in one piece.
         pairs = ",".join([f"{key}:{item}" for key, item in value.items()])
-        yield "{" + pairs + _break(indent, depth) + "}"
+        pieces.append("{" + pairs + _break(indent, depth) + "}")
         return
-    yield "{"
-    for number, (key, item) in enumerate(value.items()):
-        yield "," if number else ""
+    mark, inner = "{", _break(indent, depth + 1)
+    for key, item in value.items():
         if isinstance(key, str):
-            yield _break(indent, depth + 1) + _encode(key).decode()
+            pieces.append(mark + inner + _encode(key).decode())
         elif isinstance(key, int):
-            yield str(key) if indent is not None else f'"{key}"'
+            pieces.append(f"{mark}{key}" if indent is not None else f'{mark}"{key}"')
         else:
-            yield from _write(key, None, 0)
-        yield ":"
-        yield from _write(item, indent, depth + 1)
-    yield (_break(indent, depth) if value else "") + "}"
+            pieces.append(mark)
+            _write(key, None, 0, pieces)
+        pieces.append(":")
+        _write(item, indent, depth + 1, pieces)
+        mark = ","
+    pieces.append(_break(indent, depth) + "}" if value else "{}")
 
 
 def _break(indent: str | None, depth: int) -> str:
@@ -195,9 +205,15 @@ def _break(indent: str | None, depth: int) -> str:
 def _fields(value: msgspec.Struct) -> dict[str, Any]:
     """A struct's encoded fields in alphabetical order; None is left out as fastjson does."""
     pairs: dict[str, Any] = {}
-    for field in sorted(msgspec.structs.fields(value), key=lambda field: field.encode_name):
-        item = getattr(value, field.name)
-        if item is msgspec.UNSET or item is None:
-            continue
-        pairs[field.encode_name] = item
+    for attribute, name in _names(type(value)):
+        item = getattr(value, attribute)
+        if item is not msgspec.UNSET and item is not None:
+            pairs[name] = item
     return pairs
+
+
+@cache
+def _names(struct: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    """(attribute, encoded name) by encoded name. Kept per class: to look them up costs 0.1 ms."""
+    fields = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
+    return tuple(sorted(fields, key=lambda field: field[1]))
