@@ -21,6 +21,7 @@ from hatwisted.client import (
     TransactionState,
 )
 from hatwisted.wire import fastjson
+from tests.support.patience import patient
 
 COUNT = 60
 
@@ -35,7 +36,7 @@ def say(word: str) -> None:
 
 
 async def program(reactor: Any, name_server: str) -> None:
-    cluster = Cluster(reactor, name_server)
+    cluster = patient(Cluster(reactor, name_server))
     producer = cluster.producer("our-producer", coalesce=True)
     while "broker-a" not in (await cluster.admin().cluster_info()).broker_addr_table:
         await task.deferLater(reactor, 0.2)

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import javarocketmq
-from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
+from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
 from tests.support.linkproxy import LinkProxy
 
+SLAVE_TIMEOUT = 6000  # ms: stories are told of slaves that are missed
 PAIRS = [(OURS, JAVA), (JAVA, OURS), (OURS, OURS)]
 SERVERS = [OURS]  # whose name server, master and slave clients are tried with
 if os.environ.get("HATWISTED_INTEROP_CONTROL"):
@@ -48,7 +49,8 @@ def link() -> Iterator[LinkProxy]:
 @pytest.fixture
 def group(kinds: tuple[Kind, Kind], link: LinkProxy, tmp_path: Path) -> Iterator[BrokerGroup]:
     """A SYNC_MASTER and its slave, started and linked through `link`."""
-    with BrokerGroup(tmp_path, *kinds, link_port=link.port) as pair:
+    settings = {**SMALL_STORE, "slaveTimeout": SLAVE_TIMEOUT}
+    with BrokerGroup(tmp_path, *kinds, link_port=link.port, settings=settings) as pair:
         link.target = pair.ha_port
         pair.start()
         yield pair

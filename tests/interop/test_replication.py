@@ -6,7 +6,6 @@ everything that SYNC_MASTER answered with PUT_OK lies on the slave.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,14 @@ import pytest
 from tests.interop.conftest import needs
 from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from tests.support.linkproxy import LinkProxy
+from tests.support.processes import wait_until
 from tests.support.producer import Producer, broken_promises
 from tests.support.storefiles import check_queues, first_difference
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 SOME = 1000  # acknowledged messages between two events: about half a second of load
-MISSED_SECONDS = 3.0  # longer than slaveTimeout, shorter than the housekeeping interval
+MISSED_SECONDS = 18.0  # longer than slaveTimeout, shorter than the housekeeping interval
 
 
 def assert_faithful(group: BrokerGroup, producer: Producer) -> None:
@@ -50,10 +50,11 @@ def test_B128_kill_9_of_the_slave_loses_nothing_acknowledged(group: BrokerGroup)
     with Producer(group.master_port) as producer:
         producer.wait_acked(SOME)
         group.slave.kill()
-        time.sleep(MISSED_SECONDS)
+        wait_until(
+            lambda: producer.codes[11] + producer.codes[12], MISSED_SECONDS, "a put has missed the slave"
+        )
         group.slave.start()
         producer.wait_acked(SOME)
-    assert producer.codes[11] + producer.codes[12] > 0, "nobody noticed that the slave was gone"
     assert_faithful(group, producer)
 
 
@@ -70,11 +71,9 @@ def test_B133_a_stalled_link_times_puts_out_and_loses_nothing(group: BrokerGroup
     with Producer(group.master_port) as producer:
         producer.wait_acked(SOME)
         link.stall()
-        time.sleep(MISSED_SECONDS)
-        stalled = dict(producer.codes)
+        wait_until(lambda: producer.codes[12], MISSED_SECONDS, "a put is answered FLUSH_SLAVE_TIMEOUT")
         link.flow()
         producer.wait_acked(SOME)
-    assert stalled.get(12, 0) > 0, f"no FLUSH_SLAVE_TIMEOUT while the link stalled: {producer.story()}"
     assert_faithful(group, producer)
 
 

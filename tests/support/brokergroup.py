@@ -29,21 +29,26 @@ from tests.support.processes import (
 )
 from tests.support.remotingclient import RemotingClient, RemotingFailure
 
-LINK_SECONDS = 25.0  # a Java slave retries every 5 s and first reports 1-2 s after that
-CATCH_UP_SECONDS = 30.0
+LINK_SECONDS = 60.0  # a Java slave retries every 5 s and first reports 1-2 s after that
+CATCH_UP_SECONDS = 60.0
 
 # Small files, so that a few seconds of load cross many file ends; a short heartbeat, because RocketMQ's slave
-# reports for the first time only one heartbeat interval after it connected; a short wait for slaves, so that
-# a test sees them missed.
+# reports for the first time only one heartbeat interval after it connected; a long wait for slaves, because they
+# may be on a machine that stands still for some seconds: tests that want to see them missed set a shorter one.
+# The last four are RocketMQ's: it refuses what has waited longer in its queues, by default 200 ms for sends.
 SMALL_STORE: Mapping[str, Setting] = {
     "mappedFileSizeCommitLog": 1 << 20,
     "mappedFileSizeConsumeQueue": 20 * 1000,
     "maxHashSlotNum": 5000,
     "maxIndexNum": 20000,
     "haSendHeartbeatInterval": 1000,
-    "slaveTimeout": 1500,
+    "slaveTimeout": 15_000,
     "deleteWhen": "04",
     "fileReservedTime": 48,
+    "waitTimeMillsInSendQueue": 20_000,
+    "waitTimeMillsInPullQueue": 20_000,
+    "waitTimeMillsInTransactionQueue": 20_000,
+    "osPageCacheBusyTimeOutMills": 20_000,
 }
 
 
@@ -120,10 +125,10 @@ class BrokerGroup:
             if server is not None and server.running:
                 server.stop()
 
-    def master_client(self, timeout: float = 15.0) -> RemotingClient:
+    def master_client(self, timeout: float = 30.0) -> RemotingClient:
         return RemotingClient("127.0.0.1", self.master_port, timeout)
 
-    def slave_client(self, timeout: float = 15.0) -> RemotingClient:
+    def slave_client(self, timeout: float = 30.0) -> RemotingClient:
         return RemotingClient("127.0.0.1", self.slave_port, timeout)
 
     def master_end(self) -> int:
@@ -217,7 +222,7 @@ class BrokerGroup:
 
 def info_of(port: int) -> dict[str, str]:
     """The runtime info of the broker on a port."""
-    with RemotingClient("127.0.0.1", port, 10.0) as client:
+    with RemotingClient("127.0.0.1", port) as client:
         return client.runtime_info()
 
 

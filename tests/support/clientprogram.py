@@ -2,8 +2,8 @@
 
 The program reads a command a line, words separated by tabs, says "> ready" when it begins, "> done" or
 "> failed" after each command, and other lines that begin with "> " whenever something happens; what else its
-libraries print is kept in its output file and quoted when something fails. Programs run at the lowest priority
-and are gone when their test is.
+libraries print is kept in its output file and quoted when something fails. Programs run at a low priority (at the
+lowest one, whatever else is busy on the machine would starve them) and are gone when their test is.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Self
 
 from tests.support.processes import dies_with_us
 
-COMMAND_SECONDS = 40.0  # above every timeout of the programs themselves
-END_SECONDS = 15.0  # a client shuts its consumers down and unregisters
+COMMAND_SECONDS = 70.0  # above every timeout of the programs themselves
+END_SECONDS = 30.0  # a client shuts its consumers down and unregisters
 OUTPUT_TAIL = 3000  # characters of output quoted in an error
 
 Event = tuple[str, ...]
@@ -41,7 +41,7 @@ class ClientProgram:
         self._changed = threading.Condition()
         with open(self.output, "ab") as errors:
             self.process = subprocess.Popen(
-                [*dies_with_us(), "nice", "-n", "19", *command],
+                [*dies_with_us(), "nice", "-n", "5", *command],
                 cwd=folder,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -19,7 +19,6 @@ TBW102 = "TBW102"
 QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET = 14, 15
 FOUND, PULL_NOT_FOUND, NO_OFFSET, STORED = 0, 19, 22, (0, 10, 11, 12)
 TRIES = 3
-NO_ROUTE_SECONDS = 5.0  # a killed broker's channel is closed at once, so the name server's answer is fresh
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class RoutedProducer:
                 break
             name, queue = choice[next(self.turn) % len(choice)]
             try:
-                with RemotingClient("127.0.0.1", route.ports[name][0], 10.0) as client:
+                with RemotingClient("127.0.0.1", route.ports[name][0]) as client:
                     result = client.send(self.topic, body, queue, properties)
             except (OSError, RemotingFailure) as failure:
                 story.append(failure)

@@ -25,7 +25,7 @@ from zope.interface import implementer
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, ILock
 
-STALL_LIMIT = 20.0
+STALL_LIMIT = 50.0
 """Seconds a stalled call waits at most: a test that forgets to end its stall fails instead of hanging."""
 
 OPERATIONS = frozenset(

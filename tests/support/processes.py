@@ -219,12 +219,12 @@ def _bindable(port: int) -> bool:
 
 
 def broker_answers(port: int) -> None:
-    with RemotingClient("127.0.0.1", port, timeout=2.0) as client:
+    with RemotingClient("127.0.0.1", port, timeout=10.0) as client:
         client.call(BROKER_RUNTIME_INFO).expect(0)
 
 
 def namesrv_answers(port: int) -> None:
-    with RemotingClient("127.0.0.1", port, timeout=2.0) as client:
+    with RemotingClient("127.0.0.1", port, timeout=10.0) as client:
         client.call(BROKER_CLUSTER_INFO).expect(0)
 
 

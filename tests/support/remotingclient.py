@@ -104,7 +104,7 @@ def send_fields(
 class RemotingClient:
     """One connection to a broker or a name server. Socket errors come through as OSError."""
 
-    def __init__(self, host: str, port: int, timeout: float = 10.0) -> None:
+    def __init__(self, host: str, port: int, timeout: float = 30.0) -> None:
         self.socket = socket.create_connection((host, port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._opaques = itertools.count(1)

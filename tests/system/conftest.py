@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-SECONDS = 180  # a limit for a hang; a start takes about a second on an idle machine
+SECONDS = 300  # a limit for a hang; a start takes about a second on an idle machine
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

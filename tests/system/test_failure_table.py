@@ -40,11 +40,12 @@ from tests.system.test_replication_silence import links
 
 TOPIC = "Row"
 OK, NO_SLAVE, SLAVE_TIMEOUT = 0, 11, 12
-SLAVE_WAIT = 1.5  # SMALL_STORE's slaveTimeout in seconds
-AT_ONCE = 0.7  # seconds; far below SLAVE_WAIT
+SLAVE_WAIT = 8.0  # seconds: slaveTimeout here, longer than a busy machine stands still most of the time
+AT_ONCE = 4.0  # seconds; far below SLAVE_WAIT
+STALL = 10.0  # seconds that such a machine may add to SLAVE_WAIT
 FALL_BEHIND = 1 << 20  # bytes: haSlaveFallbehindMax here, so that B135 needs no 256 MiB
-SYNC_SECONDS = 25.0  # a slave asks for topics every 10 s
-STORE_RETRY_SECONDS = 12.0  # a slave whose store took nothing dials again within 5 s
+SYNC_SECONDS = 60.0  # a slave asks for topics every 10 s
+STORE_RETRY_SECONDS = 60.0  # a slave whose store took nothing dials again within 5 s
 REPORTS, LOG = TOWARDS, BACK  # what the two directions of the link carry
 
 
@@ -74,12 +75,16 @@ class Pair:
             begun = time.monotonic()
             return client.send(TOPIC, body, 0, properties).code, time.monotonic() - begun
 
-    def wait_ok(self, seconds: float = 15.0) -> None:
+    def wait_ok(self, seconds: float = 60.0) -> None:
         wait_until(lambda: self.put(b"probe")[0] == OK, seconds, "puts are replicated again")
 
     def wait_copied(self) -> None:
         """Until the slave's log ends where the master's does."""
-        wait_until(lambda: self.group.slave_end() == self.group.master_end(), 10, "the slave has it")
+        wait_until(lambda: self.group.slave_end() == self.group.master_end(), 60, "the slave has it")
+
+    def wait_unlinked(self) -> None:
+        """Until the master has heard that its slave is gone, which travels through the proxy."""
+        wait_until(lambda: not links(self.group.master_port), 30, "the master misses its slave")
 
     def on_master(self, begin: int) -> list[bytes]:
         return [message.body for message in pulled(self.group.master_port, begin)]
@@ -105,7 +110,11 @@ def pulled(port: int, begin: int) -> list[StoredMessage]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    settings = {**SMALL_STORE, "haSlaveFallbehindMax": FALL_BEHIND}
+    settings = {
+        **SMALL_STORE,
+        "haSlaveFallbehindMax": FALL_BEHIND,
+        "slaveTimeout": int(SLAVE_WAIT * 1000),
+    }
     with (
         LinkProxy(0) as link,
         BrokerGroup(
@@ -164,7 +173,7 @@ def test_B126_an_ack_that_comes_late_or_with_a_later_puts_is_ok_and_none_is_12(p
 
         pair.link.stall(REPORTS)
         late = post(b"late")
-        time.sleep(SLAVE_WAIT / 3)
+        time.sleep(0.5)
         pair.link.flow()
         assert client.answer(late).code == OK
 
@@ -178,7 +187,7 @@ def test_B126_an_ack_that_comes_late_or_with_a_later_puts_is_ok_and_none_is_12(p
         pair.link.lose(REPORTS)
         assert client.answer(post(b"never")).code == SLAVE_TIMEOUT
     pair.wait_copied()
-    wait_until(lambda: len(pair.on_slave(begin)) == 4, 5, "the slave's queue has all four")
+    wait_until(lambda: len(pair.on_slave(begin)) == 4, 30, "the slave's queue has all four")
     assert pair.on_master(begin) == pair.on_slave(begin) == [b"late", b"lost", b"later", b"never"]
 
 
@@ -191,12 +200,12 @@ def test_B127_the_master_dies_before_the_ack_and_the_retry_is_a_duplicate(pair: 
         pair.group.master.kill()
         with pytest.raises((OSError, RemotingFailure)):
             client.answer(sent)
-    wait_until(lambda: pair.on_slave(begin), 5, "the slave serves it")
+    wait_until(lambda: pair.on_slave(begin), 30, "the slave serves it")
     assert pair.on_slave(begin) == [b"unacked"], "a message whose send failed can be read all the same"
     pair.ready()
     assert pair.put(b"unacked", **unique)[0] == OK
     pair.wait_copied()
-    wait_until(lambda: len(pulled(pair.group.slave_port, begin)) == 2, 5, "the slave has the retry")
+    wait_until(lambda: len(pulled(pair.group.slave_port, begin)) == 2, 30, "the slave has the retry")
     keys = [message.property("UNIQ_KEY") for message in pulled(pair.group.slave_port, begin)]
     assert keys == [unique["UNIQ_KEY"]] * 2
 
@@ -206,10 +215,10 @@ def test_B128_the_slaves_host_dies_each_put_counts_as_stored_and_it_catches_up(p
     assert pair.put(b"before")[0] == OK
     pair.link.stall()  # a cable pulled: connected for all the master knows
     code, seconds = pair.put(b"unplugged")
-    assert code == SLAVE_TIMEOUT and SLAVE_WAIT - 0.1 < seconds < SLAVE_WAIT + 1.5
+    assert code == SLAVE_TIMEOUT and SLAVE_WAIT - 0.1 < seconds < SLAVE_WAIT + STALL
     pair.group.slave.kill()
     pair.link.cut()
-    wait_until(lambda: not links(pair.group.master_port), 5, "the master misses its slave")
+    pair.wait_unlinked()
     code, seconds = pair.put(b"dead")
     assert code == NO_SLAVE and seconds < AT_ONCE
     assert pair.on_master(begin) == [b"before", b"unplugged", b"dead"]
@@ -223,7 +232,9 @@ def test_B129_what_the_slave_cant_store_is_12_and_nothing_later_overtakes_it(pai
     begin, end = pair.begin(), pair.group.slave_end()
     with no_writes_beyond(pair.group.slave.pid, at), pair.group.master_client() as client:
         posted = [client.post(SEND_MESSAGE_V2, send_fields(TOPIC, 0, {}), body) for body in (b"m1", b"m2")]
-        assert {client.answer(each).code for each in posted} == {SLAVE_TIMEOUT}
+        first, second = (client.answer(each).code for each in posted)
+        assert first == SLAVE_TIMEOUT
+        assert second in (SLAVE_TIMEOUT, NO_SLAVE), "it may come when the slave has hung up already"
         assert pair.group.slave_end() == end and pair.on_slave(begin) == []
     assert pair.on_master(begin) == [b"m1", b"m2"]
     pair.wait_ok(STORE_RETRY_SECONDS)
@@ -238,6 +249,7 @@ def test_B130_a_log_without_its_queue_entries_is_dispatched_again_and_copying_go
     pair.group.wait_caught_up()
     pair.group.slave.kill()
     forget_entries(pair.group.slave_store, begin + 5)
+    pair.wait_unlinked()
     assert pair.put(b"meanwhile")[0] == NO_SLAVE
     pair.ready()
     pair.assert_same_logs()
@@ -288,10 +300,11 @@ def test_B132_half_a_frame_is_dropped_when_the_master_dies(pair: Pair, half: Cal
     size = 91 + len(body) + len(TOPIC) + len("CLUSTER\x01DefaultCluster")
     with pair.group.master_client() as client:
         quiet_link(pair)
-        pair.link.stall_after(LOG, half(size))
         passed = pair.link.passed[LOG] + half(size)
+        pair.link.stall_after(LOG, half(size))
         client.post(SEND_MESSAGE_V2, send_fields(TOPIC, 0, {}), body)
-        wait_until(lambda: pair.link.passed[LOG] == passed, 5, "half the frame has passed")
+        wait_until(lambda: pair.group.master_end() > end, 30, "the master has it")
+        wait_until(lambda: pair.link.passed[LOG] >= passed, 30, "half the frame has passed")
         pair.group.master.kill()
     pair.link.cut()
     assert pair.group.slave_end() == end and pair.on_slave(begin) == []
@@ -306,7 +319,7 @@ def test_B132_half_a_frame_is_dropped_when_the_master_dies(pair: Pair, half: Cal
 def quiet_link(pair: Pair) -> None:
     """Until a heartbeat has just passed: the next bytes of the log direction are a frame's."""
     before = pair.link.passed[LOG]
-    wait_until(lambda: pair.link.passed[LOG] > before, 5, "a heartbeat")
+    wait_until(lambda: pair.link.passed[LOG] > before, 30, "a heartbeat")
 
 
 def test_B133_a_put_that_times_out_is_stored_later_and_12_means_unknown(pair: Pair) -> None:
@@ -315,14 +328,14 @@ def test_B133_a_put_that_times_out_is_stored_later_and_12_means_unknown(pair: Pa
     assert pair.put(b"12")[0] == SLAVE_TIMEOUT
     assert pair.on_master(begin) == [b"12"] and pair.on_slave(begin) == []
     pair.link.flow()
-    wait_until(lambda: pair.on_slave(begin) == [b"12"], 10, "the slave has it after all")
+    wait_until(lambda: pair.on_slave(begin) == [b"12"], 60, "the slave has it after all")
     assert pair.on_master(begin) == [b"12"]
 
 
 def test_B134_without_a_linked_slave_11_at_once_and_the_master_serves(pair: Pair) -> None:
     begin = pair.begin()
     pair.group.slave.stop()
-    wait_until(lambda: not links(pair.group.master_port), 5, "the slave has left")
+    pair.wait_unlinked()
     code, seconds = pair.put(b"alone")
     assert code == NO_SLAVE and seconds < AT_ONCE
     assert pair.on_master(begin) == [b"alone"]

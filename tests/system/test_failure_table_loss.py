@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from hatwisted.cli.main import main
-from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup, log_end_of
 from tests.support.clusterclient import RoutedConsumer, RoutedProducer, route_of
 from tests.support.processes import ServerProcess, all_stopped, twistd, wait_until, write_conf
 from tests.support.producer import TOPICS, Producer, broken_promises
@@ -36,8 +36,8 @@ from tests.system.test_replication_silence import NO_SLAVE, OK, client_side
 
 SERVICE_NOT_AVAILABLE = 14
 VIEW_MESSAGE = 33
-SYNC_SECONDS = 25.0  # a slave copies its master's tables every 10 s
-BACK_SECONDS = 40.0  # until a returned master's slave has linked, synced and handed back what it knows
+SYNC_SECONDS = 60.0  # a slave copies its master's tables every 10 s
+BACK_SECONDS = 60.0  # until a returned master's slave has linked, synced and handed back what it knows
 ROWS = range(126, 146)
 
 
@@ -64,7 +64,7 @@ def test_B137_a_sync_master_lost_with_its_disk_leaves_every_send_ok(tmp_path: Pa
         with group.slave_client() as client:
             wait_until(
                 lambda: client.runtime_info()["dispatchBehindBytes"] == "0",
-                10,
+                60,
                 "the slave's queues are whole",
             )
             for (topic, queue), entries in expected_queues(group.slave_store).items():
@@ -94,7 +94,7 @@ def test_B140_a_tail_lost_and_written_anew_is_noticed_before_anything_is_copied(
         assert lost < end < fresh[-1]
         group.slave.start()
         told = f"our last record, at offset {lost}"
-        wait_until(lambda: told in client_side(group.slave_port)["problem"], 10, "the slave says so")
+        wait_until(lambda: told in client_side(group.slave_port)["problem"], 60, "the slave says so")
         assert client_side(group.slave_port)["state"] == "offset mismatch"
         for port, body in ((group.master_port, b"anew"), (group.slave_port, b"lost")):
             with RemotingClient("127.0.0.1", port) as client:
@@ -131,7 +131,7 @@ def test_B141_a_promoted_slaves_old_master_is_refused_and_joins_again_by_a_full_
             before = log_end(group.master_store)
             returned.start()
             problem = f"the master's at {log_end(group.slave_store)}"
-            wait_until(lambda: problem in client_side(returned.port)["problem"], 10, "the old master is told")
+            wait_until(lambda: problem in client_side(returned.port)["problem"], 60, "the old master is told")
             with RemotingClient("127.0.0.1", returned.port) as client:
                 assert client.send("Parted", b"x").code == SERVICE_NOT_AVAILABLE
             assert log_end(group.master_store) == before
@@ -143,7 +143,7 @@ def test_B141_a_promoted_slaves_old_master_is_refused_and_joins_again_by_a_full_
             returned.start()
             put(group.slave_port, b"copied again", 1)
             wait_until(
-                lambda: log_end(group.master_store) == log_end(group.slave_store), 15, "the copy is whole"
+                lambda: log_end_of(returned.port) == log_end_of(promoted.port), 60, "the copy is whole"
             )
             promoted.stop()
             returned.stop()
@@ -178,7 +178,7 @@ def test_B160_a_promoted_slaves_old_master_joins_again_once_it_is_cut_to_what_bo
             returned.start()
             put(group.slave_port, b"copied again", 1)
             wait_until(
-                lambda: log_end(group.master_store) == log_end(group.slave_store), 15, "the copy is whole"
+                lambda: log_end_of(returned.port) == log_end_of(promoted.port), 60, "the copy is whole"
             )
             promoted.stop()
             returned.stop()
@@ -241,12 +241,12 @@ class TwoGroups:
             if not server.running:
                 server.start()
         self.a.wait_linked()
-        wait_until(lambda: self.ids("broker-a") == {0, 1}, 15, "broker-a is registered")
-        wait_until(lambda: self.ids("broker-b") == {0}, 15, "broker-b is registered")
+        wait_until(lambda: self.ids("broker-a") == {0, 1}, 60, "broker-a is registered")
+        wait_until(lambda: self.ids("broker-b") == {0}, 60, "broker-b is registered")
 
     def kill_master_a(self) -> None:
         self.a.master.kill()
-        wait_until(lambda: 0 not in self.ids("broker-a"), 15, "the name server has dropped the dead master")
+        wait_until(lambda: 0 not in self.ids("broker-a"), 60, "the name server has dropped the dead master")
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +289,7 @@ class Story:
             takers.add(name)
         return takers
 
-    def read(self, seconds: float = 15.0) -> None:
+    def read(self, seconds: float = 60.0) -> None:
         """Until the consumer has had as many messages as were sent."""
         self.seen += [
             message.body for message in self.consumer.poll_until(len(self.sent) - len(self.seen), seconds)
@@ -312,7 +312,22 @@ class Story:
             route = route_of(self.groups.namesrv_port, self.topic)
             return route is not None and len(route.queues) == 2
 
-        wait_until(on_both, 5, "the name server has the topic's route to both")
+        wait_until(on_both, 30, "the name server has the topic's route to both")
+
+    def wait_synced(self) -> None:
+        """Until the slave has just asked for the tables: its next round is 10 s away."""
+        marker = RoutedConsumer(self.groups.namesrv_port, self.topic, f"marker-{self.topic}")
+        marker.positions = dict(self.consumer.positions)
+        marker.commit()
+        a = self.groups.a
+        wait_until(
+            lambda: all(
+                marker.committed(a.slave_port, queue) == marker.committed(a.master_port, queue) is not None
+                for queue in range(4)
+            ),
+            SYNC_SECONDS,
+            "the slave has the tables",
+        )
 
     def begin(self) -> None:
         """Some messages on both brokers, read and committed, and the slave knows of it."""
@@ -376,18 +391,19 @@ def test_B139_a_returned_master_takes_sends_serves_reads_and_learns_the_slaves_p
 
 def test_B145_progress_newer_than_the_last_sync_is_repeated_and_nothing_skipped(groups: TwoGroups) -> None:
     story = Story(groups, "B145")
-    story.begin()  # the slave has just synced: the next round is seconds away
+    story.begin()
     known = story.slave_progress()
     story.send(16)
     story.read()
     groups.a.wait_caught_up()
+    story.wait_synced()  # so that no round comes between the next two
     story.consumer.commit()
     groups.kill_master_a()
     unsynced = sum(story.consumer.positions["broker-a", queue] - (known[queue] or 0) for queue in range(4))
     assert unsynced > 0
 
     story.consumer = story.new_consumer()
-    again = [message.body for message in story.consumer.poll_until(unsynced, 15)]
+    again = [message.body for message in story.consumer.poll_until(unsynced, 60)]
     assert len(again) == unsynced, "it repeats what came after the last sync, and no more"
     assert set(again) <= set(story.sent[-16:])
     assert story.consumer.poll() == []

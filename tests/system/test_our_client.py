@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,17 @@ from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from tests.support.clientprogram import ClientProgram, Event
 from tests.support.clusterclient import RoutedConsumer, route_of
 from tests.support.processes import wait_until
-from tests.support.storefiles import read_log
+from tests.support.storefiles import BadStore, read_log
 
 SETTINGS = {
     **SMALL_STORE,
     "messageDelayLevel": "1s 2s 1s 1s 1s",
     "transactionCheckInterval": 1000,
-    "transactionTimeOut": 1000,
+    "transactionTimeOut": 6000,  # longer than a busy machine keeps a producer from its second word
 }
 QUEUES = 4
-SECONDS = 30.0
+SECONDS = 60.0
+SEND_SECONDS = 10.0  # that a producer waits for a mute broker here, at the least
 ALL_TOPICS = 21
 NAME, BODY, QUEUE, OFFSET, AGAIN, BROKER = range(6)  # words of "got"
 
@@ -53,7 +55,7 @@ def topic(request: pytest.FixtureRequest, group: BrokerGroup, client: ClientProg
     """One of its own for each test, with one message in it and a route."""
     name: str = request.node.name[-60:]
     client.tell("send", name, "first", 1)
-    wait_until(lambda: route_of(group.namesrv_port, name), 5, "the topic has a route")
+    wait_until(lambda: route_of(group.namesrv_port, name), 30, "the topic has a route")
     return name
 
 
@@ -90,8 +92,10 @@ def test_a_failing_message_comes_again_and_ends_among_the_dead_letters(
     assert [event[AGAIN] for event in got if event[BODY] == "bad0"] == ["0", "1", "2"]
 
     def dead() -> bool:
-        found = [each for each in read_log(group.master_store) if each.topic == f"%DLQ%g-{topic}"]
-        return [each.body for each in found] == [b"bad0"]
+        with suppress(BadStore):  # a record that is being written
+            found = [each for each in read_log(group.master_store) if each.topic == f"%DLQ%g-{topic}"]
+            return [each.body for each in found] == [b"bad0"]
+        return False
 
     wait_until(dead, SECONDS, "the message is a dead letter")
     assert Counter(bodies(client.events("got")))["bad0"] == 3
@@ -132,8 +136,9 @@ def test_transactions_are_seen_when_committed_and_asked_about_when_undecided(
     client.tell("transact", topic, "yes", "COMMIT")
     client.tell("transact", topic, "no", "ROLLBACK")
     client.tell("transact", topic, "later", "UNKNOWN")
-    client.wait_for("asked", lambda events: events == [("later",)], SECONDS)
+    client.wait_for("asked", bool, SECONDS)
     got = client.wait_for("got", has(["yes", "later"]), SECONDS)
+    assert set(client.events("asked")) == {("later",)}
     assert Counter(bodies(got)) == Counter(["first0", "yes", "later"])
 
 
@@ -143,13 +148,23 @@ def test_a_delayed_message_comes_when_it_is_due(client: ClientProgram, topic: st
     sent = time.monotonic()
     client.tell("send", topic, "slow", 1, 2)
     client.wait_for("got", has(["slow0"]), SECONDS)
-    assert 1.9 <= time.monotonic() - sent <= 6.0
+    assert 1.9 <= time.monotonic() - sent <= 20.0
 
 
 def test_two_members_in_order_never_overtake(client: ClientProgram, topic: str) -> None:
     client.tell("start", "one", f"g-{topic}", topic, "ORDERLY")
     client.tell("send", topic, "early", 16)
     client.tell("start", "two", f"g-{topic}", topic, "ORDERLY")
+    rounds = iter(range(1000))
+
+    def shared() -> bool:
+        prefix = f"round{next(rounds)}-"
+        client.tell("send", topic, prefix, QUEUES)
+        got = client.wait_for("got", has(names(prefix, QUEUES)), SECONDS)
+        members = Counter(event[NAME] for event in got if event[BODY].startswith(prefix))
+        return members == {"one": QUEUES // 2, "two": QUEUES // 2}
+
+    wait_until(shared, SECONDS, "either has half of the queues")
     client.tell("send", topic, "bad", 1)
     client.tell("send", topic, "late", 32)
     got = client.wait_for(
@@ -163,7 +178,6 @@ def test_two_members_in_order_never_overtake(client: ClientProgram, topic: str) 
         offsets = [int(event[OFFSET]) for event in got if event[QUEUE] == str(queue)]
         assert offsets == sorted(offsets), "out of order"
     assert [event[AGAIN] for event in got if event[BODY] == "bad0"] == ["0", "1"]
-    assert {event[NAME] for event in got} == {"one", "two"}
     assert Counter(bodies(got)) - Counter(["bad0"]) == Counter(dict.fromkeys(bodies(got), 1))
 
 
@@ -188,14 +202,14 @@ def test_B08_B118_B138_B139_reads_go_on_from_the_slave_and_nothing_is_lost_or_re
     group.wait_caught_up()
     group.master.kill()
     client.tell("resume", "one")
-    client.wait_for("got", has(names("backlog", 200)), 60.0)
+    client.wait_for("got", has(names("backlog", 200)), SECONDS)
     wait_until(lambda: progress(group.slave_port) == 241, SECONDS, "the slave takes the progress")
 
     group.master.start()
     group.wait_linked()
     wait_until(lambda: has_master(group.namesrv_port, topic), SECONDS, "the name server has it again")
     client.tell("send", topic, "after", 40)
-    got = client.wait_for("got", has(names("after", 40)), 60.0)
+    got = client.wait_for("got", has(names("after", 40)), SECONDS)
     wait_until(lambda: progress(group.master_port) == 281, SECONDS, "commits go to the master again")
     assert [body for body, times in Counter(bodies(got)).items() if times > 1] == []
     assert len(set(bodies(got))) == 281
@@ -222,7 +236,7 @@ def test_in_order_waits_for_the_master_and_repeats_nothing(
     group.wait_linked()
     wait_until(lambda: has_master(group.namesrv_port, topic), SECONDS, "the name server has it again")
     client.tell("send", topic, "after", 8)
-    got = client.wait_for("got", has(names("held", 40), names("after", 8)), 60.0)
+    got = client.wait_for("got", has(names("held", 40), names("after", 8)), SECONDS)
     assert len(got) == 49, "lost or repeated"
     for queue in range(QUEUES):
         offsets = [int(event[OFFSET]) for event in got if event[QUEUE] == str(queue)]
@@ -246,12 +260,13 @@ def test_B142_a_slave_that_has_the_last_file_only_makes_nobody_skip(tmp_path: Pa
             client.tell("resume", "reading")
             client.tell("start", "new", "new-group", "Young", "CLUSTERING")
             told = "no master now to say where to begin"
-            wait_until(lambda: client.output.read_text().count(told) > 1, 20, "the new group waits")
+            wait_until(lambda: client.output.read_text().count(told) > 1, 60, "the new group waits")
+            client.wait_for("got", lambda events: {"0", "1"} <= {event[OFFSET] for event in events}, SECONDS)
             assert {event[OFFSET] for event in client.events("got")} == {"0", "1"}, (
                 "the slave has none of these"
             )
             group.master.start()
-            got = client.wait_for("got", lambda events: len(events) >= 80, 60.0)
+            got = client.wait_for("got", lambda events: len(events) >= 80, SECONDS)
         for who in ("reading", "new"):
             mine = [event for event in got if event[NAME] == who]
             assert len(mine) == 40, "lost or repeated"
@@ -276,15 +291,16 @@ def test_B118_B119_B142_a_backlog_is_read_from_the_slave_and_what_it_lacks_from_
             client.tell("send", "Fresh", "fresh", 400, 0, 500, seconds=60)
             group.wait_caught_up()
             with group.slave_client() as slave:
-                wait_until(lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 3, "the slave knows the topic")
+                wait_until(lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 30, "the slave knows the topic")
             for topic in ("Backlog", "Fresh"):
                 client.tell("start", topic, f"{topic}-group", topic, "CLUSTERING")
-            got = client.wait_for("got", has(names("old", 80), names("fresh", 400)), 20.0)
+            got = client.wait_for("got", has(names("old", 80), names("fresh", 400)), SECONDS)
         assert len(got) == 480, "repeated"
         with group.slave_client() as slave:
             wait_until(
-                lambda: float(slave.runtime_info()["getTransferedTps"].split()[0]) > 0,
-                10,
+                # Of the last 10 s, of a minute, of ten: one of them has what was before a stall.
+                lambda: any(float(rate) > 0 for rate in slave.runtime_info()["getTransferedTps"].split()),
+                30,
                 "the slave has given something",
             )
 
@@ -299,22 +315,22 @@ def test_B115_B116_of_two_masters_a_dead_or_mute_one_is_avoided_and_no_send_fail
             for each in (a, b):
                 with each.master_client() as raw:
                     assert raw.send("Spread", b"first").code == 0
-            wait_until(lambda: on_both(a.namesrv_port), 10, "the topic's route has both")
+            wait_until(lambda: on_both(a.namesrv_port), 60, "the topic's route has both")
             with program(a.namesrv_port, tmp_path) as client:
                 assert brokers(client, "both", 40) == {"broker-a": 20, "broker-b": 20}
 
                 b.master.suspend()  # connected, and mute: the first send finds out, the others don't ask
                 assert brokers(client, "mute", 20) == {"broker-a": 20}
-                slow = [event for event in client.events("sent") if float(event[3]) > 1.0]
+                slow = [event for event in client.events("sent") if float(event[3]) > SEND_SECONDS]
                 assert len(slow) == 1, "it was asked again and again"
                 b.master.resume()
-                wait_until(lambda: "broker-b" in brokers(client, "back", 8), 15, "both are used again")
+                wait_until(lambda: "broker-b" in brokers(client, "back", 8), 90, "both are used again")
 
                 b.master.kill()
                 assert brokers(client, "dead", 40) == {"broker-a": 40}
                 b.master.start()
-                wait_until(lambda: on_both(a.namesrv_port), 10, "the dead master is back")
-                wait_until(lambda: "broker-b" in brokers(client, "again", 8), 15, "both are used again")
+                wait_until(lambda: on_both(a.namesrv_port), 60, "the dead master is back")
+                wait_until(lambda: "broker-b" in brokers(client, "again", 8), 90, "both are used again")
 
 
 def brokers(client: ClientProgram, prefix: str, count: int) -> Counter[str]:

@@ -28,11 +28,17 @@ from tests.support.remotingclient import RemotingClient
 TWISTD = str(Path(sys.executable).with_name("twistd"))
 
 SUCCESS, SLAVE_NOT_AVAILABLE, SERVICE_NOT_AVAILABLE = 0, 11, 14
-LINK_SECONDS = 30.0
+LINK_SECONDS = 60.0
 
-# Beside what a shipped file says: four brokers on one host need their own ports and folders.
+# Beside what a shipped file says: four brokers on one host need their own ports and folders, and when that host
+# stands still for some seconds, no slave is lost.
 LOCAL = {"bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1"}
-SMALL = {"mappedFileSizeCommitLog": "8388608", "maxHashSlotNum": "1000", "maxIndexNum": "4000"}
+SMALL = {
+    "mappedFileSizeCommitLog": "8388608",
+    "maxHashSlotNum": "1000",
+    "maxIndexNum": "4000",
+    "slaveTimeout": "15000",
+}
 
 
 def server(program: str, folder: Path, port: int, conf: Path | None, **settings: str) -> ServerProcess:
@@ -134,7 +140,7 @@ def test_sigterm_stops_in_order(tmp_path: Path, stack: ExitStack) -> None:
 
     begun = time.monotonic()
     assert master.stop() == -signal.SIGTERM  # twistd ends by the signal it was sent
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 25
     assert not (store / "abort").exists()
     assert "Unhandled" not in master.log_text() and "Traceback" not in master.log_text()
 
@@ -166,7 +172,7 @@ def test_a_daemon_has_its_pid_and_log_where_twistd_was_told(tmp_path: Path) -> N
         assert str(tmp_path / "store") in logfile.read_text()
     finally:
         os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not pidfile.exists(), 15, "the daemon has ended")
+    wait_until(lambda: not pidfile.exists(), 60, "the daemon has ended")
     assert not (tmp_path / "store" / "abort").exists()
 
 

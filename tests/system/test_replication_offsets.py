@@ -13,7 +13,7 @@ from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from tests.support.processes import BROKER_PORTS, free_port, wait_until
 from tests.support.producer import Producer, broken_promises
 from tests.support.storefiles import check_queues, first_difference, read_log
-from tests.system.test_replication_silence import NO_SLAVE, OK, client_side, links
+from tests.system.test_replication_silence import NO_SLAVE, OK, SLAVE_TIMEOUT, client_side, links
 
 MESSAGE = 100_000  # bytes; ten to a log file
 FILE = 1 << 20  # SMALL_STORE's mappedFileSizeCommitLog
@@ -32,7 +32,8 @@ MASTERS = [
 def fill(group: BrokerGroup, count: int) -> None:
     with group.master_client() as client:
         for number in range(count):
-            client.send("Fill", bytes([number % 251]) * MESSAGE, number % 4, {"KEYS": f"k{number}"})
+            sent = client.send("Fill", bytes([number % 251]) * MESSAGE, number % 4, {"KEYS": f"k{number}"})
+            assert sent.code in (OK, NO_SLAVE, SLAVE_TIMEOUT), sent  # stored, whoever has it
 
 
 def log_files(store: Path) -> list[Path]:
@@ -117,12 +118,12 @@ def test_B140_an_offset_above_the_masters_is_a_state_too(kind: Kind, tmp_path: P
         group.slave.start()
         _lacking(group, f"the master's at {group.master_end()}")
         with group.master_client() as client:
-            assert client.send("Fill", b"x").code in (NO_SLAVE, 12), "nothing of it was copied"
+            assert client.send("Fill", b"x").code in (NO_SLAVE, SLAVE_TIMEOUT), "nothing of it was copied"
 
 
 def _lacking(group: BrokerGroup, told: str) -> None:
     """The slave says what is wrong, once, and doesn't dial again for long."""
-    wait_until(lambda: told in client_side(group.slave_port)["problem"], 10, f"the slave says {told!r}")
+    wait_until(lambda: told in client_side(group.slave_port)["problem"], 60, f"the slave says {told!r}")
     assert client_side(group.slave_port)["state"] == "master lacks offset"
     assert group.slave.log_text().count(told) == 1
     dialled = group.slave.log_text().count("HA link to master")
@@ -140,7 +141,7 @@ def test_B111_slave_then_name_server_then_master(tmp_path: Path) -> None:
         assert client_side(group.slave_port)["state"] == "disconnected"
         group.namesrv.start()
         group.master.start()
-        group.wait_linked(20)
+        group.wait_linked()
         # B114: without a name server what is known goes on
         group.namesrv.kill()
         with group.master_client() as client:
@@ -155,7 +156,7 @@ def test_B67_a_master_that_moved_is_found_through_the_name_server(tmp_path: Path
         group.master.stop()
         group.master_port, group._master = free_port(BROKER_PORTS), None
         group.master.start()
-        group.wait_linked(20)
+        group.wait_linked()
 
 
 def test_B137_sigterm_under_load_leaves_both_sides_whole(tmp_path: Path) -> None:
@@ -163,12 +164,12 @@ def test_B137_sigterm_under_load_leaves_both_sides_whole(tmp_path: Path) -> None
         group.start()
         with Producer(group.master_port) as producer:
             producer.wait_acked(2000)
-            group.master.stop(10)
+            group.master.stop()
             assert not (group.master_store / "abort").exists()
             group.master.start()
             group.wait_linked()
             producer.wait_acked(500)
-            group.slave.stop(10)
+            group.slave.stop()
         end = group.master_end()
         group.slave.start()
         group.wait_caught_up()
@@ -201,14 +202,14 @@ def test_B138_a_slave_whose_master_died_serves_reads_and_takes_no_writes(tmp_pat
         with group.master_client() as client, group.slave_client() as reader:
             assert client.send("Orphan", b"kept", 0).code == OK
             wait_until(
-                lambda: reader.pull("Orphan", 0, 0).code == OK, 20, "topics and message are on the slave"
+                lambda: reader.pull("Orphan", 0, 0).code == OK, 60, "topics and message are on the slave"
             )
         group.master.kill()
         with group.slave_client() as client:
             assert b"kept" in client.pull("Orphan", 0, 0).expect(0).body
             assert client.send("Orphan", b"refused").code == 14
         wait_until(
-            lambda: client_side(group.slave_port)["problem"], 5, "the slave says that its master is gone"
+            lambda: client_side(group.slave_port)["problem"], 30, "the slave says that its master is gone"
         )
         group.master.start()
         group.wait_linked()
@@ -220,6 +221,8 @@ def test_B136_an_async_master_lost_with_its_disk_leaves_all_but_the_tail(tmp_pat
         first = group.master_end()
         with group.master_client() as client:
             sent = [client.send("Tail", b"%d" % number).physical for number in range(300)]
+            wait_until(lambda: group.slave_end() > sent[0], 60, "the slave has some of them")
+            sent += [client.send("Tail", b"%d" % number).physical for number in range(300, 600)]
             group.master.kill()
         shutil.rmtree(group.master_store)
         group.slave.stop()

@@ -27,8 +27,8 @@ from tests.support.storefiles import first_difference
 
 OK, TOO_FEW, NO_SLAVE, SLAVE_TIMEOUT = 0, 1, 11, 12
 GET_BROKER_HA_STATUS = 907
-AT_ONCE = 0.5  # seconds; a put that waits for a slave waits three times as long here
-SLAVE_WAIT = 1.5  # SMALL_STORE's slaveTimeout in seconds
+AT_ONCE = 5.0  # seconds; a put that waits for a slave waits three times as long, SMALL_STORE's slaveTimeout
+STALL = 10.0  # seconds that a busy machine may stand still meanwhile
 COMPLAINT = "HA link, 127.0.0.1: "
 MEMORY_GROWTH = 24 << 20  # bytes of RssAnon that a stuck slave may cost its master
 BACKLOG = 60 << 20  # bytes of log that a stuck slave misses: far more than that, and than all socket buffers
@@ -81,6 +81,11 @@ def links(port: int) -> list[dict[str, object]]:
     return found
 
 
+def states(port: int) -> list[str]:
+    """Those of a master's links, sorted."""
+    return sorted(str(link["state"]) for link in links(port))
+
+
 def timed_send(client: RemotingClient, **properties: str) -> tuple[int, float]:
     """Code of a put, and the seconds it took."""
     begun = time.monotonic()
@@ -91,20 +96,21 @@ def timed_send(client: RemotingClient, **properties: str) -> tuple[int, float]:
 def test_B128_B144_a_stopped_slave_costs_12_then_11_and_is_taken_back(
     stack: ExitStack, tmp_path: Path
 ) -> None:
-    group = started(stack, tmp_path, haHousekeepingInterval=4000)
+    wait = AT_ONCE + 1
+    group = started(stack, tmp_path, haHousekeepingInterval=12_000, slaveTimeout=int(wait * 1000))
     with group.master_client() as client:
         group.slave.suspend()
         begun, codes = time.monotonic(), []
         while (code := timed_send(client))[0] != NO_SLAVE:
             codes.append(code)
-            assert time.monotonic() - begun < 12, codes
+            assert time.monotonic() - begun < 60, codes
         assert {each for each, _ in codes} == {SLAVE_TIMEOUT}
-        assert all(SLAVE_WAIT - 0.1 < seconds < SLAVE_WAIT + 1 for _, seconds in codes)
+        assert all(wait - 0.1 < seconds < wait + STALL for _, seconds in codes)
         assert code[1] < AT_ONCE
         assert links(group.master_port) == []
         assert timed_send(client, WAIT="false")[0] == OK
         group.slave.resume()
-        wait_until(lambda: timed_send(client)[0] == OK, 10, "the slave is back")
+        wait_until(lambda: timed_send(client)[0] == OK, 60, "the slave is back")
     end = group.wait_caught_up()
     group.stop()
     assert first_difference(group.master_store, group.slave_store, end) is None
@@ -115,12 +121,12 @@ def test_B58_B144_a_stopped_master_is_noticed_said_and_joined_again(stack: ExitS
     group.master.suspend()
     wait_until(
         lambda: "nothing heard from the master" in client_side(group.slave_port)["problem"],
-        12,
+        60,
         "the slave misses its master",
     )
     group.master.resume()
     with group.master_client() as client:
-        wait_until(lambda: timed_send(client)[0] == OK, 10, "the slave is linked again")
+        wait_until(lambda: timed_send(client)[0] == OK, 60, "the slave is linked again")
     assert client_side(group.slave_port)["problem"] == ""
 
 
@@ -130,17 +136,18 @@ def test_B29_B34_B47_a_stuck_slave_costs_bounded_memory_and_slows_nobody(
     group = started(stack, tmp_path, haHousekeepingInterval=60_000, mappedFileSizeCommitLog=64 << 20)
     stuck, store = second_slave(stack, group)
     stuck.start()
-    wait_until(lambda: len(links(group.master_port)) == 2, 10, "both slaves are linked")
+    wait_until(lambda: states(group.master_port) == ["live", "live"], 60, "both slaves are linked")
     stuck.suspend()
     before = group.master.memory()
     with group.master_client() as client:
         for _ in range(BACKLOG // 500_000):
             assert client.send("Bulk", os.urandom(500_000)).code == OK
     assert group.master.memory() - before < MEMORY_GROWTH
-    states = {link["state"] for link in links(group.master_port)}
-    assert states == {"live", "catching up"}
+    wait_until(
+        lambda: states(group.master_port) == ["catching up", "live"], 30, "the other one has all of it"
+    )
     stuck.resume()
-    wait_until(lambda: log_end_of(stuck.port) == group.master_end(), 15, "the stuck slave has caught up")
+    wait_until(lambda: log_end_of(stuck.port) == group.master_end(), 60, "the stuck slave has caught up")
     end = group.wait_caught_up()
     assert stuck.memory() < 150 << 20
     stuck.stop()
@@ -152,7 +159,9 @@ def test_B29_B34_B47_a_stuck_slave_costs_bounded_memory_and_slows_nobody(
 def test_three_copies_take_two_slaves_and_too_few_refuse_before_the_append(
     stack: ExitStack, tmp_path: Path
 ) -> None:
-    group = stack.enter_context(BrokerGroup(tmp_path, settings={**SMALL_STORE, "inSyncReplicas": 3}))
+    group = stack.enter_context(
+        BrokerGroup(tmp_path, settings={**SMALL_STORE, "inSyncReplicas": 3, "slaveTimeout": 6000})
+    )
     group.master.start()
     group.slave.start()
     second, _ = second_slave(stack, group)
@@ -164,12 +173,12 @@ def test_three_copies_take_two_slaves_and_too_few_refuse_before_the_append(
         return result.code == TOO_FEW and "3 needed" in result.remark and group.master_end() == end
 
     with group.master_client() as client:
-        wait_until(lambda: client.send("Quorum", b"x").code == OK, 10, "both slaves have it")
+        wait_until(lambda: client.send("Quorum", b"x").code == OK, 60, "both slaves have it")
         second.suspend()
         code, seconds = timed_send(client)
-        assert code == SLAVE_TIMEOUT and seconds > SLAVE_WAIT - 0.1
+        assert code == SLAVE_TIMEOUT and seconds > 5.9
         second.kill()
-        wait_until(lambda: refused(client), 5, "the lost slave is noticed")
+        wait_until(lambda: refused(client), 60, "the lost slave is noticed")
         assert timed_send(client, WAIT="false")[0] == OK
 
 
@@ -180,7 +189,7 @@ def test_min_in_sync_replicas_alone_refuses_without_a_slave(stack: ExitStack, tm
         assert client.send("Quorum", b"x").code == TOO_FEW
         assert group.master_end() == 0
         group.slave.start()
-        wait_until(lambda: client.send("Quorum", b"x").code == OK, 10, "the slave is in sync")
+        wait_until(lambda: client.send("Quorum", b"x").code == OK, 60, "the slave is in sync")
 
 
 def test_in_sync_replicas_1_waits_for_nobody_and_is_warned_of(stack: ExitStack, tmp_path: Path) -> None:
@@ -203,7 +212,7 @@ def test_B71_B134_without_a_slave_11_at_once_whoever_knocks_at_the_port(
         for greeting in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 7):
             with socket.create_connection(("127.0.0.1", group.ha_port)) as scanner:
                 scanner.sendall(greeting)
-        wait_until(lambda: COMPLAINT in group.master.log_text(), 5, "the scanners are noticed")
+        wait_until(lambda: COMPLAINT in group.master.log_text(), 30, "the scanners are noticed")
         with socket.create_connection(("127.0.0.1", group.ha_port)):
             code, seconds = timed_send(client)
         assert code == NO_SLAVE and seconds < AT_ONCE
@@ -215,23 +224,23 @@ def test_a_slave_that_is_mute_for_20000_waiting_puts_costs_them_12_on_time(
     stack: ExitStack, tmp_path: Path
 ) -> None:
     group = started(
-        stack, tmp_path, haHousekeepingInterval=60_000, slaveTimeout=6000, mappedFileSizeCommitLog=16 << 20
+        stack, tmp_path, haHousekeepingInterval=90_000, slaveTimeout=20_000, mappedFileSizeCommitLog=16 << 20
     )
     count = 20_000
     before = group.master.memory()
     group.slave.suspend()
     fields = send_fields("Silence", 0, {})
-    with group.master_client(30) as client:
+    with group.master_client(60) as client:
         begun = time.monotonic()
         for _ in range(count):
             client.post(310, fields, b"z" * 20)
         posted = time.monotonic() - begun
-        assert posted < 5, "this machine is too slow to have them all waiting at once"
+        assert posted < 19, "this machine is too slow to have them all waiting at once"
         assert group.master.memory() - before < 40 << 20
         codes = {client.answer().code for _ in range(count)}
         taken = time.monotonic() - begun
     assert codes == {SLAVE_TIMEOUT}
-    assert 6.0 <= taken < 6.0 + posted + 3
+    assert 20.0 <= taken < 20.0 + posted + STALL
 
 
 def test_B149_B150_an_idle_pair_costs_next_to_no_cpu_on_the_platforms_own_reactor(

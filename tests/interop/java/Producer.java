@@ -14,7 +14,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /** A producer of every kind. Arguments: name servers. Bodies are the prefix of a command and a number. */
 public final class Producer {
-    private static final int TIMEOUT = 10_000;
+    private static final int TIMEOUT = 20_000;
 
     public static void main(String[] arguments) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("java-producer");

@@ -14,7 +14,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /** Both ends of request and reply. Arguments: name servers. The selector form: see remoting.md, section 5. */
 public final class RequestReply {
-    private static final int TIMEOUT = 10_000;
+    private static final int TIMEOUT = 30_000;
 
     public static void main(String[] arguments) throws Exception {
         DefaultMQProducer asking = producer(arguments[0], "asking");
