@@ -25,6 +25,7 @@ from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
+from tests.support.processes import free_port
 
 
 class RegistrationCase(TestCase):
@@ -303,10 +304,8 @@ class TestFailures(RegistrationCase):
 
     @defer.inlineCallbacks
     def test_name_server_that_comes_late_is_found_within_the_backoff(self):
-        server = self.name_server()
-        address, port = server.address, int(server.address.split(":")[1])
-        yield server.stopService()
-        registration = self.broker(address)
+        port = free_port()
+        registration = self.broker(f"127.0.0.1:{port}")
         registration.start()
         yield registration.settled()
         server = self.name_server(port)
@@ -316,8 +315,8 @@ class TestFailures(RegistrationCase):
 
     @defer.inlineCallbacks
     def test_restarted_name_server_is_told_again_soon(self):
-        server = self.name_server()
-        port = int(server.address.split(":")[1])
+        port = free_port()
+        server = self.name_server(port)
         registration = self.broker(server.address)
         registration.start()
         yield registration.settled()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -60,6 +60,7 @@ class PropertiesSyntax(SynchronousTestCase):
         error = self.assertRaises(ConfigError, parse, "a=1\nb=\\u12x4\n")
         self.assertTrue(str(error).startswith("broker.conf:2: "), str(error))
 
+    @settings(deadline=None)
     @given(TEXT.filter(bool), TEXT)
     def test_what_is_formatted_is_read_back(self, key: str, value: str) -> None:
         self.assertEqual(parse(format_property(key, value) + "\n"), [(key, value, 1)])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -27,6 +27,7 @@ class TestNames(SynchronousTestCase):
         folder = partition_folder({"topic": "%RETRY%g", "store_date": "2026-11-20"})
         self.assertEqual(folder, "topic=%25RETRY%25g/store_date=2026-11-20")
 
+    @settings(deadline=None)
     @given(st.text(min_size=1, max_size=127))
     def test_any_topic_is_one_folder_of_bearable_length(self, topic: str) -> None:
         folder = partition_folder({"topic": topic})

@@ -1,11 +1,12 @@
 """A broker's store that grows: real records, several topics and days, small files with blanks at their ends.
 
-Run as a program it appends for a while: `python growing.py STORE BROKER RECORDS PER_SECOND`.
+Run as a program it appends until its standard input ends: `python growing.py STORE RECORDS PER_SECOND`.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -73,12 +74,17 @@ class GrowingStore:
 
 
 def main(root: str, records: str, per_second: str) -> None:
-    store = GrowingStore(Path(root))
+    """At least so many records, then forty times slower, and one more at the end: who reads the log finds
+    something new however long it takes, and can still catch up."""
+    store, least, rate = GrowingStore(Path(root)), int(records), int(per_second)
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
     begun = time.monotonic()
-    while len(store.offsets) < int(records):
-        due = int((time.monotonic() - begun) * int(per_second)) + 1
-        store.append(max(0, min(due, int(records)) - len(store.offsets)))
+    while not ended.is_set() or len(store.offsets) < least:
+        due = int((time.monotonic() - begun) * rate) + 1
+        store.append(max(0, min(due, least) + max(0, due - least) // 40 - len(store.offsets)))
         time.sleep(0.05)
+    store.append(1)
     print(len(store.offsets))
 
 

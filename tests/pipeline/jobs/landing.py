@@ -1,7 +1,7 @@
 """A landing as a program of its own, to be killed: `python -m tests.pipeline.jobs.landing STORE TABLE MODE`.
 
-It starts Spark, says `ready`, lands when it reads a line, and says `landed` after each batch. It takes in so
-little a trigger that a kill can come at any of a batch's stages.
+It starts Spark, says `ready`, lands when it reads a line, and says `landed` after each batch. As `continuous` it
+takes in so little a trigger that a kill can come at any of a batch's stages; as `once` it takes all there is.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ def main(store: str, table: str, mode: str) -> None:
     spark = spark_session()
     print("ready", flush=True)
     sys.stdin.readline()
+    once = mode == "once"
     found = land(
         [store],
         table,
-        mode="once" if mode == "once" else "continuous",
+        mode="once" if once else "continuous",
         every=0.1,
-        max_bytes_per_trigger=BYTES_PER_TRIGGER,
+        max_bytes_per_trigger=1 << 30 if once else BYTES_PER_TRIGGER,
         partitions=2,
         compact_below=1 << 20,
         spark=spark,

@@ -24,7 +24,7 @@ from hatwisted.pipeline.jobs.landingsources import Stores, WrongStore
 from hatwisted.pipeline.jobs.landingstate import LandingBusy, WrongCheckpoint, landing_state
 from tests.pipeline.jobs.growing import TOPICS, GrowingStore
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.spark
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 STATE = "_landing"
 

@@ -16,9 +16,9 @@ from deltalake import DeltaTable
 from tests.pipeline.jobs.growing import GrowingStore
 from tests.support.processgroup import Program, process_group
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
 RECORDS = 4000
-PATIENCE = 90.0
+PATIENCE = 150.0
 """Seconds for a landing to start Spark and make its first commits."""
 
 
@@ -49,7 +49,8 @@ def wait_for(process: Program, table: Path, rows: int) -> None:
 def test_ctrl_c_and_sigterm(tmp_path: Path) -> None:
     store, table = GrowingStore(tmp_path / "broker-a"), tmp_path / "table"
     store.append(RECORDS)
-    with landing(store, table, "--max-bytes", "64k") as process:
+    # In hundreds of triggers, so that it's still at work when the signal comes, however late that is.
+    with landing(store, table, "--max-bytes", "8k") as process:
         wait_for(process, table, 1)
         # A terminal sends it to all of the foreground's processes: Spark's JVM and workers get it, too.
         os.killpg(process.pid, signal.SIGINT)

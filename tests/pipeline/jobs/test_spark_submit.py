@@ -18,7 +18,7 @@ import hatwisted.__main__
 from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
 from tests.pipeline.jobs.goldenlog import MASTER, SLAVE
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 
@@ -50,7 +50,7 @@ def test_an_audit_by_spark_submit(environment: dict[str, str], tmp_path: Path) -
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=360,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["identical"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,6 +19,11 @@ from tests.support.remotingclient import SEND_BATCH_MESSAGE, RemotingClient, enc
 
 IN_FLIGHT = 64
 BATCH = 50
+STORED = (0, 11, 12)
+"""Codes of answers to messages that the master has stored; the last two say that the slave was away or late, as
+it may be at any time on a busy machine. Who needs the slave waits for it."""
+PATIENCE = 60.0
+"""Seconds until a cluster has done what it does within ten."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +48,13 @@ def bodies_of(first: int, count: int, size: int = 100) -> list[bytes]:
 
 
 def send_batches(client: RemotingClient, topic: str, queue_id: int, bodies: Iterable[bytes]) -> None:
-    """All of `bodies` into one queue, in order, BATCH of them at a time."""
+    """All of `bodies` into one queue of the master, in order, BATCH of them at a time."""
     held = list(bodies)
     for at in range(0, len(held), BATCH):
         body = b"".join(
             encode_inner(each, b"KEYS\x01k%d" % number) for number, each in enumerate(held[at : at + BATCH])
         )
-        client.call(SEND_BATCH_MESSAGE, send_fields(topic, queue_id, {}, batch=True), body).expect(0)
+        client.call(SEND_BATCH_MESSAGE, send_fields(topic, queue_id, {}, batch=True), body).expect(*STORED)
 
 
 def fill(group: BrokerGroup, topic: str, count: int, queues: int = 4, size: int = 100) -> list[Sent]:
@@ -70,12 +76,22 @@ def wait_for_route(group: BrokerGroup, topic: str, brokers: int = 2) -> None:
         route = decode_body(answer.body, TopicRoute)
         return len(route.broker_datas) == 1 and len(route.broker_datas[0].broker_addrs) >= brokers
 
-    wait_until(known, 40, f"the name server knows {brokers} brokers of {topic}")
+    wait_until(known, PATIENCE, f"the name server knows {brokers} brokers of {topic}")
 
 
-def wait_for_slave(group: BrokerGroup, topic: str, seconds: float = 30) -> None:
+def wait_for_no_route(group: BrokerGroup, topic: str) -> None:
+    """Until the name server has missed the brokers that were killed."""
+
+    def unknown() -> bool:
+        with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+            return client.route(topic).code == ResponseCode.TOPIC_NOT_EXIST
+
+    wait_until(unknown, PATIENCE, f"the name server knows no broker of {topic}")
+
+
+def wait_for_slave(group: BrokerGroup, topic: str, seconds: float = PATIENCE) -> None:
     """Until the slave has the topic's first queue, and has learned of the topic: it asks every 10 s."""
-    group.wait_caught_up()
+    group.wait_caught_up(seconds)
 
     def known() -> bool:
         with group.master_client() as master, group.slave_client() as slave:
@@ -93,8 +109,13 @@ def ranges_of(cluster: ClusterReader, *topics: str) -> list[QueueRange]:
     return [QueueRange(queue, bounds[queue].low, bounds[queue].high, queues[queue]) for queue in queues]
 
 
-def read_all(settings: ClusterSettings, *topics: str, columns: Sequence[str] | None = None) -> pa.Table:
+def read_all(
+    settings: ClusterSettings,
+    *topics: str,
+    columns: Sequence[str] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> pa.Table:
     """Everything, in order of topic, broker and queue."""
-    with ClusterReader(settings) as cluster:
+    with ClusterReader(settings, sleep=sleep) as cluster:
         batches = [batch for wanted in ranges_of(cluster, *topics) for batch in cluster.read(wanted, columns)]
     return pa.Table.from_batches(batches)

@@ -29,7 +29,8 @@ from tests.pipeline.remote.scriptedgroup import (
     response,
 )
 
-SETTINGS = ClusterSettings(("127.0.0.1:1",), answer_timeout=5.0, retries=0)
+SETTINGS = ClusterSettings(("127.0.0.1:1",), connect_timeout=30.0, answer_timeout=30.0, retries=0)
+"""Time enough for every answer that's meant to come; who means none says so."""
 
 
 class Echo(ScriptedServer):
@@ -83,10 +84,11 @@ class ConnectionTest(TestCase):
             self.connect().call(command(1, say="x"))
 
     def test_nobody_there(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # nobody else's, and nobody listens
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with self.assertRaisesRegex(BrokerGone, f"{address}: can't be reached: connection refused"):
-            Connection(address, SETTINGS)
+            with self.assertRaisesRegex(BrokerGone, f"{address}: can't be reached: connection refused"):
+                Connection(address, SETTINGS)
 
     def test_requests_of_the_broker_and_unasked_answers_are_passed_over(self) -> None:
         def script(request: RemotingCommand) -> RemotingCommand:

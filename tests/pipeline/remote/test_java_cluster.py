@@ -20,6 +20,8 @@ from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire.remoting import RemotingCommand
 from tests.interop.conftest import needs
 from tests.pipeline.remote.clustermessages import (
+    PATIENCE,
+    STORED,
     bodies_of,
     fill,
     ranges_of,
@@ -34,7 +36,7 @@ from tests.support.brokergroup import JAVA, OURS, BrokerGroup
 from tests.support.processes import ServerProcess, Setting, wait_until
 from tests.support.remotingclient import SEND_MESSAGE_V2, RemotingClient, send_fields
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(480)]
 
 UPDATE_AND_CREATE_TOPIC = 17
 END_TRANSACTION = 37
@@ -130,7 +132,7 @@ def check_times(group: BrokerGroup) -> int:
                 time.sleep(0.05)
                 between = int(time.time() * 1000)
                 time.sleep(0.05)
-            assert client.send("Timed", b"%d" % number, 0).code in (0, 11, 12)
+            assert client.send("Timed", b"%d" % number, 0).code in STORED
     wait_for_route(group, "Timed")
     return between
 
@@ -140,7 +142,7 @@ def send_delayed_and_transactional(group: BrokerGroup) -> None:
         for number in range(20):
             client.send("Later", b"delayed %d" % number, 0, {"DELAY": "1"})
         fields = send_fields("Decided", 0, {"TRAN_MSG": "true", "PGROUP": "p", "UNIQ_KEY": "U"})
-        half = client.call(SEND_MESSAGE_V2, fields | {"f": str(PREPARED)}, b"transactional").expect(0, 11, 12)
+        half = client.call(SEND_MESSAGE_V2, fields | {"f": str(PREPARED)}, b"transactional").expect(*STORED)
         client.post(
             END_TRANSACTION,
             {
@@ -153,8 +155,10 @@ def send_delayed_and_transactional(group: BrokerGroup) -> None:
                 "transactionId": "U",
             },
         )
-        wait_until(lambda: client.max_queue_offset("Decided", 0) == 1, 10, "the transaction is committed")
-        wait_until(lambda: client.max_queue_offset("Later", 0) == 20, 20, "the delayed messages arrive")
+        wait_until(
+            lambda: client.max_queue_offset("Decided", 0) == 1, PATIENCE, "the transaction is committed"
+        )
+        wait_until(lambda: client.max_queue_offset("Later", 0) == 20, PATIENCE, "the delayed messages arrive")
     for topic in ("Later", "Decided"):
         wait_for_route(group, topic)
 
@@ -240,10 +244,10 @@ def test_accounts(tmp_path: Path, version: str) -> None:
         wait_for_route(group, "Orders", 1)
         assert read_all(known, "Orders", columns=["body"])["body"].to_pylist() == bodies
         for stranger in (None, Credentials("pipeline", "87654321"), Credentials("stranger", "12345678")):
-            begun = time.monotonic()
+            pauses: list[float] = []
             with pytest.raises(Refused, match=f"127.0.0.1:{group.master_port} refuses"):
-                read_all(settings_of(group, credentials=stranger), "Orders")
-            assert time.monotonic() - begun < 5
+                read_all(settings_of(group, credentials=stranger), "Orders", sleep=pauses.append)
+            assert pauses == []  # told at once: no retry makes an account
 
 
 # ---- TLS

@@ -24,11 +24,13 @@ from tests.pipeline.remote.clustermessages import bodies_of, fill, send_batches,
 from tests.support.brokergroup import OURS, BrokerGroup
 from tests.support.processes import REPOSITORY, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.timeout(800)]
 
 PROGRAM = Path(__file__).with_name("streamprogram.py")
 QUEUES = 2
-FIRST, MORE = 2000, 1500
+FIRST = 2000
+TURN = 10
+"""Messages into each queue every half a second: so few that the last landing soon has what was sent meanwhile."""
 
 
 def landed(folder: Path) -> list[tuple[int, int, bytes]]:
@@ -65,45 +67,63 @@ def test_restarts_after_kill_lose_and_repeat_nothing(tmp_path: Path) -> None:
         group.start()
         fill(group, "Killed", FIRST, queues=QUEUES)
         wait_for_slave(group, "Killed")
-        sender = threading.Thread(target=keep_sending, args=(group,))
-        sender.start()
-        for attempt in range(3):
-            program = start(group, tmp_path)
-            try:
-                wait_for_more_rows(program, tmp_path)
-                if attempt == 1:
-                    group.slave.kill()
-                time.sleep(dice.uniform(0.0, 1.0))
-            finally:
-                kill(program)
-        sender.join()
-        expected = (FIRST + MORE) * QUEUES
+        with Sender(group) as sender:
+            for attempt in range(3):
+                program = start(group, tmp_path)
+                try:
+                    wait_for_more_rows(program, tmp_path)
+                    if attempt == 1:
+                        group.slave.kill()
+                    time.sleep(dice.uniform(0.0, 1.0))
+                finally:
+                    kill(program)
+        expected = (FIRST + sender.sent) * QUEUES
         program = start(group, tmp_path)
         try:
-            wait_until(lambda: len(landed(tmp_path)) >= expected, 120, "all rows have landed")
+            wait_until(lambda: len(landed(tmp_path)) >= expected, 240, "all rows have landed")
         finally:
             kill(program)
     wanted = []
     for queue in range(QUEUES):
-        bodies = bodies_of(queue * 1_000_000, FIRST) + bodies_of(queue * 1_000_000 + FIRST, MORE)
+        bodies = bodies_of(queue * 1_000_000, FIRST) + bodies_of(queue * 1_000_000 + FIRST, sender.sent)
         wanted += [(queue, offset, body) for offset, body in enumerate(bodies)]
     assert landed(tmp_path) == wanted
 
 
 def wait_for_more_rows(program: subprocess.Popen[bytes], folder: Path) -> None:
     before = len(landed(folder))
-    wait_until(lambda: program.poll() is not None or len(landed(folder)) > before, 90, "rows land")
+    wait_until(lambda: program.poll() is not None or len(landed(folder)) > before, 150, "rows land")
     assert program.poll() is None, (folder / "program.out").read_text()[-3000:]
 
 
-def keep_sending(group: BrokerGroup) -> None:
-    with group.master_client() as client:
-        for at in range(0, MORE, 50):
-            for queue in range(QUEUES):
-                try:
-                    send_batches(client, "Killed", queue, bodies_of(queue * 1_000_000 + FIRST + at, 50))
-                except Exception as failure:
-                    # 11 and 12: stored, and the slave is away.
-                    if "answered 11" not in str(failure) and "answered 12" not in str(failure):
-                        raise
-            time.sleep(0.1)
+class Sender(threading.Thread):
+    """Sends on and on while it's a context, so that every life of the stream finds new messages; `sent` to each
+    queue."""
+
+    def __init__(self, group: BrokerGroup) -> None:
+        super().__init__(daemon=True)
+        self._group = group
+        self._ended = threading.Event()
+        self._failure: Exception | None = None
+        self.sent = 0
+
+    def __enter__(self) -> Sender:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def run(self) -> None:
+        try:
+            with self._group.master_client() as client:
+                while not self._ended.wait(0.5):
+                    for queue in range(QUEUES):
+                        bodies = bodies_of(queue * 1_000_000 + FIRST + self.sent, TURN)
+                        send_batches(client, "Killed", queue, bodies)
+                    self.sent += TURN
+        except Exception as failure:  # raised in the test's own thread
+            self._failure = failure

@@ -22,6 +22,7 @@ from tests.pipeline.remote.clustermessages import (
     bodies_of,
     fill,
     send_batches,
+    wait_for_no_route,
     wait_for_route,
     wait_for_slave,
 )
@@ -139,7 +140,7 @@ def test_a_stream(spark: SparkSession, group: BrokerGroup, source: dict[str, str
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(300)
         return [json.loads(each.json) for each in query.recentProgress]
 
     progress = run(maxRecordsPerTrigger="250")
@@ -166,7 +167,7 @@ def test_a_stream_of_a_topic_that_was_made_anew(
     def run(**options: str) -> None:
         stream = spark.readStream.format("rocketmq").options(**source, topics="Anew", **options).load()
         query = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
-        query.trigger(availableNow=True).start().awaitTermination(60)
+        assert query.trigger(availableNow=True).start().awaitTermination(300)
 
     with pytest.raises(PySparkException, match="queue 0 of broker-a ends at 3, in front of 900"):
         run(startingOffsets=start)
@@ -182,5 +183,6 @@ def test_a_master_that_dies_between_triggers(
     group.master.kill()
     assert read(spark, source, topics="Orphan").count() == 400
     group.slave.kill()
+    wait_for_no_route(group, "Orphan")
     with pytest.raises(PySparkException, match="NoRoute: topic Orphan: .* no broker that has it is alive"):
         read(spark, source, topics="Orphan").count()
