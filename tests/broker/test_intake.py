@@ -20,7 +20,7 @@ LEVELS = (1000, 5000, 60_000)
 class IntakeTests(TestCase):
     """A SYNC_MASTER's intake; its slave acks what the test says."""
 
-    timeout = 20
+    timeout = 50
 
     def setUp(self) -> None:
         self.rig = BrokerRig(self, delay_levels=LEVELS)

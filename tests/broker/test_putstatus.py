@@ -17,7 +17,7 @@ NO_WAIT = {"i": "WAIT\x01false"}
 
 
 class PutStatusTests(TestCase):
-    timeout = 20
+    timeout = 50
 
     def setUp(self) -> None:
         self.rig = BrokerRig(self)

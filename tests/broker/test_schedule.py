@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
 class ScheduleCase(TestCase):
     """Verbs: `begin` a broker, `delay` messages, `pass_time`, `delivered`."""
 
-    timeout = 20
+    timeout = 50
     disk: ManualFlush | None = None
 
     def setUp(self) -> None:

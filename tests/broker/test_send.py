@@ -46,7 +46,7 @@ LONG_NAMES = {
 
 
 class SendTests(TestCase):
-    timeout = 20
+    timeout = 50
 
     def setUp(self) -> None:
         self.rig = BrokerRig(self)

@@ -23,7 +23,7 @@ SEND_BACK = 36
 
 
 class SendBackCase(TestCase):
-    timeout = 20
+    timeout = 50
 
     def setUp(self) -> None:
         self.rig = BrokerRig(self, delay_levels=LEVELS)

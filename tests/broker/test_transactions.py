@@ -23,7 +23,7 @@ PREPARED = "TRAN_MSG\x01true\x02PGROUP\x01g\x02UNIQ_KEY\x01U1\x02WAIT\x01true\x0
 class TransactionCase(TestCase):
     """Verbs: `begin` a broker, `send_half`, `end`, `records`."""
 
-    timeout = 20
+    timeout = 50
 
     def setUp(self) -> None:
         self.clock = task.Clock()
