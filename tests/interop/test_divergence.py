@@ -17,7 +17,7 @@ from tests.support.storefiles import check_queues, first_difference, log_end
 from tests.system.test_failure_table_loss import put
 from tests.system.test_replication_silence import client_side
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 
 def log_command(*arguments: object) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def test_B140_B160_a_rocketmq_master_cut_and_written_on_is_noticed_and_joined_ag
         assert put(group.master_port, b"written anew", 20)[0] == lost[0]
         group.slave.start()
         told = f"our last record, at offset {lost[-1]}, isn't in the master's log"
-        wait_until(lambda: told in client_side(group.slave_port)["problem"], 20, "the slave says so")
+        wait_until(lambda: told in client_side(group.slave_port)["problem"], 60, "the slave says so")
         group.slave.stop()
 
         assert log_command("compare", group.slave_store, group.master_store)["equalTo"] == lost[0]

@@ -19,12 +19,12 @@ from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
 from tests.support.processes import wait_until
 from tests.support.remotingclient import RemotingClient
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
 UPDATE_TOPIC, ALL_TOPICS, HEART_BEAT, ALL_OFFSETS, ALL_DELAYS, ALL_GROUPS = 17, 21, 34, 43, 45, 201
 COMMIT = 15
-SYNC_SECONDS = 40.0  # a slave asks every 10 s, from when it knows its master
+SYNC_SECONDS = 90.0  # a slave asks every 10 s, from when it knows its master
 TOPIC, LATER, GROUP = "Mixed", "MixedLater", "mixed-group"
 SLAVES_GROUP = "mixed-slaves-group"  # whose progress only the slave is told
 MIXED = [(JAVA, OURS), (OURS, JAVA)]
@@ -110,8 +110,10 @@ def table(port: int, code: int, name: str) -> dict[str, object]:
 
 def file_table(store: Path, file: str, name: str) -> dict[str, object]:
     """The same from the file that the slave keeps."""
-    path = store / "config" / file
-    text = path.read_text() if path.exists() and path.stat().st_size else "{}"
+    try:
+        text = (store / "config" / file).read_text() or "{}"
+    except FileNotFoundError:  # as it is for a moment while RocketMQ puts a new one in its place
+        text = "{}"
     found = json.loads(_BARE_KEY.sub(r'\1"\2":', text)).get(name, {})
     assert isinstance(found, dict)
     return found
@@ -133,7 +135,7 @@ def test_B101_topics_and_their_settings_are_copied(group: BrokerGroup) -> None:
     with group.slave_client() as client:
         assert client.pull(TOPIC, 0, 0).code == 0
     wait_until(
-        lambda: LATER in file_table(group.slave_store, "topics.json", "topicConfigTable"), 15, "it is on disk"
+        lambda: LATER in file_table(group.slave_store, "topics.json", "topicConfigTable"), 60, "it is on disk"
     )
 
 
@@ -145,7 +147,7 @@ def test_B103_B106_progress_is_copied_from_the_master_and_never_to_it(group: Bro
     assert offsets_at(group.master_port, SLAVES_GROUP) == {}, "a master of the other kind takes none back"
     wait_until(
         lambda: f"{TOPIC}@{GROUP}" in file_table(group.slave_store, "consumerOffset.json", "offsetTable"),
-        15,
+        60,
         "it is on disk",
     )
 
@@ -153,7 +155,7 @@ def test_B103_B106_progress_is_copied_from_the_master_and_never_to_it(group: Bro
 def test_B104_delay_offsets_are_copied_to_the_file(group: BrokerGroup) -> None:
     wait_until(
         lambda: table(group.master_port, ALL_DELAYS, "offsetTable").get("1") == 1,
-        15,
+        60,
         "the master delivers it",
     )
     wait_until(

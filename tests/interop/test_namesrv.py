@@ -19,14 +19,14 @@ from tests.support.clusterclient import route_of
 from tests.support.processes import Setting, wait_until
 from tests.support.remotingclient import RemotingClient
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 VERSIONS = ("4.9.7", "5.3.3")
 HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
 QUERY_OFFSET, COMMIT, CLUSTER_INFO = 14, 15, 106
-SOON = 5.0  # what a name server is told, or sees, at once
-REGISTERED = 30.0  # a slave's next registration, with registerNameServerPeriod at its least
+SOON = 30.0  # what a name server is told, or sees, at once; without that it takes 120
+REGISTERED = 60.0  # a slave's next registration, with registerNameServerPeriod at its least
 GROUP = {"consumerGroup": "g", "topic": "Routed", "queueId": "0"}
 
 SETTINGS: dict[str, Setting] = {**SMALL_STORE, "registerNameServerPeriod": 10_000}
@@ -78,9 +78,10 @@ def test_B109_B112_B113_our_pair_under_rocketmqs_name_server(
         assert offset_at(group.slave_port) == 15
 
         group.slave.stop()
-        assert ids(group) == {0: group.master_port}, "an orderly stop unregisters"
+        # RocketMQ's 5.x answers first and takes it out then.
+        wait_until(lambda: ids(group) == {0: group.master_port}, SOON, "an orderly stop unregisters")
         group.master.stop()
-        assert not in_cluster(group)
+        wait_until(lambda: not in_cluster(group), SOON, "nobody is registered")
         for server in (group.master, group.slave):
             assert "Traceback" not in server.log_text()
 
@@ -144,7 +145,7 @@ def test_mqadmins_name_server_commands(version: str, tmp_path: Path) -> None:
         def mqadmin(*arguments: str) -> str:
             command = javarocketmq.java_command(MQADMIN, tmp_path / "mqadmin-home", HEAP, version)
             done = subprocess.run(
-                [*command, *arguments, "-n", address], capture_output=True, text=True, timeout=60
+                [*command, *arguments, "-n", address], capture_output=True, text=True, timeout=100
             )
             assert "Exception" not in done.stdout + done.stderr, done.stderr[-2000:]
             return done.stdout

@@ -12,7 +12,7 @@ from tests.support.producer import Producer, broken_promises
 from tests.support.remotingclient import RemotingClient
 from tests.support.storefiles import check_queues, expected_queues, first_difference, log_end
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 SOME = 1000
 ORDERS = [(JAVA, OURS, JAVA), (OURS, JAVA, OURS)]
