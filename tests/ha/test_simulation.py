@@ -17,7 +17,7 @@ from hatwisted.ha.slave import HAClientService
 from tests.ha.faultylink import FaultyNetwork
 from tests.support.memorylog import MemoryLog
 
-SEEDS = range(25)
+SEEDS = range(15)
 STEPS = 250
 FILE_SIZE = 4000
 

@@ -175,7 +175,7 @@ def wrong_way_round(node):
 
 
 class TestTruthTables(SynchronousTestCase):
-    @settings(max_examples=600, deadline=None)
+    @settings(max_examples=300, deadline=None)
     @given(trees.filter(lambda tree: not wrong_way_round(tree)), st.lists(messages, min_size=1, max_size=4))
     def test_random_expressions_follow_the_tables(self, tree, some):
         compiled = Sql92Filter(written(tree))

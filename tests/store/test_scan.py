@@ -126,8 +126,8 @@ records = st.builds(
 
 
 class AgreementTests(SynchronousTestCase):
-    @settings(max_examples=120, deadline=None)
-    @given(st.lists(records, max_size=20), st.sampled_from([0, 77, 1 << 40]), st.binary(max_size=7))
+    @settings(max_examples=80, deadline=None)
+    @given(st.lists(records, max_size=8), st.sampled_from([0, 77, 1 << 40]), st.binary(max_size=7))
     @example([make_record("T" * 127, b"")], 0, b"")
     @example([make_record("L" + "o" * 180 + "ng", b"x", version=2)], 0, b"")
     def test_scalar_equals_columns_equals_decode_record(
@@ -141,8 +141,8 @@ class AgreementTests(SynchronousTestCase):
         self.assertEqual(by_columns(buf, base), (expected, few_end))
         self.assertEqual(few_end, ScanEnd(len(buf) - len(rest), Stop.NEED_DATA))
 
-    @settings(max_examples=120, deadline=None)
-    @given(st.lists(records, min_size=1, max_size=4), st.data())
+    @settings(max_examples=80, deadline=None)
+    @given(st.lists(records, min_size=1, max_size=3), st.data())
     def test_any_damage_is_seen_by_both_alike(self, batch: list[Record], data: st.DataObject) -> None:
         buf = bytearray(log_of(batch))
         for _ in range(data.draw(st.integers(1, 3))):

@@ -84,7 +84,7 @@ class DamageAnywhere(StoreCase):
         self.assertEqual(read(cuts), rows)
 
     @settings(max_examples=40, deadline=None)
-    @given(logs_of(3, 20), st.data())
+    @given(logs_of(3, 12), st.data())
     def test_failfast_fails_where_skipping_skips(self, found: list[Draft], data: st.DataObject) -> None:
         log = lay_out(found, 1 << 16)
         victim = data.draw(st.sampled_from(log.records[:-1]))
@@ -102,7 +102,7 @@ class DamageAnywhere(StoreCase):
             list(read_split(split))
 
     @settings(max_examples=40, deadline=None)
-    @given(logs_of(2, 20), st.data(), FILLINGS)
+    @given(logs_of(2, 12), st.data(), FILLINGS)
     def test_damage_up_to_the_end_leaves_what_is_in_front(
         self, found: list[Draft], data: st.DataObject, filling: bytes
     ) -> None:

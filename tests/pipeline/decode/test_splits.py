@@ -32,9 +32,9 @@ def pieces(split: Split, cuts: list[int]) -> list[Split]:
 
 
 class Splits(StoreCase):
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(
-        logs_of(1, 40),
+        logs_of(1, 20),
         st.lists(st.integers(0, 4 * FILE_SIZE), max_size=12),
         st.integers(200, 3000),
         st.integers(1, 7),
@@ -57,7 +57,7 @@ class Splits(StoreCase):
         self.assertTrue(all(0 < batch.num_rows <= batch_rows for batch in batches))
 
     @settings(max_examples=40, deadline=None)
-    @given(logs_of(1, 30), st.data())
+    @given(logs_of(1, 20), st.data())
     def test_boundaries_of_any_offset(self, found: list[Draft], data: st.DataObject) -> None:
         log = lay_out(found, FILE_SIZE, first=8 * FILE_SIZE)
         store = self.store(log)
@@ -72,8 +72,8 @@ class Splits(StoreCase):
             before, max((edge for edge in [*starts, *ends] if edge <= offset), default=starts[0])
         )
 
-    @settings(max_examples=60, deadline=None)
-    @given(logs_of(1, 30), st.data())
+    @settings(max_examples=40, deadline=None)
+    @given(logs_of(1, 20), st.data())
     def test_any_look_back_finds_the_chain(self, found: list[Draft], data: st.DataObject) -> None:
         log = lay_out(found, 1 << 14)
         path = log.write(self.folder / f"look{self.made}") / "commitlog" / f"{0:020d}"
@@ -137,7 +137,7 @@ class RecordsInBodies(TestCase):
             (split,) = store.splits()
             begin = log.records[5].physical_offset
             expected = [record.physical_offset for record in log.records]
-            for cut in range(begin - 20, begin + log.records[5].total_size + 20, 7):
+            for cut in range(begin - 20, begin + log.records[5].total_size + 20, 13):
                 found = [
                     offset
                     for piece in pieces(split, [cut])
@@ -153,7 +153,7 @@ class RecordsInBodies(TestCase):
         with open_file(store.files[0].path) as file:
             for look_back in (50, 100, 200, 1000):
                 search = RecordSearch(file, 0, 1 << 20, log.end, look_back)
-                for offset in range(sixth.physical_offset + 1, seventh.physical_offset + 1, 11):
+                for offset in range(sixth.physical_offset + 1, seventh.physical_offset + 1, 37):
                     self.assertEqual(
                         search.at_or_behind(offset),
                         seventh.physical_offset,
