@@ -12,7 +12,7 @@ from tests.support import javarocketmq
 from tests.support.brokergroup import JAVA, OURS, BrokerGroup
 from tests.support.storefiles import read_log
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 
@@ -21,7 +21,7 @@ def mqadmin(group: BrokerGroup, *arguments: str) -> str:
     """What one mqadmin command prints."""
     command = javarocketmq.java_command(MQADMIN, group.folder / "mqadmin-home")
     command += [*arguments, "-n", f"127.0.0.1:{group.namesrv_port}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert "Exception" not in done.stderr, done.stderr[-2000:]
     return done.stdout
 

@@ -15,9 +15,9 @@ from tests.support.nodeclient import NodeClient
 from tests.support.processes import wait_until
 from tests.support.storefiles import read_log
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
-SECONDS = 30.0
+SECONDS = 60.0
 TOPIC, GROUP = "FromNode", "node-group"
 
 

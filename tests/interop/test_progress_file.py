@@ -10,7 +10,7 @@ from tests.support import javarocketmq
 from tests.support.brokergroup import OURS, BrokerGroup
 from tests.support.remotingclient import RemotingClient
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
 QUERY, COMMIT = 14, 15

@@ -17,7 +17,7 @@ from tests.support.processes import wait_until
 from tests.support.producer import Producer
 from tests.support.remotingclient import SEND_MESSAGE_V2, RemotingClient, send_fields
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 SOME = 1500  # of the producer's messages some 2.5 MB of log: more than two files
 DELAYED = 5
@@ -50,7 +50,7 @@ def send_delayed(client: RemotingClient) -> None:
             client.send("Delayed", b"later", 0, {"DELAY": level, "TAGS": "d", "KEYS": f"d{number}"}).code == 0
         )
     due = (DELAYED + 1) // 2
-    wait_until(lambda: client.max_queue_offset("Delayed", 0) == due, 15.0, "delayed messages are delivered")
+    wait_until(lambda: client.max_queue_offset("Delayed", 0) == due, 60.0, "delayed messages are delivered")
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

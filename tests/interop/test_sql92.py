@@ -12,7 +12,7 @@ from tests.interop.conftest import needs
 from tests.support import javarocketmq
 from tests.support.brokergroup import JAVA
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "sql92"
 
@@ -22,6 +22,6 @@ def test_the_table_of_outcomes_is_rocketmqs() -> None:
     classes = f"{javarocketmq.install()}/*"
     command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", classes]
     command += [str(GOLDEN / "Sql92Table.java"), str(GOLDEN / "cases.json")]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=100)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=200)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout) == json.loads((GOLDEN / "outcomes.json").read_text())
