@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from pathlib import Path
 from typing import get_args
@@ -86,9 +87,10 @@ class Schema(SynchronousTestCase):
         """A key that nothing reads would be a promise that isn't kept: it belongs to the unused ones."""
         sources = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "config"]
         text = "".join(path.read_text() for path in [*sources, PACKAGE / "config" / "schema.py"])
+        read = set(re.findall(r"(?:config|self)\.(\w+)", text))
         for schema in (BrokerConfig, NamesrvConfig):
             for field in fields(schema):
-                self.assertRegex(text, rf"(config|self)\.{field.name}\b", field.encode_name)
+                self.assertIn(field.name, read, field.encode_name)
 
     def test_B15_ports_follow_the_listen_port(self) -> None:
         config = BrokerConfig()

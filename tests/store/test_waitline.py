@@ -73,15 +73,15 @@ class WaitLineTests(SynchronousTestCase):
         self.line.advance(20)
         self.assertEqual(got, [20])
 
-    def test_a_hundred_thousand_waits_expire_with_one_timer(self) -> None:
+    def test_twenty_thousand_waits_expire_with_one_timer(self) -> None:
         released: list[int] = []
-        for end in range(1, 100_001):
+        for end in range(1, 20_001):
             self.line.wait(end, 5.0).addCallback(released.append)
         self.assertEqual(len(self.clock.getDelayedCalls()), 1)
         self.clock.advance(5.0)
-        for _ in range(100_000 // EXPIRE_SLICE):
+        for _ in range(20_000 // EXPIRE_SLICE):
             self.clock.advance(0)
-        self.assertEqual(len(released), 100_000)
+        self.assertEqual(len(released), 20_000)
         self.assertEqual(len(self.line), 0)
 
     def test_release_all_leaves_no_timer(self) -> None:

@@ -42,7 +42,7 @@ class Bodies(TestCase):
 
     def test_many_bodies_that_grow_come_in_several_batches(self) -> None:
         size = BATCH_BYTES // 3 + 1
-        found = [plain(b"small"), *(big(size) for _ in range(7)), plain(b"small")]
+        found = [plain(b"small"), *[big(size)] * 7, plain(b"small")]
         with TemporaryDirectory() as folder:
             log = lay_out(found, 1 << 20)
             (split,) = LogStore.open(str(log.write(Path(folder) / "store"))).splits()

@@ -28,7 +28,7 @@ def placed(found: list[Draft]) -> tuple[bytes, list[dict[str, object]]]:
 
 
 class AgainstTheServersCodec(SynchronousTestCase):
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(st.lists(drafts(), max_size=12), st.booleans())
     def test_every_column(self, found: list[Draft], is_placed: bool) -> None:
         data, rows = placed(found)

@@ -137,7 +137,7 @@ class RecordsInBodies(TestCase):
             (split,) = store.splits()
             begin = log.records[5].physical_offset
             expected = [record.physical_offset for record in log.records]
-            for cut in range(begin - 20, begin + log.records[5].total_size + 20, 13):
+            for cut in range(begin - 20, begin + log.records[5].total_size + 20, 29):
                 found = [
                     offset
                     for piece in pieces(split, [cut])

@@ -90,7 +90,7 @@ class SameTests(AuditCase):
 class DifferentTests(AuditCase):
     def test_a_single_changed_byte_anywhere_is_named_exactly(self) -> None:
         chosen = random.Random(7)
-        for _ in range(40):
+        for _ in range(25):
             record = chosen.choice(self.records)
             offset = record.physical_offset + chosen.randrange(record.total_size)
             with self.subTest(offset=offset):

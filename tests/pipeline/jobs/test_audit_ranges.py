@@ -142,7 +142,7 @@ class CompareTests(CopiesTestCase):
 
     def test_every_single_changed_byte_is_found_and_named(self) -> None:
         chosen = random.Random(4)
-        for trial in range(60):
+        for trial in range(40):
             offset = chosen.randrange(self.end)
             with self.subTest(trial=trial, offset=offset):
                 flip(self.slave, offset)
