@@ -51,6 +51,11 @@ MAX_CALLS = 1024
 SILENT_CALLS = 2
 """Timeouts in a row, without a byte from the peer in between, after which a socket is dropped."""
 
+LATE = 0.5
+"""Seconds by which a timer has to be late for us to think that the process stood still. The answer may lie in
+the socket then, which the reactor reads after its timers: it is read first. A send that was answered would
+be repeated otherwise, and its message be there twice."""
+
 
 Answer = RemotingCommand | Deferred[RemotingCommand] | None
 """What is said to a server that asks: now, later, or that this isn't known here (or nothing, if it was oneway)."""
@@ -181,12 +186,16 @@ class RemotingClient:
 class _Call:
     """A request whose answer is awaited."""
 
-    __slots__ = ("answer", "code", "timer")
+    __slots__ = ("answer", "code", "due", "timer")
 
-    def __init__(self, code: int, answer: Deferred[RemotingCommand], timer: IDelayedCall) -> None:
+    def __init__(
+        self, code: int, answer: Deferred[RemotingCommand], timer: IDelayedCall, due: float | None
+    ) -> None:
         self.code = code
         self.answer = answer
         self.timer = timer
+        self.due = due
+        """Clock seconds at which it times out; None when that has been put off once."""
 
 
 class _Link:
@@ -224,7 +233,7 @@ class _Link:
         opaque = command.opaque
         answer: Deferred[RemotingCommand] = Deferred(lambda _: self._cancelled(opaque))
         timer = self._clock.callLater(timeout, self._timed_out, opaque, timeout)
-        self._calls[opaque] = _Call(command.code, answer, timer)
+        self._calls[opaque] = _Call(command.code, answer, timer, self._clock.seconds() + timeout)
         self._send(encode_command(command))
         return answer
 
@@ -279,7 +288,12 @@ class _Link:
         self._forget(opaque)
 
     def _timed_out(self, opaque: int, timeout: float) -> None:
-        call = self._calls.pop(opaque)
+        call = self._calls[opaque]
+        if call.due is not None and self._clock.seconds() - call.due > LATE:
+            call.due = None
+            call.timer = self._clock.callLater(0, self._timed_out, opaque, timeout)
+            return
+        del self._calls[opaque]
         self._silent += 1
         if self._protocol is not None and self._silent >= SILENT_CALLS:
             self._log.warn(

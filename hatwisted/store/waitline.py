@@ -24,6 +24,10 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 EXPIRE_SLICE = 2000
 """Waits expired in one reactor turn; each fires a callback that may write an answer."""
 
+LATE = 0.5
+"""Seconds by which the timer has to be late for us to think that the process stood still. What the waits wait
+for may have arrived by then, but the reactor reads after its timers: one turn is given to that."""
+
 
 class _Wait:
     """One waiting span; ordered by its first end."""
@@ -98,12 +102,15 @@ class WaitLine:
         # One timer for the head; it's left standing when an advance removes the head, so that a busy line
         # doesn't cancel and set a timer per put. It then finds nothing due and arms itself for the new head.
         if self._waits:
-            delay = max(0.0, self._waits[0].deadline - self._clock.seconds())
-            self._timer = self._clock.callLater(delay, self._expire)
+            delay = self._waits[0].deadline - self._clock.seconds()
+            self._timer = self._clock.callLater(max(0.0, delay), self._expire, delay > 0)
 
-    def _expire(self) -> None:
+    def _expire(self, may_be_late: bool) -> None:
         self._timer = None
         now = self._clock.seconds()
+        if may_be_late and self._waits and now - self._waits[0].deadline > LATE:
+            self._arm()
+            return
         for _ in range(EXPIRE_SLICE):
             if not self._waits or self._waits[0].deadline > now:
                 break

@@ -1,9 +1,12 @@
 """The remoting client against real servers on loopback."""
 
+import time
+
 from twisted.internet import defer, reactor, task
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
+from hatwisted.remoting import client
 from hatwisted.remoting.client import (
     MAX_CALLS,
     CallTimedOut,
@@ -17,6 +20,8 @@ from hatwisted.remoting.client import (
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
+from tests.pipeline.remote.scriptedgroup import SILENCE, ScriptedServer
+from tests.pipeline.remote.scriptedgroup import response as scripted
 from tests.support.processes import free_port
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
@@ -195,6 +200,23 @@ class TestFailures(ClientCase):
         self.failureResultOf(slow, CallTimedOut)
         yield self.client.call(address, RemotingCommand(ROUTE), 5)
         self.assertEqual(len(self.factory.connections), 1)
+
+    @defer.inlineCallbacks
+    def test_an_answer_that_came_while_the_process_stood_still_counts(self):
+        self.patch(client, "LATE", 0.1)
+        with ScriptedServer() as server:
+            server.script = lambda request: scripted(request, ResponseCode.SUCCESS)
+            asking = RemotingClient(reactor, reactor)
+            self.addCleanup(asking.close)
+            yield asking.call(server.address, RemotingCommand(ROUTE), 30)
+            answer = asking.call(server.address, RemotingCommand(ROUTE), 0.1)
+            time.sleep(0.5)
+            answer = yield answer
+            self.assertEqual(answer.code, ResponseCode.SUCCESS)
+            server.script = lambda request: SILENCE
+            none = asking.call(server.address, RemotingCommand(ROUTE), 0.1)
+            time.sleep(0.5)
+            yield self.assertFailure(none, CallTimedOut)
 
     @defer.inlineCallbacks
     def test_silent_peer_is_dropped_after_two_timeouts_and_dialled_again(self):
