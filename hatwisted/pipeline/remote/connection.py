@@ -29,6 +29,8 @@ MAX_IN_FLIGHT: Final = 64
 kept for later as well."""
 RECEIVE_BYTES: Final = 256 * 1024
 """Of one read from the socket: an answer to a pull."""
+LAST_LOOK: Final = 0.001
+"""Seconds of a look at the socket when the time is over: had the process stood still, the answer may be there."""
 
 Clock = Callable[[], float]
 """Seconds that only ever grow."""
@@ -81,15 +83,15 @@ class Connection:
         """The answer to the request `number`. BrokerGone if none comes in time, BadAnswer if nonsense comes."""
         deadline = self._clock() + self._timeout
         while number not in self._early:
-            self._receive(deadline)
+            left = deadline - self._clock()
+            self._receive(max(left, LAST_LOOK))
+            if left <= 0 and number not in self._early:
+                raise self._gone(f"no answer within {self._timeout:g} s")
         self._waited_for.discard(number)
         return self._early.pop(number)
 
-    def _receive(self, deadline: float) -> None:
-        left = deadline - self._clock()
-        if left <= 0:
-            raise self._gone(f"no answer within {self._timeout:g} s")
-        self._socket.settimeout(left)
+    def _receive(self, seconds: float) -> None:
+        self._socket.settimeout(seconds)
         try:
             data = self._socket.recv(RECEIVE_BYTES)
         except TimeoutError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import pickle
+import select
 import shutil
 import socket
 import ssl
@@ -77,6 +78,16 @@ class ConnectionTest(TestCase):
         with self.assertRaisesRegex(BrokerGone, "no answer within 5 s"):
             connection.answer(first)
             connection.answer(first)
+
+    def test_an_answer_that_came_while_the_process_stood_still(self) -> None:
+        moments = iter((0.0, 100.0))
+        connection = Connection(self.server.address, SETTINGS, clock=lambda: next(moments))
+        self.addCleanup(connection.close)
+        self.server.script = lambda request: response(request, 0, "late", b"")
+        number = connection.post(command(1, say="x"))
+        readable, _, _ = select.select([connection._socket], [], [], 30)
+        self.assertTrue(readable)
+        self.assertEqual(connection.answer(number).remark, "late")
 
     def test_a_server_that_hangs_up(self) -> None:
         self.server.script = lambda request: HANG_UP
