@@ -85,8 +85,9 @@ class ConnectionTest(TestCase):
         self.addCleanup(connection.close)
         self.server.script = lambda request: response(request, 0, "late", b"")
         number = connection.post(command(1, say="x"))
-        readable, _, _ = select.select([connection._socket], [], [], 30)
-        self.assertTrue(readable)
+        arrived = select.poll()
+        arrived.register(connection._socket, select.POLLIN)
+        self.assertTrue(arrived.poll(30_000))
         self.assertEqual(connection.answer(number).remark, "late")
 
     def test_a_server_that_hangs_up(self) -> None:
