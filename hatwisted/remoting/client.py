@@ -51,10 +51,10 @@ MAX_CALLS = 1024
 SILENT_CALLS = 2
 """Timeouts in a row, without a byte from the peer in between, after which a socket is dropped."""
 
-LATE = 0.5
-"""Seconds by which a timer has to be late for us to think that the process stood still. The answer may lie in
-the socket then, which the reactor reads after its timers: it is read first. A send that was answered would
-be repeated otherwise, and its message be there twice."""
+GRACE = 0.5
+"""Seconds more for a call whose time is over when bytes lie in its socket. The reactor reads after its timers, so
+what a process that stood still was sent is unread when they fire; a send that was answered would be repeated,
+and its message be there twice. Big answers take many reads, hence more than a turn."""
 
 
 Answer = RemotingCommand | Deferred[RemotingCommand] | None
@@ -186,16 +186,12 @@ class RemotingClient:
 class _Call:
     """A request whose answer is awaited."""
 
-    __slots__ = ("answer", "code", "due", "timer")
+    __slots__ = ("answer", "code", "timer")
 
-    def __init__(
-        self, code: int, answer: Deferred[RemotingCommand], timer: IDelayedCall, due: float | None
-    ) -> None:
+    def __init__(self, code: int, answer: Deferred[RemotingCommand], timer: IDelayedCall) -> None:
         self.code = code
         self.answer = answer
         self.timer = timer
-        self.due = due
-        """Clock seconds at which it times out; None when that has been put off once."""
 
 
 class _Link:
@@ -226,14 +222,15 @@ class _Link:
         self._calls: dict[int, _Call] = {}
         self._unsent: list[bytes] = []
         self._silent = 0
+        self._reads = 0
 
     def call(self, command: RemotingCommand, timeout: float) -> Deferred[RemotingCommand]:
         if len(self._calls) >= MAX_CALLS:
             raise TooManyCalls(self._address, f"{MAX_CALLS} calls are waiting for answers")
         opaque = command.opaque
         answer: Deferred[RemotingCommand] = Deferred(lambda _: self._cancelled(opaque))
-        timer = self._clock.callLater(timeout, self._timed_out, opaque, timeout)
-        self._calls[opaque] = _Call(command.code, answer, timer, self._clock.seconds() + timeout)
+        timer = self._clock.callLater(timeout, self._time_is_over, opaque, timeout)
+        self._calls[opaque] = _Call(command.code, answer, timer)
         self._send(encode_command(command))
         return answer
 
@@ -287,13 +284,18 @@ class _Link:
     def _cancelled(self, opaque: int) -> None:
         self._forget(opaque)
 
+    def _time_is_over(self, opaque: int, timeout: float) -> None:
+        """Read the socket once before the call is given up."""
+        self._calls[opaque].timer = self._clock.callLater(0, self._looked, opaque, timeout, self._reads)
+
+    def _looked(self, opaque: int, timeout: float, reads: int) -> None:
+        if self._reads == reads:
+            self._timed_out(opaque, timeout)
+        else:
+            self._calls[opaque].timer = self._clock.callLater(GRACE, self._timed_out, opaque, timeout)
+
     def _timed_out(self, opaque: int, timeout: float) -> None:
-        call = self._calls[opaque]
-        if call.due is not None and self._clock.seconds() - call.due > LATE:
-            call.due = None
-            call.timer = self._clock.callLater(0, self._timed_out, opaque, timeout)
-            return
-        del self._calls[opaque]
+        call = self._calls.pop(opaque)
         self._silent += 1
         if self._protocol is not None and self._silent >= SILENT_CALLS:
             self._log.warn(
@@ -313,7 +315,9 @@ class _Link:
     # ---- what the protocol reports
 
     def received(self, commands: list[RemotingCommand]) -> None:
+        """What one read brought, be it only a piece of a frame."""
         self._silent = 0
+        self._reads += 1
         for command in commands:
             if command.is_response:
                 self._answered(command)

@@ -24,10 +24,6 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 EXPIRE_SLICE = 2000
 """Waits expired in one reactor turn; each fires a callback that may write an answer."""
 
-LATE = 0.5
-"""Seconds by which the timer has to be late for us to think that the process stood still. What the waits wait
-for may have arrived by then, but the reactor reads after its timers: one turn is given to that."""
-
 
 class _Wait:
     """One waiting span; ordered by its first end."""
@@ -105,10 +101,11 @@ class WaitLine:
             delay = self._waits[0].deadline - self._clock.seconds()
             self._timer = self._clock.callLater(max(0.0, delay), self._expire, delay > 0)
 
-    def _expire(self, may_be_late: bool) -> None:
+    def _expire(self, read_first: bool) -> None:
         self._timer = None
         now = self._clock.seconds()
-        if may_be_late and self._waits and now - self._waits[0].deadline > LATE:
+        if read_first and self._waits and self._waits[0].deadline <= now:
+            # The reactor reads after its timers: what a process that stood still was sent comes next.
             self._arm()
             return
         for _ in range(EXPIRE_SLICE):

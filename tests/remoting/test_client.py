@@ -62,6 +62,20 @@ class ClientCase(TestCase):
         return loop.start(0.002)
 
 
+class SlowTurns(task.Clock):
+    """As of a reactor each of whose turns takes a millisecond."""
+
+    def callLater(self, when, *call, **named):
+        return super().callLater(max(when, 0.001), *call, **named)
+
+
+class NobodyThere:
+    """An endpoint whose peer never answers."""
+
+    def connect(self, factory):
+        return defer.Deferred()
+
+
 class TestCalls(ClientCase):
     @defer.inlineCallbacks
     def test_answers_come_back_to_their_calls(self):
@@ -202,21 +216,40 @@ class TestFailures(ClientCase):
         self.assertEqual(len(self.factory.connections), 1)
 
     @defer.inlineCallbacks
-    def test_an_answer_that_came_while_the_process_stood_still_counts(self):
-        self.patch(client, "LATE", 0.1)
+    def test_answers_that_came_while_the_process_stood_still_count(self):
+        """Even those that take many reads."""
         with ScriptedServer() as server:
-            server.script = lambda request: scripted(request, ResponseCode.SUCCESS)
+            server.script = lambda request: scripted(
+                request, ResponseCode.SUCCESS, body=bytes(int(request.body or b"0"))
+            )
             asking = RemotingClient(reactor, reactor)
             self.addCleanup(asking.close)
-            yield asking.call(server.address, RemotingCommand(ROUTE), 30)
-            answer = asking.call(server.address, RemotingCommand(ROUTE), 0.1)
-            time.sleep(0.5)
-            answer = yield answer
-            self.assertEqual(answer.code, ResponseCode.SUCCESS)
+            for first, second in ((0, 0), (400_000, 1)):
+                yield asking.call(server.address, RemotingCommand(ROUTE), 30)
+                calls = [
+                    asking.call(server.address, RemotingCommand(ROUTE, body=b"%d" % size), 0.1)
+                    for size in (first, second)
+                ]
+                time.sleep(0.4)
+                answers = yield defer.gatherResults(calls)
+                self.assertEqual([len(answer.body) for answer in answers], [first, second])
             server.script = lambda request: SILENCE
             none = asking.call(server.address, RemotingCommand(ROUTE), 0.1)
-            time.sleep(0.5)
+            time.sleep(0.4)
             yield self.assertFailure(none, CallTimedOut)
+
+    def test_other_answers_put_a_timeout_off_by_no_more_than_the_grace(self):
+        clock = SlowTurns()
+        link = client._Link("a:1", NobodyThere(), clock, self.fail, self.fail)
+        waiting = link.call(RemotingCommand(ROUTE), 3)
+        chatter = task.LoopingCall(link.received, [])
+        chatter.clock = clock
+        chatter.start(0.001)
+        clock.pump([0.001] * 3400)
+        self.assertNoResult(waiting)
+        clock.pump([0.001] * 200)
+        self.failureResultOf(waiting, CallTimedOut)
+        chatter.stop()
 
     @defer.inlineCallbacks
     def test_silent_peer_is_dropped_after_two_timeouts_and_dialled_again(self):

@@ -31,6 +31,8 @@ RECEIVE_BYTES: Final = 256 * 1024
 """Of one read from the socket: an answer to a pull."""
 LAST_LOOK: Final = 0.001
 """Seconds of a look at the socket when the time is over: had the process stood still, the answer may be there."""
+GRACE: Final = 1.0
+"""Seconds for the rest of it, once, if that look has found something: an answer takes several reads."""
 
 Clock = Callable[[], float]
 """Seconds that only ever grow."""
@@ -82,11 +84,15 @@ class Connection:
     def answer(self, number: int) -> RemotingCommand:
         """The answer to the request `number`. BrokerGone if none comes in time, BadAnswer if nonsense comes."""
         deadline = self._clock() + self._timeout
+        put_off = False
         while number not in self._early:
             left = deadline - self._clock()
-            self._receive(max(left, LAST_LOOK))
-            if left <= 0 and number not in self._early:
+            if left <= 0 and put_off:
                 raise self._gone(f"no answer within {self._timeout:g} s")
+            self._receive(max(left, LAST_LOOK))
+            if left <= 0:
+                put_off = True
+                deadline = self._clock() + GRACE
         self._waited_for.discard(number)
         return self._early.pop(number)
 

@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import tempfile
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from unittest import SkipTest, TestCase
 
@@ -80,10 +81,10 @@ class ConnectionTest(TestCase):
             connection.answer(first)
 
     def test_an_answer_that_came_while_the_process_stood_still(self) -> None:
-        moments = iter((0.0, 100.0))
+        moments = chain([0.0], repeat(100.0))
         connection = Connection(self.server.address, SETTINGS, clock=lambda: next(moments))
         self.addCleanup(connection.close)
-        self.server.script = lambda request: response(request, 0, "late", b"")
+        self.server.script = lambda request: response(request, 0, "late", bytes(2 << 20))
         number = connection.post(command(1, say="x"))
         arrived = select.poll()
         arrived.register(connection._socket, select.POLLIN)
