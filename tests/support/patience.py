@@ -1,7 +1,7 @@
 """A client of ours that gives brokers more time than it would by itself.
 
-Its calls time out after 3 s, as RocketMQ's do, and are then repeated or given up. On a machine that stands still
-for some seconds that happens to calls whose answer has arrived already, and a test would see a message twice.
+Its calls time out after 3 s, as RocketMQ's do, and are then repeated or given up. While a machine stands still for
+some seconds brokers don't answer either, and a test would see a message twice.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from unittest import TestCase
 
 import msgspec
 from hypothesis import given, settings
@@ -14,7 +11,7 @@ from hypothesis import strategies as st
 from hatwisted.pipeline.decode.logbytes import open_file
 from hatwisted.pipeline.decode.reader import read_split
 from hatwisted.pipeline.decode.recordsearch import RecordSearch
-from hatwisted.pipeline.decode.storefolder import LogStore, Split
+from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.wire.record import encode_record
 from tests.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of
 from tests.pipeline.decode.storecase import StoreCase
@@ -110,13 +107,8 @@ class Splits(StoreCase):
                 self.assertEqual([len(row["body"]) for row in rows], [10, 300_000, 5, 700_000, 40])
 
 
-class RecordsInBodies(TestCase):
+class RecordsInBodies(StoreCase):
     """Bodies that hold whole records with the very offsets where they lie: only the chain tells."""
-
-    def setUp(self) -> None:
-        folder = TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
 
     def log(self, fakes: int) -> Log:
         """Ten records; the sixth's body begins with `fakes` records that are right where they lie."""
@@ -133,7 +125,7 @@ class RecordsInBodies(TestCase):
     def test_any_cut_and_any_distance_of_looking_back(self) -> None:
         for fakes in (1, 2, 30):
             log = self.log(fakes)
-            store = LogStore.open(str(log.write(self.folder / f"{fakes}")), "b")
+            store = self.store(log)
             (split,) = store.splits()
             begin = log.records[5].physical_offset
             expected = [record.physical_offset for record in log.records]
@@ -148,7 +140,7 @@ class RecordsInBodies(TestCase):
 
     def test_a_look_back_that_ends_inside_the_body_goes_further(self) -> None:
         log = self.log(30)
-        store = LogStore.open(str(log.write(self.folder / "store")))
+        store = self.store(log)
         sixth, seventh = log.records[5], log.records[6]
         with open_file(store.files[0].path) as file:
             for look_back in (50, 100, 200, 1000):
@@ -179,7 +171,7 @@ class RecordsInBodies(TestCase):
         log = lay_out(honest, 1 << 20)
         sixth, seventh = log.records[5], log.records[6]
         self.assertEqual(at, seventh.physical_offset)
-        store = LogStore.open(str(log.write(self.folder / "store")))
+        store = self.store(log)
         for back in (10, 2_500, 100_000, 600_000):
             self.assertEqual(
                 store.boundary_at_or_after(seventh.physical_offset - back), seventh.physical_offset

@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from deltalake import DeltaTable
 
 from hatwisted.pipeline.decode.reader import read_arrow
 from tests.pipeline.jobs import growing, landing
+from tests.support.background import Background
 from tests.support.processes import wait_until
 from tests.support.processgroup import Program, process_group
 
@@ -80,23 +80,14 @@ def offsets(table: DeltaTable) -> list[int]:
     return sorted(found)
 
 
-class Reader(threading.Thread):
+class Reader(Background):
     """Reads the table meanwhile, by its log and by its bare folder, and keeps what it sees."""
 
     def __init__(self, table: Path) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self._table = table
-        self._ended = threading.Event()
         self.versions: dict[int, list[int]] = {}
         self.unreadable: list[str] = []
-
-    def __enter__(self) -> Reader:
-        self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._ended.set()
-        self.join()
 
     def wait_for(self, version: int) -> None:
         """Until it has read this version or a later one, or failed to."""
@@ -106,8 +97,8 @@ class Reader(threading.Thread):
             f"version {version} is read",
         )
 
-    def run(self) -> None:
-        while not self._ended.wait(0.3):
+    def work(self) -> None:
+        while not self.ended.wait(0.3):
             try:
                 if DeltaTable.is_deltatable(str(self._table)):
                     table = DeltaTable(str(self._table))

@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from tests.pipeline.remote.clustermessages import bodies_of, fill, send_batches, wait_for_slave
+from tests.support.background import Background
 from tests.support.brokergroup import OURS, BrokerGroup
 from tests.support.processes import REPOSITORY, wait_until
 
@@ -96,34 +96,19 @@ def wait_for_more_rows(program: subprocess.Popen[bytes], folder: Path) -> None:
     assert program.poll() is None, (folder / "program.out").read_text()[-3000:]
 
 
-class Sender(threading.Thread):
+class Sender(Background):
     """Sends on and on while it's a context, so that every life of the stream finds new messages; `sent` to each
     queue."""
 
     def __init__(self, group: BrokerGroup) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self._group = group
-        self._ended = threading.Event()
-        self._failure: Exception | None = None
         self.sent = 0
 
-    def __enter__(self) -> Sender:
-        self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._ended.set()
-        self.join()
-        if self._failure is not None:
-            raise self._failure
-
-    def run(self) -> None:
-        try:
-            with self._group.master_client() as client:
-                while not self._ended.wait(0.5):
-                    for queue in range(QUEUES):
-                        bodies = bodies_of(queue * 1_000_000 + FIRST + self.sent, TURN)
-                        send_batches(client, "Killed", queue, bodies)
-                    self.sent += TURN
-        except Exception as failure:  # raised in the test's own thread
-            self._failure = failure
+    def work(self) -> None:
+        with self._group.master_client() as client:
+            while not self.ended.wait(0.5):
+                for queue in range(QUEUES):
+                    bodies = bodies_of(queue * 1_000_000 + FIRST + self.sent, TURN)
+                    send_batches(client, "Killed", queue, bodies)
+                self.sent += TURN
