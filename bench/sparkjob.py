@@ -52,7 +52,7 @@ def count(job: Job) -> Callable[[], int]:
 
 def land(job: Job) -> Callable[[], int]:
     """The log into a new Delta table."""
-    from hatwisted.pipeline.jobs.land import land as land_job
+    from hatwisted.pipeline.jobs.land.landing import land as land_job
 
     def run() -> int:
         table = Path(job["table"])
@@ -64,7 +64,7 @@ def land(job: Job) -> Callable[[], int]:
 
 def audit(job: Job) -> Callable[[], int]:
     """Two stores against each other."""
-    from hatwisted.pipeline.jobs.audit import audit as audit_job
+    from hatwisted.pipeline.jobs.audit.auditing import audit as audit_job
     from hatwisted.pipeline.spark.session import spark_session
 
     spark = spark_session()

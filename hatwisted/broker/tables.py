@@ -9,11 +9,11 @@ from os.path import join
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
 
-from hatwisted.broker.consumerfilters import ConsumerFilterTable
-from hatwisted.broker.delayoffsets import DelayOffsets
-from hatwisted.broker.groups import SubscriptionGroupTable
-from hatwisted.broker.offsets import ConsumerOffsetTable
-from hatwisted.broker.topics import FirstTopics, TopicConfigTable
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
+from hatwisted.broker.delay.delayoffsets import DelayOffsets
+from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable
+from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
 from hatwisted.store.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
 from hatwisted.store.interfaces import IFileSystem, IWorker
 

@@ -17,24 +17,24 @@ from typing import Any
 import click
 import msgspec
 
-from hatwisted.cli.check import StoreCheck
-from hatwisted.cli.checktext import plan_lines, report_lines
-from hatwisted.cli.cluster import cluster
-from hatwisted.cli.consume import consume
-from hatwisted.cli.divergence import compare_command, cut_command
-from hatwisted.cli.dump import RecordFilter, dump, follow, last_records
+from hatwisted.cli.cluster.consume import consume
+from hatwisted.cli.cluster.group import group
+from hatwisted.cli.cluster.members import cluster
+from hatwisted.cli.cluster.produce import produce
+from hatwisted.cli.cluster.topic import topic
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
-from hatwisted.cli.group import group
-from hatwisted.cli.logcommand import directory_argument, locked, reporting, tell
+from hatwisted.cli.log.check import StoreCheck
+from hatwisted.cli.log.checktext import plan_lines, report_lines
+from hatwisted.cli.log.divergence import compare_command, cut_command
+from hatwisted.cli.log.dump import RecordFilter, dump, follow, last_records
+from hatwisted.cli.log.logcommand import directory_argument, locked, reporting, tell
+from hatwisted.cli.log.rebuild import Rebuild
+from hatwisted.cli.log.recordformat import BodyForm, as_json, as_line
+from hatwisted.cli.log.repair import LogInspection, plan_repair, repair
+from hatwisted.cli.log.storefolder import StoreFolder
 from hatwisted.cli.optiongroup import option_group
-from hatwisted.cli.pipeline import pipeline
-from hatwisted.cli.produce import produce
+from hatwisted.cli.pipeline.commands import pipeline
 from hatwisted.cli.progress import ScanProgress
-from hatwisted.cli.rebuild import Rebuild
-from hatwisted.cli.recordformat import BodyForm, as_json, as_line
-from hatwisted.cli.repair import LogInspection, plan_repair, repair
-from hatwisted.cli.storefolder import StoreFolder
-from hatwisted.cli.topic import topic
 from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.store.errors import WrongFile
 from hatwisted.store.filesystem import PosixFileSystem

@@ -32,9 +32,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _work(master: str, slave: str, out: Path, tell: Tell) -> int:
-    from hatwisted.pipeline.jobs.audit import audit
-    from hatwisted.pipeline.jobs.land import land
-    from hatwisted.pipeline.jobs.report import report
+    from hatwisted.pipeline.jobs.audit.auditing import audit
+    from hatwisted.pipeline.jobs.land.landing import land
+    from hatwisted.pipeline.jobs.report.reporting import report
     from hatwisted.pipeline.spark.session import spark_session
 
     tell(doing="Spark starts")

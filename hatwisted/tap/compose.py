@@ -20,14 +20,14 @@ from twisted.application.service import IService
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 
-from hatwisted.broker.consumerfilters import ConsumerFilterTable
-from hatwisted.broker.masternode import MasterNode
-from hatwisted.broker.node import BrokerNode, NodeParts
-from hatwisted.broker.pull import PullOptions
-from hatwisted.broker.registration import BrokerIdentity, KnownMaster, Registration
-from hatwisted.broker.slavenode import SlaveNode
+from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable
+from hatwisted.broker.node.brokernode import BrokerNode, NodeParts
+from hatwisted.broker.node.masternode import MasterNode
+from hatwisted.broker.node.registration import BrokerIdentity, KnownMaster, Registration
+from hatwisted.broker.node.slavenode import SlaveNode
+from hatwisted.broker.pull.pullmessage import PullOptions
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.broker.topics import FirstTopics
+from hatwisted.broker.topic.topicconfig import FirstTopics
 from hatwisted.config.errors import SettingError
 from hatwisted.config.live import REQUEST, LiveConfig
 from hatwisted.config.load import Loaded, Source

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason='the pipeline isn\'t installed: pip install "hatwisted[pipeline]"')
 
-from hatwisted.pipeline.jobs.audit import audit
-from hatwisted.pipeline.jobs.reindex import reindex
+from hatwisted.pipeline.jobs.audit.auditing import audit
+from hatwisted.pipeline.jobs.reindex.reindexing import reindex
 from hatwisted.pipeline.jobs.tasks import InlineTasks
 from tests.interop.conftest import needs
 from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind

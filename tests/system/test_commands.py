@@ -18,7 +18,7 @@ from tests.support.processes import REPOSITORY, dies_with_us, wait_until
 
 # The command, whose calls wait longer than by themselves: see tests/support/patience.py.
 PROGRAM = """
-from hatwisted.cli import clusterrun
+from hatwisted.cli.cluster import clusterrun
 from hatwisted.cli.main import main
 from tests.support.patience import patient
 link = clusterrun.Cluster

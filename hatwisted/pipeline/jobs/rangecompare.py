@@ -19,9 +19,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from hatwisted.pipeline.jobs.audit.recordfields import field_at, whole_record
 from hatwisted.pipeline.jobs.queueruns import QueueRuns
 from hatwisted.pipeline.jobs.rangewalk import Buffer, Filler, Step, WalkedLog, edge, walk_range
-from hatwisted.pipeline.jobs.recordfields import field_at, whole_record
 from hatwisted.store.queueentry import has_data
 from hatwisted.store.recordsearch import record_at, valid_records_behind
 from hatwisted.wire import layout

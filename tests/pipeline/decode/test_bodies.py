@@ -13,7 +13,7 @@ from hatwisted.pipeline.decode.reader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.wire.record import Record, decode_record
 from tests.pipeline.decode.logs import Draft, compress, lay_out, plain, row_of, rows_of
-from tests.wire.test_record import BOTH_HOSTS_V6, LONG_TOPIC_V2
+from tests.unit.wire.test_record import BOTH_HOSTS_V6, LONG_TOPIC_V2
 
 KINDS = (0x1, 0x101, 0x201, 0x301)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from hatwisted.pipeline.jobs.land import land
+from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.spark.session import spark_session
 
 BYTES_PER_TRIGGER = 200 << 10

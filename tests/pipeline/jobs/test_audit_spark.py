@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
-from hatwisted.pipeline.jobs.audit import audit
-from hatwisted.pipeline.jobs.land import land
-from hatwisted.pipeline.jobs.reindex import Layout, reindex
+from hatwisted.pipeline.jobs.audit.auditing import audit
+from hatwisted.pipeline.jobs.land.landing import land
+from hatwisted.pipeline.jobs.reindex.reindexing import Layout, reindex
 from tests.pipeline.jobs.copies import GOLDEN, copy_store, files_of, flip, write_store
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from deltalake import write_deltalake
 
 from hatwisted.pipeline.decode.reader import read_arrow
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
-from hatwisted.pipeline.jobs.audit import audit
-from hatwisted.pipeline.jobs.auditresult import AuditResult
+from hatwisted.pipeline.jobs.audit.auditing import audit
+from hatwisted.pipeline.jobs.audit.auditresult import AuditResult
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.tasks import InlineTasks
 from hatwisted.wire.record import Record

@@ -15,9 +15,16 @@ from pyspark.sql import Observation
 
 from hatwisted.pipeline.decode.schema import arrow_schema
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
-from hatwisted.pipeline.jobs.export import BROKERS_OWN_TOPICS, COLUMNS, OPTIONS, SHAPES, counted, export
-from hatwisted.pipeline.jobs.importing import Sending
-from hatwisted.pipeline.jobs.messagefiles import find_message_files, open_message_file
+from hatwisted.pipeline.jobs.messages.export import (
+    BROKERS_OWN_TOPICS,
+    COLUMNS,
+    OPTIONS,
+    SHAPES,
+    counted,
+    export,
+)
+from hatwisted.pipeline.jobs.messages.importing import Sending
+from hatwisted.pipeline.jobs.messages.messagefiles import find_message_files, open_message_file
 from hatwisted.pipeline.jobs.selection import Selection
 from hatwisted.wire.properties import decode_properties
 from tests.pipeline.jobs.goldenlog import MASTER, instant, records

@@ -8,12 +8,12 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.jobs.importing import ImportStopped, Sending, import_messages
-from hatwisted.pipeline.jobs.messagefiles import BadMessageFile
+from hatwisted.pipeline.jobs.messages.importing import ImportStopped, Sending, import_messages
+from hatwisted.pipeline.jobs.messages.messagefiles import BadMessageFile
 from hatwisted.pipeline.remote.errors import BadSetting, NoRoute
 from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire.record import Record, decode_record
-from tests.client.rig import ClusterRig, asynchronous
+from tests.unit.client.rig import ClusterRig, asynchronous
 
 BORN = "2026-11-21T00:33:12.756Z"
 

@@ -19,9 +19,9 @@ from hatwisted.pipeline.decode.reader import read_arrow
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import landed_schema
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
-from hatwisted.pipeline.jobs.land import LandResult, land
-from hatwisted.pipeline.jobs.landingsources import Stores, WrongStore
-from hatwisted.pipeline.jobs.landingstate import LandingBusy, WrongCheckpoint, landing_state
+from hatwisted.pipeline.jobs.land.landing import LandResult, land
+from hatwisted.pipeline.jobs.land.landingsources import Stores, WrongStore
+from hatwisted.pipeline.jobs.land.landingstate import LandingBusy, WrongCheckpoint, landing_state
 from tests.pipeline.jobs.growing import TOPICS, GrowingStore
 
 pytestmark = pytest.mark.spark

@@ -13,8 +13,8 @@ pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatw
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from hatwisted.pipeline.jobs.land import land
-from hatwisted.pipeline.jobs.landingsources import Cluster
+from hatwisted.pipeline.jobs.land.landing import land
+from hatwisted.pipeline.jobs.land.landingsources import Cluster
 from tests.pipeline.remote.clustermessages import fill
 from tests.support.brokergroup import OURS, BrokerGroup
 

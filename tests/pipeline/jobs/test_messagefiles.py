@@ -9,7 +9,11 @@ import unittest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hatwisted.pipeline.jobs.messagefiles import BadMessageFile, find_message_files, open_message_file
+from hatwisted.pipeline.jobs.messages.messagefiles import (
+    BadMessageFile,
+    find_message_files,
+    open_message_file,
+)
 
 try:
     import pyarrow as pa

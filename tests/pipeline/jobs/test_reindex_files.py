@@ -13,12 +13,12 @@ from unittest import TestCase
 import numpy as np
 
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
-from hatwisted.pipeline.jobs.indexfiles import plan_index
-from hatwisted.pipeline.jobs.queueplan import plan_queue
 from hatwisted.pipeline.jobs.queueruns import Run
-from hatwisted.pipeline.jobs.reindex import Layout, ReindexResult, reindex
-from hatwisted.pipeline.jobs.spool import ITEMS as ITEM
-from hatwisted.pipeline.jobs.spool import items_path
+from hatwisted.pipeline.jobs.reindex.indexfiles import plan_index
+from hatwisted.pipeline.jobs.reindex.queueplan import plan_queue
+from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexResult, reindex
+from hatwisted.pipeline.jobs.reindex.spool import ITEMS as ITEM
+from hatwisted.pipeline.jobs.reindex.spool import items_path
 from hatwisted.pipeline.jobs.tasks import InlineTasks
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.indexfile import file_name_at
@@ -26,7 +26,7 @@ from hatwisted.store.queueentry import GAP_LIMIT, blank_entry
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.pipeline.jobs.copies import GOLDEN, GOLDEN_END, files_of, flip, patch, save_log
 from tests.pipeline.jobs.variedlog import VariedLog
-from tests.store.sample_log import FILE_SIZE, ITEMS, QUEUE_FILE_SIZE, SLOTS, SampleStore
+from tests.unit.store.sample_log import FILE_SIZE, ITEMS, QUEUE_FILE_SIZE, SLOTS, SampleStore
 
 LAYOUT = Layout(queue_file_size=QUEUE_FILE_SIZE, slots=SLOTS, items=ITEMS)
 """As the golden store has it, and the sample stores."""

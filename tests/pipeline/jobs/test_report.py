@@ -17,9 +17,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from hatwisted.pipeline.errors import NotAStore, PipelineError
-from hatwisted.pipeline.jobs import reportplots
 from hatwisted.pipeline.jobs.htmlpage import STYLE
-from hatwisted.pipeline.jobs.report import NothingToReport, report
+from hatwisted.pipeline.jobs.report import reportplots
+from hatwisted.pipeline.jobs.report.reporting import NothingToReport, report
 from hatwisted.pipeline.jobs.selection import Selection
 from tests.pipeline.jobs.goldenlog import MASTER, SLAVE, instant, records
 

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from hatwisted.pipeline.jobs import reportfigures
-from hatwisted.pipeline.jobs.reportfigures import Extent, bin_edges, percentile
-from hatwisted.pipeline.jobs.reportsummary import OTHER, step_for, summarise
+from hatwisted.pipeline.jobs.report import reportfigures
+from hatwisted.pipeline.jobs.report.reportfigures import Extent, bin_edges, percentile
+from hatwisted.pipeline.jobs.report.reportsummary import OTHER, step_for, summarise
 from tests.pipeline.jobs.goldenlog import ROW_SCHEMA, row
 
 pytestmark = pytest.mark.spark

@@ -1,0 +1,87 @@
+"""What operators do with consumer groups: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200, DELETE_SUBSCRIPTIONGROUP
+207. (201, all groups, is in `admin`.) A slave's table is its master's, so it refuses both."""
+
+from __future__ import annotations
+
+from twisted.logger import Logger
+
+from hatwisted.broker.admin.brokerstats import BrokerStats
+from hatwisted.broker.admin.topicadmin import NOT_ON_A_SLAVE
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.processors import MAX_QUEUE_IDS, answer_bad_requests
+from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, GroupConfig, SubscriptionGroupTable
+from hatwisted.broker.filter.subscription import BadClientData
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registration import BadRegistration, decode_body
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import bool_field, text_field
+
+_INT_MAX = (1 << 31) - 1
+
+
+class GroupAdmin:
+    """Answers that change the table of groups. slave: see above."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        groups: SubscriptionGroupTable,
+        offsets: ConsumerOffsetTable,
+        stats: BrokerStats,
+        *,
+        slave: bool = False,
+    ) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._stats = stats
+        self._slave = slave
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put both handlers into `table`."""
+        update, delete = answer_bad_requests(self.update), answer_bad_requests(self.delete)
+        table.register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, update)
+        table.register(RequestCode.DELETE_SUBSCRIPTIONGROUP, delete)
+
+    def update(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        if self._slave:
+            return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
+        config = _parse(request.body)
+        self._log.info("{peer} makes or changes {config}", peer=connection.peer, config=config)
+        self._groups.put(config)
+        return response(request)
+
+    def delete(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """The group's settings and, if asked for, its progress. 4.x and 5.x ask for that by different
+        names."""
+        if self._slave:
+            return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
+        name = text_field(request.ext, "groupName")
+        self._log.info("{peer} deletes consumer group {group}", peer=connection.peer, group=name)
+        self._groups.delete(name)
+        if bool_field(request.ext, "removeOffset") or bool_field(request.ext, "cleanOffset"):
+            self._offsets.remove_group(name)
+        self._stats.forget_group(name)
+        return response(request)
+
+
+def _parse(body: bytes) -> GroupConfig:
+    try:
+        config = decode_body(body, GroupConfig)
+    except BadRegistration as error:
+        raise BadClientData(f"the body is {error}") from None
+    if not config.group_name.strip():
+        raise BadClientData("groupName is blank")
+    if len(config.group_name) > MAX_GROUP_LENGTH:
+        raise BadClientData(f"groupName is longer than {MAX_GROUP_LENGTH} characters")
+    _check("retryQueueNums", config.retry_queue_nums, 0, MAX_QUEUE_IDS)
+    _check("retryMaxTimes", config.retry_max_times, -_INT_MAX, _INT_MAX)
+    _check("brokerId", config.broker_id, 0, _INT_MAX)
+    _check("whichBrokerWhenConsumeSlowly", config.which_broker_when_consume_slowly, 0, _INT_MAX)
+    return config
+
+
+def _check(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise BadClientData(f"{name} has the value {value}, allowed are {low} to {high}")

@@ -1,0 +1,193 @@
+"""Moving a group to another place: INVOKE_BROKER_TO_RESET_OFFSET 222, by which RESET_CONSUMER_CLIENT_OFFSET 220
+goes to the group's members, and CLONE_GROUP_OFFSET 314.
+
+A living group carries a reset out itself: each member is told the new offsets, stops its queues, lets what it's
+working on end, commits and begins again. So the table of offsets changes by the members' commits, which may go
+back for a while (see ConsumerProgress). A group that is offline is answered 206, and the tool commits by itself;
+but when 5.x tools name one queue, which they don't repeat in the old way, the broker commits at once.
+
+C++ members get the offsets as a list, since they can't read a map keyed by objects. RocketMQ decides that by the
+language of the tool that asks; here it's the member's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twisted.logger import Logger
+
+from hatwisted.broker.consumer.clientcalls import ClientCalls
+from hatwisted.broker.consumer.clienttable import ClientTable
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
+from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import V3_0_7_SNAPSHOT, RequestCode, ResponseCode
+from hatwisted.wire.messagequeue import MessageQueue, queue_table
+from hatwisted.wire.registration import TopicConfig
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import BadRequestField, bool_field, int_field, long_field, text_field
+
+END = -1
+"""As a timestamp: the queue's end. As an offset: go by the timestamp."""
+
+ALL_QUEUES = -1
+"""As a queue id."""
+
+Offsets = Mapping[int, int]
+"""Queue id -> queue offset."""
+
+
+class OffsetResets:
+    """Answers 222 and 314. broker_name: as in queues' names."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: TopicConfigTable,
+        offsets: ConsumerOffsetTable,
+        progress: ConsumerProgress,
+        clients: ClientTable,
+        calls: ClientCalls,
+        broker_name: str,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._progress = progress
+        self._clients = clients
+        self._calls = calls
+        self._broker_name = broker_name
+
+    def register_on(self, table: ProcessorTable) -> None:
+        table.register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, answer_bad_requests(self.reset))
+        table.register(RequestCode.CLONE_GROUP_OFFSET, answer_bad_requests(self.clone))
+
+    # -- reset -----------------------------------------------------------------------------------------------
+
+    def reset(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        ext = request.ext
+        topic, group = text_field(ext, "topic"), text_field(ext, "group")
+        timestamp = long_field(ext, "timestamp")
+        force = bool_field({"isForce": text_field(ext, "isForce")}, "isForce")
+        queue_id = int_field(ext, "queueId", ALL_QUEUES)
+        self._log.info(
+            "{peer} resets group {group} in topic {topic} to {timestamp}, queue {queue}",
+            peer=connection.peer,
+            group=group,
+            topic=topic,
+            timestamp=timestamp,
+            queue=queue_id,
+        )
+        config = self._topics.get(topic)
+        if config is None:
+            remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
+            return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        if queue_id == ALL_QUEUES:
+            found = self._all_targets(config, group, timestamp, force)
+        else:
+            found = self._one_target(config, queue_id, timestamp, ext)
+        if isinstance(found, Refusal):
+            return response(request, found.code, found.remark)
+        if group in self._clients.consumers:
+            refusal = self._push(topic, group, timestamp, force, found)
+        else:
+            refusal = self._reset_offline(topic, group, timestamp, found, one=queue_id != ALL_QUEUES)
+        if refusal is not None:
+            return response(request, refusal.code, refusal.remark)
+        body = fastjson.dumps_compact({"offsetTable": queue_table(self._queues(topic, found))})
+        return response(request, body=body)
+
+    def _all_targets(self, config: TopicConfig, group: str, timestamp: int, force: bool) -> Offsets | Refusal:
+        """Where all queues are to go. Without force nobody is moved forward."""
+        targets = {}
+        for queue_id in range(config.write_queue_nums):
+            now = self._offsets.query(group, config.topic_name, queue_id)
+            if now is None or now < 0:
+                # RocketMQ's words, with which its tools are told that there is no such group.
+                return Refusal(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
+            wanted = self._at_time(config.topic_name, queue_id, timestamp)
+            targets[queue_id] = wanted if force else min(wanted, now)
+        return targets
+
+    def _one_target(
+        self, config: TopicConfig, queue_id: int, timestamp: int, ext: Mapping[str, str]
+    ) -> Offsets | Refusal:
+        """Where the one named queue is to go: the 5.x form, always with force."""
+        if not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
+            raise BadRequestField("queueId", ext["queueId"])
+        offset = long_field(ext, "offset", END)
+        if offset == END:
+            return {queue_id: self._at_time(config.topic_name, queue_id, timestamp)}
+        low, high = self._store.queue_offsets(config.topic_name, queue_id)
+        if not low <= offset <= high:
+            remark = f"Target offset {offset} not in consume queue range [{low}-{high}]"
+            return Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        return {queue_id: offset}
+
+    def _at_time(self, topic: str, queue_id: int, timestamp: int) -> int:
+        if timestamp == END:
+            return self._store.queue_end(topic, queue_id)
+        return max(0, self._store.offset_by_time(topic, queue_id, timestamp))
+
+    def _push(self, topic: str, group: str, timestamp: int, force: bool, targets: Offsets) -> Refusal | None:
+        """Tell all members."""
+        members = self._clients.consumers[group].members
+        for member in members.values():
+            if member.version < V3_0_7_SNAPSHOT:
+                remark = f"the client does not support this feature. version={member.version}"
+                return Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        self._progress.reset(group, topic, targets)
+        ext = {"topic": topic, "group": group, "timestamp": str(timestamp), "isForce": str(force).lower()}
+        queues = self._queues(topic, targets)
+        table = fastjson.dumps_compact({"offsetTable": queue_table(queues)})
+        listed = fastjson.dumps_compact({"offsetTable": _as_list(queues)})
+        for key, member in members.items():
+            assert isinstance(key, RemotingConnection)
+            body = listed if member.language == "CPP" else table
+            order = RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext=ext, body=body)
+            self._calls.oneway(key, order)
+        return None
+
+    def _reset_offline(
+        self, topic: str, group: str, timestamp: int, targets: Offsets, *, one: bool
+    ) -> Refusal | None:
+        if not one:
+            remark = (
+                f"Consumer not online, so can not reset offset, Group: {group} Topic: {topic} "
+                f"Timestamp: {timestamp}"
+            )
+            return Refusal(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+        for queue_id, offset in targets.items():
+            self._offsets.reset(group, topic, queue_id, offset)
+        return None
+
+    def _queues(self, topic: str, targets: Offsets) -> dict[MessageQueue, int]:
+        return {
+            MessageQueue(broker_name=self._broker_name, queue_id=queue_id, topic=topic): offset
+            for queue_id, offset in targets.items()
+        }
+
+    # -- clone -----------------------------------------------------------------------------------------------
+
+    def clone(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Put one group where another one is, in one topic or in all."""
+        ext = request.ext
+        source, target = text_field(ext, "srcGroup"), text_field(ext, "destGroup")
+        topic, offline = ext.get("topic", "").strip(), bool_field(ext, "offline")
+        for name in [topic] if topic else self._offsets.topics_of(source):
+            if self._topics.get(name) is not None and (offline or self._clients.subscribes(source, name)):
+                self._offsets.clone(source, target, name)
+        return response(request)
+
+
+def _as_list(queues: Mapping[MessageQueue, int]) -> list[dict[str, object]]:
+    return [
+        {"brokerName": queue.broker_name, "offset": offset, "queueId": queue.queue_id, "topic": queue.topic}
+        for queue, offset in queues.items()
+    ]

@@ -1,0 +1,200 @@
+"""What operators do with topics: UPDATE_AND_CREATE_TOPIC 17, DELETE_TOPIC_IN_BROKER 215, and what is left of
+topics cleaned up, CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELETE_EXPIRED_COMMITLOG 329.
+
+A topic counts as made once the name servers know it, so 17 is answered when they have answered, or have had
+their time. Deleting takes the queues out of service in slices and off the reactor's back (`QueueRemoval`). A
+group's progress in the topic goes with it, as in 5.x and not in 4.9.7, where a consumer of the topic made anew
+passes over as many messages as it had consumed of the old one.
+
+A slave makes and deletes no topics, but 5.x tools needn't know. It may be told to clean up, but then it only
+takes away what its master, being alive, has had time to tell it of: its queues may be the only place where a new
+topic is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.processors import MAX_QUEUE_IDS, answer_bad_requests
+from hatwisted.broker.topic.topicconfig import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    TopicConfigTable,
+    name_problem,
+)
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
+from hatwisted.wire.layout import SCHEDULE_TOPIC
+from hatwisted.wire.registration import TopicConfig
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import BadRequestField, int_field, text_field
+
+REGISTER_WAIT = 3.0
+"""Seconds that an answer to 17 waits for name servers: mqadmin waits 5 s for it."""
+
+UNTOLD_AGE = 60_000
+"""ms after which a slave, whose master tells it of its topics every 10 s, must know a message's topic."""
+
+NOT_ON_A_SLAVE = (
+    "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+)
+
+_FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+_ALL_PERMISSIONS = PERM_READ | PERM_WRITE | PERM_INHERIT
+
+_Answer = RemotingCommand | Deferred[RemotingCommand]
+
+
+class TopicAdmin:
+    """settled(): fires when no name server owes an answer; slave: see above; hears_master(): has the slave a
+    master that tells it of topics?"""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        store: MessageStore,
+        topics: TopicConfigTable,
+        offsets: ConsumerOffsetTable,
+        settled: Callable[[], Deferred[None]],
+        *,
+        slave: bool = False,
+        hears_master: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._settled = settled
+        self._slave = slave
+        self._hears_master = hears_master
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put all handlers into `table`."""
+        for code, handler in (
+            (RequestCode.UPDATE_AND_CREATE_TOPIC, self.update),
+            (RequestCode.DELETE_TOPIC_IN_BROKER, self.delete),
+            (RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, self.clean_expired),
+            (RequestCode.CLEAN_UNUSED_TOPIC, self.clean_unused),
+            (RequestCode.DELETE_EXPIRED_COMMITLOG, self.delete_expired),
+        ):
+            table.register(code, answer_bad_requests(handler))
+
+    # -- topics ----------------------------------------------------------------------------------------------
+
+    def update(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
+        config = _parse(request)
+        self._log.info("{peer} makes or changes {config}", peer=connection.peer, config=config)
+        self._topics.put(config)
+        answer: Deferred[RemotingCommand] = Deferred()
+        late = self._clock.callLater(REGISTER_WAIT, self._tell_late, config.topic_name, answer, request)
+
+        def registered(_: None) -> None:
+            if late.active():
+                late.cancel()
+                answer.callback(response(request))
+
+        self._settled().addCallback(registered)
+        return answer
+
+    def _tell_late(self, topic: str, answer: Deferred[RemotingCommand], request: RemotingCommand) -> None:
+        self._log.warn("topic {topic}: not every name server knows of it yet", topic=topic)
+        answer.callback(response(request))
+
+    def delete(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        if self._slave and request.version >= V5_0_0:
+            return self._follow_deletion(request)
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
+        topic = text_field(request.ext, "topic")
+        self._log.info("{peer} deletes topic {topic}", peer=connection.peer, topic=topic)
+        self._topics.delete(topic)
+        self._offsets.remove_topic(topic)
+        dropped = self._store.removal.drop_topics(lambda name: name == topic)
+        return dropped.addCallback(lambda _: response(request))
+
+    def _follow_deletion(self, request: RemotingCommand) -> _Answer:
+        """5.x tools delete a topic on slaves too, and stop at a refusal with half of their work done. The queues
+        go if the master has told that the topic is gone; else 316 takes them when it has."""
+        topic = text_field(request.ext, "topic")
+        known = self._topics.get(topic) is not None or self._topics.is_system(topic)
+        if known or not self._hears_master():
+            return response(request)
+        dropped = self._store.removal.drop_topics(lambda name: name == topic and self._is_unused(name))
+        return dropped.addCallback(lambda _: response(request))
+
+    def _refusal(self, request: RemotingCommand) -> RemotingCommand | None:
+        """Why this topic isn't to be made or deleted here."""
+        if self._slave:
+            return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
+        topic = text_field(request.ext, "topic")
+        problem = name_problem(topic)
+        if problem is None and self._topics.is_system(topic):
+            problem = f"The topic[{topic}] is conflict with system topic."
+        return None if problem is None else response(request, ResponseCode.SYSTEM_ERROR, problem)
+
+    # -- what is left of them --------------------------------------------------------------------------------
+
+    def clean_expired(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        dropped = self._store.removal.drop_expired(lambda topic: topic == SCHEDULE_TOPIC)
+        return dropped.addCallback(self._cleaned, request)
+
+    def clean_unused(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        if self._slave and not self._hears_master():
+            self._log.warn("queues of unknown topics stay: no master could have told of them")
+            return response(request)
+        return self._store.removal.drop_topics(self._is_unused).addCallback(self._cleaned, request)
+
+    def _is_unused(self, topic: str) -> bool:
+        if self._topics.get(topic) is not None or self._topics.is_system(topic):
+            return False
+        return not self._slave or self._last_time(topic) < self._clock.seconds() * 1000 - UNTOLD_AGE
+
+    def _last_time(self, topic: str) -> int:
+        """storeTimestamp (ms) of the topic's newest message, -1 without one."""
+        ends = [(queue.queue_id, queue.max_offset) for queue in self._store.queues if queue.topic == topic]
+        return max((self._store.message_time(topic, queue_id, end - 1) for queue_id, end in ends), default=-1)
+
+    def _cleaned(self, dropped: int, request: RemotingCommand) -> RemotingCommand:
+        self._log.info("{count} queues taken away on request {code}", count=dropped, code=int(request.code))
+        return response(request)
+
+    def delete_expired(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """The next rounds of retention remove what is old enough, whatever the hour."""
+        self._store.retention.clean_now()
+        return response(request)
+
+
+def _parse(request: RemotingCommand) -> TopicConfig:
+    ext = request.ext
+    text_field(ext, "defaultTopic")
+    filter_type = text_field(ext, "topicFilterType")
+    if filter_type not in _FILTER_TYPES:
+        raise BadRequestField("topicFilterType", filter_type)
+    return TopicConfig(
+        topic_name=text_field(ext, "topic"),
+        read_queue_nums=_number(request, "readQueueNums", MAX_QUEUE_IDS),
+        write_queue_nums=_number(request, "writeQueueNums", MAX_QUEUE_IDS),
+        perm=_number(request, "perm", _ALL_PERMISSIONS),
+        topic_filter_type=filter_type,
+        topic_sys_flag=int_field(ext, "topicSysFlag", 0),
+    )
+
+
+def _number(request: RemotingCommand, name: str, most: int) -> int:
+    value = int_field(request.ext, name)
+    if not 0 <= value <= most:
+        raise BadRequestField(name, request.ext[name])
+    return value

@@ -1,0 +1,258 @@
+"""Who is connected: producer and consumer groups as the clients' heartbeats (34) tell them.
+
+A consumer group lives as long as one connection speaks for it. Its members, its subscriptions and their
+newest version are kept here; whoever changes them causes a "members changed" notice (40) to every member,
+because each member divides the queues among the ids it gets from GET_CONSUMER_LIST_BY_GROUP (38). Members
+go with their connection, with UNREGISTER_CLIENT (35), or unheard of for CLIENT_TTL.
+
+Plain tables: connections are opaque keys, so that the rules can be tested without sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+import msgspec
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.broker.filter.subscription import BadClientData, Subscription, parse_subscription
+
+CLIENT_TTL = 120.0
+"""Seconds after its last heartbeat that a client is still counted; clients beat every 30 s (4.9.7: 120 s)."""
+
+MAX_GROUPS_PER_HEARTBEAT = 1024
+"""Groups one heartbeat may name; real clients name one to a few dozen. More is refused."""
+
+MAX_SUBSCRIPTIONS_PER_GROUP = 10_000
+"""Topics one group may subscribe to; more in one heartbeat is refused."""
+
+_SILENT = "{key} has sent no heartbeat for {group} for {ttl} s and is dropped from it"
+
+_CONSUME_TYPES = {0: "CONSUME_ACTIVELY", 1: "CONSUME_PASSIVELY"}
+_MESSAGE_MODELS = {0: "BROADCASTING", 1: "CLUSTERING"}
+_CONSUME_FROM = {0: "CONSUME_FROM_LAST_OFFSET", 4: "CONSUME_FROM_FIRST_OFFSET", 5: "CONSUME_FROM_TIMESTAMP"}
+
+
+class ConsumerData(msgspec.Struct, frozen=True):
+    """One consumer group of a heartbeat."""
+
+    group: str
+    consume_type: str
+    message_model: str
+    consume_from: str
+    unit_mode: bool
+    subscriptions: tuple[Subscription, ...]
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """A client and the groups it speaks for."""
+
+    client_id: str
+    consumers: tuple[ConsumerData, ...]
+    producers: tuple[str, ...]
+
+
+class Member(msgspec.Struct):
+    """A client in a group. last_seen: the clock's seconds at its last heartbeat."""
+
+    client_id: str
+    language: str
+    version: int
+    last_seen: float
+
+
+class ConsumerGroup:
+    """The living members of a group and what they subscribed to."""
+
+    def __init__(self, data: ConsumerData) -> None:
+        self.data = data
+        self.members: dict[Hashable, Member] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+
+    @property
+    def broadcasting(self) -> bool:
+        return self.data.message_model == "BROADCASTING"
+
+    def client_ids(self) -> list[str]:
+        return [member.client_id for member in self.members.values()]
+
+    def join(self, key: Hashable, member: Member, data: ConsumerData) -> bool:
+        """Take a heartbeat; was it news to the group?"""
+        self.data = data
+        known = self.members.get(key)
+        self.members[key] = member
+        return self._subscribe(data.subscriptions) or known is None
+
+    def _subscribe(self, wanted: Iterable[Subscription]) -> bool:
+        """The last heartbeat's topics are the group's; within a topic the newest version counts. Changing a
+        topic's expression is no news to the members: the queues stay shared as they are."""
+        topics = {subscription.topic: subscription for subscription in wanted}
+        news = topics.keys() != self.subscriptions.keys()
+        for topic in self.subscriptions.keys() - topics.keys():
+            del self.subscriptions[topic]
+        for topic, subscription in topics.items():
+            old = self.subscriptions.get(topic)
+            if old is None or subscription.version > old.version:
+                self.subscriptions[topic] = subscription
+        return news
+
+
+class ClientTable:
+    """All groups. notify(group name, member connections): called when a group's members or topics changed;
+    gone(group name): when its last member has left."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        notify: Callable[[str, list[Hashable]], None],
+        gone: Callable[[str], None] = lambda group: None,
+    ) -> None:
+        self._clock = clock
+        self._notify = notify
+        self._gone = gone
+        self.consumers: dict[str, ConsumerGroup] = {}
+        self.producers: dict[str, dict[Hashable, Member]] = {}
+        self._producer_keys: dict[str, Hashable] = {}
+        self._producer_ids: dict[Hashable, str] = {}
+        """Client id -> connection of a producer, for replies, and back."""
+
+    def heartbeat(self, key: Hashable, beat: Heartbeat, language: str, version: int) -> None:
+        """`key`: the connection the heartbeat came on."""
+        member = Member(beat.client_id, language, version, self._clock.seconds())
+        for data in beat.consumers:
+            group = self.consumers.get(data.group)
+            if group is None:
+                group = self.consumers[data.group] = ConsumerGroup(data)
+            if group.join(key, member, data):
+                self._changed(data.group, group)
+        for name in beat.producers:
+            self.producers.setdefault(name, {})[key] = member
+        if beat.producers:
+            if self._producer_ids.get(key) != beat.client_id:
+                self._forget_producer(key)
+            self._producer_keys[beat.client_id] = key
+            self._producer_ids[key] = beat.client_id
+
+    def unregister(self, key: Hashable, producer_group: str | None, consumer_group: str | None) -> None:
+        """A client leaves; groups that aren't there are no error."""
+        if producer_group:
+            self._drop_producer(producer_group, key)
+            if not any(key in members for members in self.producers.values()):
+                self._forget_producer(key)
+        if consumer_group:
+            self._drop_consumer(consumer_group, key)
+
+    def closed(self, key: Hashable) -> None:
+        """The connection is gone, and with it its client from every group."""
+        self._forget_producer(key)
+        for name in list(self.producers):
+            self._drop_producer(name, key)
+        for name in list(self.consumers):
+            self._drop_consumer(name, key)
+
+    def consumer(self, group: str, client_id: str) -> tuple[Hashable, Member] | None:
+        """Connection and description of one member of a consumer group; None if it isn't there."""
+        members = self.consumers[group].members if group in self.consumers else {}
+        return next((pair for pair in members.items() if pair[1].client_id == client_id), None)
+
+    def producer(self, client_id: str) -> Hashable | None:
+        """The connection of a producer's client; None if it isn't there."""
+        return self._producer_keys.get(client_id)
+
+    def subscribes(self, group: str, topic: str) -> bool:
+        """Is the group, as far as its members say anything, consuming the topic? True if nobody says anything
+        (RocketMQ's statistics leave out what an online group has unsubscribed from)."""
+        members = self.consumers.get(group)
+        return members is None or not members.subscriptions or topic in members.subscriptions
+
+    def expire(self) -> None:
+        """Drop members that haven't been heard of for CLIENT_TTL. A client may have left one group without a word
+        and live on in others."""
+        limit = self._clock.seconds() - CLIENT_TTL
+        for name, group in list(self.consumers.items()):
+            for key in _silent(group.members, limit):
+                self._log.warn(_SILENT, key=key, group=name, ttl=CLIENT_TTL)
+                self._drop_consumer(name, key)
+        for name, members in list(self.producers.items()):
+            for key in _silent(members, limit):
+                self._log.warn(_SILENT, key=key, group=name, ttl=CLIENT_TTL)
+                self.unregister(key, name, None)
+
+    def _drop_producer(self, name: str, key: Hashable) -> None:
+        members = self.producers.get(name)
+        if members is not None and members.pop(key, None) is not None and not members:
+            del self.producers[name]
+
+    def _forget_producer(self, key: Hashable) -> None:
+        """Replies no longer go to this connection."""
+        client_id = self._producer_ids.pop(key, None)
+        if client_id is not None and self._producer_keys.get(client_id) == key:
+            del self._producer_keys[client_id]
+
+    def _drop_consumer(self, name: str, key: Hashable) -> None:
+        group = self.consumers.get(name)
+        if group is None or group.members.pop(key, None) is None:
+            return
+        if not group.members:
+            del self.consumers[name]
+            self._gone(name)
+        self._changed(name, group)
+
+    def _changed(self, name: str, group: ConsumerGroup) -> None:
+        if group.members:
+            self._notify(name, list(group.members))
+
+
+def _silent(members: Mapping[Hashable, Member], limit: float) -> list[Hashable]:
+    return [key for key, member in members.items() if member.last_seen < limit]
+
+
+def parse_heartbeat(data: object) -> Heartbeat:
+    """The decoded JSON body of a heartbeat; both sets, types and versions may be missing or be numbers.
+
+    Raises BadClientData if there is no client id, or more groups or topics than the limits allow.
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("clientID"), str):
+        raise BadClientData("a heartbeat needs a clientID")
+    consumers = _objects(data.get("consumerDataSet"))
+    producers = _objects(data.get("producerDataSet"))
+    if len(consumers) + len(producers) > MAX_GROUPS_PER_HEARTBEAT:
+        raise BadClientData(f"more than {MAX_GROUPS_PER_HEARTBEAT} groups in one heartbeat")
+    names = tuple(name for name in (_text(item.get("groupName")) for item in producers) if name)
+    return Heartbeat(
+        client_id=data["clientID"],
+        consumers=tuple(_consumer(item) for item in consumers if _text(item.get("groupName"))),
+        producers=names,
+    )
+
+
+def _consumer(item: dict[str, object]) -> ConsumerData:
+    subscriptions = _objects(item.get("subscriptionDataSet"))
+    if len(subscriptions) > MAX_SUBSCRIPTIONS_PER_GROUP:
+        raise BadClientData(f"more than {MAX_SUBSCRIPTIONS_PER_GROUP} subscriptions in one group")
+    return ConsumerData(
+        group=_text(item.get("groupName")),
+        consume_type=_enum(item.get("consumeType"), _CONSUME_TYPES, "CONSUME_PASSIVELY"),
+        message_model=_enum(item.get("messageModel"), _MESSAGE_MODELS, "CLUSTERING"),
+        consume_from=_enum(item.get("consumeFromWhere"), _CONSUME_FROM, "CONSUME_FROM_LAST_OFFSET"),
+        unit_mode=item.get("unitMode") is True,
+        subscriptions=tuple(parse_subscription(subscription) for subscription in subscriptions),
+    )
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _enum(value: object, names: Mapping[int, str], default: str) -> str:
+    """Java's enums travel by name, or by number from clients that aren't Java."""
+    if isinstance(value, int):
+        return names.get(value, default)
+    return value if isinstance(value, str) and value else default

@@ -1,0 +1,80 @@
+"""Progress that flows back: what consumers committed to a slave reaches its master again (B162).
+
+While a master is down its slave takes commits. RocketMQ overwrites them at the next sync after the master's
+return; here the slave asks for the master's table as RocketMQ's slaves do (GET_ALL_CONSUMER_OFFSET 43), with
+one more field, `joinsOffsets=true`. A master of ours answers with the same field and with its resets; both
+sides then have what it takes to join tables (see `offsets`). The slave joins the answer with its own table and
+sends what it knows better with JOIN_CONSUMER_OFFSET, a code of ours that no other broker is ever sent. A
+RocketMQ master ignores the field and answers without it, and its slave overwrites as RocketMQ's do; a
+RocketMQ slave never sends it and gets the plain table.
+
+Nothing is kept about the exchange: it begins anew with every round, so a crash of either side at any moment
+costs a round, and a refused or lost message is sent again with the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable, Progress, parse_progress
+from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
+from hatwisted.wire.remoting import RemotingCommand
+
+JOINS = "joinsOffsets"
+"""ext field of request and answer: this broker joins tables."""
+
+MAX_ROWS = 2000
+"""Rows (topics of groups) in one JOIN_CONSUMER_OFFSET: with names at their longest still below a frame's 16
+MiB."""
+
+
+class ProgressProcessors:
+    """GET_ALL_CONSUMER_OFFSET on every broker, JOIN_CONSUMER_OFFSET on masters.
+
+    queue_end(topic, queue id): a queue's max offset. Handed-back offsets beyond it are left out: this master
+    has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
+    """
+
+    def __init__(
+        self, offsets: ConsumerOffsetTable, queue_end: Callable[[str, int], int], *, slave: bool = False
+    ) -> None:
+        self._offsets = offsets
+        self._queue_end = queue_end
+        self._slave = slave
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put the handlers into `table`."""
+        table.register(RequestCode.GET_ALL_CONSUMER_OFFSET, self.all_offsets)
+        if not self._slave:
+            table.register(RequestCode.JOIN_CONSUMER_OFFSET, answer_bad_requests(self.join))
+
+    def all_offsets(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        joins = joins_offsets(request)
+        body = self._offsets.encode_compact(with_version=request.version >= V5_0_0, with_resets=joins)
+        return response(request, ext={JOINS: "true"} if joins else None, body=body)
+
+    def join(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        try:
+            theirs = parse_progress(request.body)
+        except ValueError as error:
+            return response(request, ResponseCode.SYSTEM_ERROR, str(error))
+        self._offsets.join(theirs, self._queue_end)
+        return response(request)
+
+
+def joins_offsets(command: RemotingCommand) -> bool:
+    """Does the sender of this request or answer join tables?"""
+    return command.ext.get(JOINS) == "true"
+
+
+def parts(progress: Progress) -> Iterator[Progress]:
+    """The table in pieces of at most MAX_ROWS."""
+    keys = iter(progress.offset_table.keys() | progress.reset_table.keys())
+    while rows := list(islice(keys, MAX_ROWS)):
+        yield Progress(
+            offset_table={key: progress.offset_table[key] for key in rows if key in progress.offset_table},
+            reset_table={key: progress.reset_table[key] for key in rows if key in progress.reset_table},
+        )

@@ -1,0 +1,232 @@
+"""Requests by which consumer groups share their queues: heartbeats, members, progress.
+
+HEART_BEAT 34, UNREGISTER_CLIENT 35, GET_CONSUMER_LIST_BY_GROUP 38, QUERY_ and UPDATE_CONSUMER_OFFSET 14 and
+15, CHECK_CLIENT_CONFIG 46, and the notice NOTIFY_CONSUMER_IDS_CHANGED 40 that goes out. Master and slave
+answer alike; a slave makes no topics or groups for it, they come from its master.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.broker.consumer.clienttable import ClientTable, ConsumerData, parse_heartbeat
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
+from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, SubscriptionGroupTable
+from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
+from hatwisted.broker.filter.subscription import TAG, BadClientData
+from hatwisted.broker.topic.topicconfig import RETRY_PREFIX, TopicConfigTable, name_problem
+from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection, response
+from hatwisted.sqlfilter.errors import Sql92Error
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
+from hatwisted.wire.layout import MAX_TOPIC_LENGTH
+from hatwisted.wire.remoting import RemotingCommand, encode_command
+from hatwisted.wire.requestheader import BadRequestField, bool_field, int_field, long_field, text_field
+
+CLIENT_SCAN_INTERVAL = 10.0
+"""Seconds between looks for clients that have gone silent."""
+
+MAX_QUEUE_IDS = 1 << 16
+"""Queue ids that progress is kept for; no topic has as many queues, and a wrong number would stay for ever."""
+
+_UNIT_SUBSCRIPTION = 2
+"""Bit in the sysFlag of a retry topic whose group consumes in units."""
+
+StartsHot = Callable[[str, int], bool]
+"""(topic, queue id): does the queue still begin at offset 0, with a message fresh enough to be in memory?"""
+
+
+class ConsumerProcessors:
+    """Answers for the tables of clients, groups, topics, offsets and filters.
+
+    starts_hot: see StartsHot; queue_end(topic, queue id): a queue's max offset; slave: whether this broker is
+    one.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        topics: TopicConfigTable,
+        groups: SubscriptionGroupTable,
+        offsets: ConsumerOffsetTable,
+        filters: ConsumerFilterTable,
+        starts_hot: StartsHot,
+        queue_end: Callable[[str, int], int],
+        *,
+        slave: bool = False,
+    ) -> None:
+        self.clients = ClientTable(clock, self._notify, filters.unregister)
+        self.progress = ConsumerProgress(clock, offsets, self.clients, queue_end)
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._filters = filters
+        self._starts_hot = starts_hot
+        self._slave = slave
+        self._watched: set[RemotingConnection] = set()
+        self._scan = LoopingCall(self.clients.expire)
+        self._scan.clock = clock
+
+    def start(self) -> None:
+        """Begin to look for silent clients."""
+        self._scan.start(CLIENT_SCAN_INTERVAL, now=False)
+
+    def stop(self) -> None:
+        """End looking."""
+        if self._scan.running:
+            self._scan.stop()
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put all handlers into `table`."""
+        for code, handler in (
+            (RequestCode.HEART_BEAT, self.heartbeat),
+            (RequestCode.UNREGISTER_CLIENT, self.unregister),
+            (RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.members),
+            (RequestCode.QUERY_CONSUMER_OFFSET, self.query_offset),
+            (RequestCode.UPDATE_CONSUMER_OFFSET, self.update_offset),
+            (RequestCode.CHECK_CLIENT_CONFIG, self.check_client),
+        ):
+            table.register(code, answer_bad_requests(handler))
+
+    # ---- who is there
+
+    def heartbeat(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        beat = parse_heartbeat(fastjson.loads(request.body))
+        for data in beat.consumers:
+            self._prepare(data)
+        self._watch(connection)
+        self.clients.heartbeat(connection, beat, request.language, request.version)
+        for data in beat.consumers:
+            self._filters.register(data.group, data.subscriptions)
+        return response(request)
+
+    def _prepare(self, data: ConsumerData) -> None:
+        """The group's settings and the topic for what it sends back."""
+        group = self._groups.find(data.group)
+        retry_topic = RETRY_PREFIX + data.group
+        if group is None or self._slave or name_problem(retry_topic) is not None:
+            return
+        flags = _UNIT_SUBSCRIPTION if data.unit_mode else 0
+        self._topics.ensure(retry_topic, group.retry_queue_nums, sys_flag=flags)
+
+    def _watch(self, connection: RemotingConnection) -> None:
+        if connection not in self._watched:
+            self._watched.add(connection)
+            connection.on_close(lambda: self._closed(connection))
+
+    def _closed(self, connection: RemotingConnection) -> None:
+        self._watched.discard(connection)
+        self.clients.closed(connection)
+        self.progress.closed(connection)
+
+    def _notify(self, group: str, members: list[Hashable]) -> None:
+        """Tell every member that the members changed, unless the group's settings forbid it."""
+        config = self._groups.find(group)
+        if config is not None and not config.notify_consumer_ids_changed_enable:
+            return
+        notice = RemotingCommand(
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=FLAG_ONEWAY, ext={"consumerGroup": group}
+        )
+        frame = encode_command(notice)
+        for member in members:
+            assert isinstance(member, RemotingConnection)
+            member.send(frame)
+
+    def unregister(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        ext = request.ext
+        self.clients.unregister(connection, ext.get("producerGroup"), ext.get("consumerGroup"))
+        return response(request)
+
+    def members(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        name = text_field(request.ext, "consumerGroup")
+        group = self.clients.consumers.get(name)
+        if group is None:
+            return response(request, ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+        return response(request, body=fastjson.dumps_compact({"consumerIdList": group.client_ids()}))
+
+    def check_client(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Asked before a consumer with a filter expression starts: is the expression understood?"""
+        content = fastjson.loads(request.body)
+        data = content.get("subscriptionData") if isinstance(content, dict) else None
+        kind = data.get("expressionType") if isinstance(data, dict) else None
+        if not isinstance(data, dict) or kind in (None, "", TAG):
+            return response(request)
+        if not self._filters.enabled:
+            remark = f"The broker does not support consumer to filter message by {kind}"
+            return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        expression = data.get("subString")
+        try:
+            compile_filter(str(kind), expression if isinstance(expression, str) else "")
+        except Sql92Error as error:
+            return response(request, ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
+        return response(request)
+
+    # ---- how far they have come
+
+    def query_offset(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Without a committed offset a small, fresh queue is read from its beginning (4.9.7)."""
+        ext = request.ext
+        group, topic = text_field(ext, "consumerGroup"), text_field(ext, "topic")
+        queue_id = int_field(ext, "queueId")
+        self.progress.asked(connection, group, topic, queue_id)
+        offset = self._offsets.query(group, topic, queue_id)
+        if offset is None or offset < 0:
+            if not bool_field(ext, "setZeroIfNotFound", default=True):
+                remark = "Not found, do not set to zero, maybe this group boot first"
+                return response(request, ResponseCode.QUERY_NOT_FOUND, remark)
+            if not self._starts_hot(topic, queue_id):
+                remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+                return response(request, ResponseCode.QUERY_NOT_FOUND, remark)
+            offset = 0
+        return response(request, ext={"offset": str(offset)})
+
+    def update_offset(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Answered with success even if it came too late to count; see ConsumerProgress.
+
+        A master keeps progress in topics that it has, as in 5.x: consumers of a deleted topic go on committing,
+        and would pass over the first messages of one made anew. A slave may not have heard of the topic yet.
+        """
+        ext = request.ext
+        group, topic = text_field(ext, "consumerGroup"), text_field(ext, "topic")
+        queue_id, offset = int_field(ext, "queueId"), long_field(ext, "commitOffset")
+        if not 0 <= queue_id < MAX_QUEUE_IDS:
+            raise BadRequestField("queueId", ext["queueId"])
+        if offset < 0:
+            raise BadRequestField("commitOffset", ext["commitOffset"])
+        if not 0 < len(group) <= MAX_GROUP_LENGTH:
+            raise BadRequestField("consumerGroup", group)
+        if self._topics.get(topic) is None and (not self._slave or name_problem(topic) is not None):
+            remark = f"topic[{topic[:MAX_TOPIC_LENGTH]}] not exist, apply first please!"
+            return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
+        self.progress.commit(connection, group, topic, queue_id, offset)
+        return response(request)
+
+
+_Answer = RemotingCommand | Deferred[RemotingCommand]
+_PEERS_MISTAKES = (BadRequestField, BadClientData, fastjson.FastjsonError)
+
+
+def answer_bad_requests(handler: Callable[[RemotingConnection, RemotingCommand], _Answer]) -> Handler:
+    """`handler`, with the peer's mistakes answered by code 1 and what they are, now or later."""
+
+    def answer(connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        def refuse(failure: Failure) -> RemotingCommand:
+            failure.trap(*_PEERS_MISTAKES)
+            return response(request, ResponseCode.SYSTEM_ERROR, failure.getErrorMessage())
+
+        try:
+            answered = handler(connection, request)
+        except _PEERS_MISTAKES as error:
+            return response(request, ResponseCode.SYSTEM_ERROR, str(error))
+        return answered.addErrback(refuse) if isinstance(answered, Deferred) else answered
+
+    return answer

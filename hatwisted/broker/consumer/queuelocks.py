@@ -1,0 +1,138 @@
+"""LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42: who may consume a queue in order.
+
+A consumer of ordered messages locks its queues at the broker and renews the locks every 20 s; a lock that isn't
+renewed lapses after LOCK_LIFE, so that the queues of a dead client go on. Within its group a queue belongs to
+one client id. Locks live in memory, per broker: after a restart the next renewals take them again, and
+RocketMQ does no more (`onlyThisBroker`, with which 5.x brokers ask each other, is how we always work).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.filter.subscription import BadClientData
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.messagequeue import MessageQueue, parse_queue
+from hatwisted.wire.remoting import RemotingCommand
+
+LOCK_LIFE = 60.0
+"""Seconds after its last renewal that a lock lapses (rocketmq.broker.rebalance.lockMaxLiveTime)."""
+
+SWEEP_INTERVAL = 60.0
+"""Seconds between looks for lapsed locks: they free nothing but memory."""
+
+MAX_QUEUES_PER_REQUEST = 20_000
+"""Queues one request may name: all that a client may subscribe to, and more than one broker has."""
+
+MAX_LOCKS = 1_000_000
+"""Locks held at a time, some 200 bytes each. Beyond, no new ones are given: the client asks again in 20 s."""
+
+MAX_NAME = 1024
+"""Characters of a group's, client's or topic's name in a lock: real ones have up to 255."""
+
+_Key = tuple[str, MessageQueue]
+"""Group and queue."""
+
+
+class QueueLocks:
+    """All locks. Values are the holder's client id and when it last said so (the clock's seconds)."""
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._locks: dict[_Key, tuple[str, float]] = {}
+        self._sweeper = LoopingCall(self.sweep)
+        self._sweeper.clock = clock
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    def start(self) -> None:
+        """Begin to forget lapsed locks."""
+        self._sweeper.start(SWEEP_INTERVAL, now=False)
+
+    def stop(self) -> None:
+        """End that."""
+        if self._sweeper.running:
+            self._sweeper.stop()
+
+    def lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
+        """Lock or renew; returns the queues that are the client's now."""
+        return [queue for queue in dict.fromkeys(queues) if self._lock((group, queue), client_id)]
+
+    def _lock(self, key: _Key, client_id: str) -> bool:
+        now = self._clock.seconds()
+        held = self._locks.get(key)
+        if held is None:
+            if len(self._locks) >= MAX_LOCKS:
+                return False
+        elif held[0] != client_id:
+            if now - held[1] <= LOCK_LIFE:
+                return False
+            self._log.warn(
+                "the lock of {old} on {key} has lapsed, {new} takes it", old=held[0], key=key, new=client_id
+            )
+        self._locks[key] = (client_id, now)
+        return True
+
+    def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
+        """Give back; queues that are another's, or nobody's, are left as they are."""
+        for queue in queues:
+            held = self._locks.get((group, queue))
+            if held is not None and held[0] == client_id:
+                del self._locks[group, queue]
+
+    def sweep(self) -> None:
+        """Forget locks that have lapsed."""
+        limit = self._clock.seconds() - LOCK_LIFE
+        for key in [key for key, (_, renewed) in self._locks.items() if renewed < limit]:
+            del self._locks[key]
+
+
+class QueueLockProcessors:
+    """Answers 41 and 42."""
+
+    def __init__(self, locks: QueueLocks) -> None:
+        self._locks = locks
+
+    def register_on(self, table: ProcessorTable) -> None:
+        table.register(RequestCode.LOCK_BATCH_MQ, answer_bad_requests(self.lock))
+        table.register(RequestCode.UNLOCK_BATCH_MQ, answer_bad_requests(self.unlock))
+
+    def lock(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        locked = self._locks.lock(*_parse(request.body))
+        return response(request, body=fastjson.dumps_compact({"lockOKMQSet": locked}))
+
+    def unlock(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        self._locks.unlock(*_parse(request.body))
+        return response(request)
+
+
+def _parse(body: bytes) -> tuple[str, list[MessageQueue], str]:
+    """Group, queues and client id of either request. Raises BadClientData or FastjsonError."""
+    content = fastjson.loads(body)
+    if not isinstance(content, Mapping):
+        raise BadClientData("the body of a lock request is no object")
+    group, client_id, queues = (content.get(name) for name in ("consumerGroup", "clientId", "mqSet"))
+    if not isinstance(group, str) or not isinstance(client_id, str):
+        raise BadClientData("a lock request needs consumerGroup and clientId")
+    if queues is not None and not isinstance(queues, list):
+        raise BadClientData("mqSet is no list")
+    queues = queues or []
+    if len(queues) > MAX_QUEUES_PER_REQUEST:
+        raise BadClientData(f"{len(queues)} queues in one lock request, {MAX_QUEUES_PER_REQUEST} are allowed")
+    try:
+        parsed = [parse_queue(queue) for queue in queues]
+    except ValueError as error:
+        raise BadClientData(str(error)) from None
+    if any(len(name) > MAX_NAME for name in (group, client_id, *(queue.topic for queue in parsed))):
+        raise BadClientData(f"a name of more than {MAX_NAME} characters in a lock request")
+    return group, parsed, client_id

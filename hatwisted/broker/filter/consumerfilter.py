@@ -1,0 +1,331 @@
+"""Which expression each consumer group filters each topic by: `config/consumerFilter.json`.
+
+A heartbeat's SQL92 subscriptions are compiled here, once, and pulls are answered by the compiled form. The
+rules are those of 4.9.7's ConsumerFilterManager: a newer version of a subscription replaces an older one; one
+that can't be compiled removes its forerunner, so that the group's pulls are refused rather than filtered by
+what was meant before; a group that leaves is only marked dead, and forgotten a day later.
+
+Broken expressions are refused whether or not filtering is switched on (`enablePropertyFilter`): it is only
+asked when a pull has found its filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.broker.filter.bloomfilter import BITS, bloom_positions
+from hatwisted.broker.filter.subscription import Subscription
+from hatwisted.sqlfilter.errors import Sql92Error
+from hatwisted.sqlfilter.expression import Lookup, Sql92Filter, sql92_filter
+from hatwisted.store.interfaces import Buffer
+from hatwisted.store.reading import RecordTest
+from hatwisted.wire import fastjson
+from hatwisted.wire.properties import find_property
+from hatwisted.wire.record import raw_properties
+
+SQL92 = "SQL92"
+"""The expression type that is compiled here; RocketMQ has no other."""
+
+RETRY_TOPIC = "RETRY_TOPIC"
+"""Property of a message that was sent back: the topic it came from."""
+
+KEEP_DEAD = 24 * 3600 * 1000
+"""ms that a departed group's filters are kept (filterDataCleanTimeSpan)."""
+
+MAX_TEXT = 1 << 19
+"""Characters of all expressions together: some 10,000 of usual length, and at most 100 MiB when compiled. A
+filter beyond that isn't taken; its group's pulls are told that there is none."""
+
+SIMPLE = 32
+"""Nodes of an expression that cost as much as finding the record and its properties, some 3 us."""
+
+MAX_REFUSED = 1000
+"""Expressions remembered as told in the log, so that a heartbeat every 30 s doesn't tell them again."""
+
+
+class ConsumerFilter(msgspec.Struct, kw_only=True):
+    """One group's expression for one topic. Times in ms; version: the client's clock when it subscribed."""
+
+    group: str
+    topic: str
+    compiled: Sql92Filter
+    born: int
+    version: int
+    died: int = 0
+
+    @property
+    def dead(self) -> bool:
+        return self.died >= self.born
+
+
+def compile_filter(kind: str, expression: str | None) -> Sql92Filter:
+    """Raises Sql92Error, also for an expression type that isn't SQL92."""
+    if kind != SQL92:
+        raise Sql92Error(f"there are no expressions of type {kind}", "", 0)
+    return sql92_filter(expression or "")
+
+
+def record_lookup(record: Buffer) -> Lookup:
+    """Properties of a whole record, each found when it is first asked for."""
+    raw = raw_properties(record)
+    found: dict[str, str | None] = {}
+
+    def look(name: str) -> str | None:
+        if name not in found:
+            value = find_property(raw, name.encode())
+            found[name] = None if value is None else value.decode("utf-8", "replace")
+        return found[name]
+
+    return look
+
+
+def record_test(compiled: Sql92Filter) -> RecordTest:
+    """Does a record match?"""
+    return RecordTest(lambda record: compiled.matches(record_lookup(record)), _effort(compiled))
+
+
+def _effort(compiled: Sql92Filter) -> int:
+    return 1 + compiled.size // SIMPLE
+
+
+class ConsumerFilterTable:
+    """All groups' filters.
+
+    enabled: may pulls be filtered by properties (enablePropertyFilter)? support_retry: are messages that come
+    back to their group filtered again (filterSupportRetry)? changed: called after every change, to have it
+    written.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        *,
+        enabled: bool = False,
+        support_retry: bool = False,
+        keep: int = KEEP_DEAD,
+    ) -> None:
+        self._clock = clock
+        self._keep = keep
+        self.enabled = enabled
+        self.support_retry = support_retry
+        self._groups: dict[str, dict[str, ConsumerFilter]] = {}
+        self._text = 0
+        self._refused: dict[tuple[str, str], str] = {}
+        self.changed: Callable[[], None] = lambda: None
+
+    def find(self, topic: str, group: str) -> ConsumerFilter | None:
+        """The group's filter of the topic, dead or alive."""
+        return self._groups.get(group, {}).get(topic)
+
+    def shown(self, topic: str, group: str) -> str:
+        """The group's filter of the topic as RocketMQ shows it: indented JSON, "null" without one."""
+        known = self.find(topic, group)
+        return fastjson.dumps_pretty(None if known is None else _written(known)).decode()
+
+    def retry_test(self, group: str) -> RecordTest:
+        """The test of what was sent back to `group`: by the filter of the topic it came from, if any."""
+
+        def passes(record: Buffer) -> bool:
+            look = record_lookup(record)
+            known = self.find(look(RETRY_TOPIC) or "", group)
+            return known is None or known.compiled.matches(look)
+
+        known = self._groups.get(group, {}).values()
+        return RecordTest(passes, max((_effort(each.compiled) for each in known), default=1))
+
+    def carried_test(self, group: str, wanted: Subscription) -> RecordTest | None:
+        """The test of a subscription that a pull brings along. None, which lets everything through, if it can't
+        be compiled: so does 4.9.7, whose clients ask with CHECK_CLIENT_CONFIG first."""
+        try:
+            return record_test(compile_filter(wanted.expression_type, wanted.expression))
+        except Sql92Error as error:
+            self._tell_refused(group, wanted, f"{error}; everything passes")
+            return None
+
+    # ---- who wants what
+
+    def register(self, group: str, subscriptions: Iterable[Subscription]) -> None:
+        """Take a heartbeat's subscriptions, which are all that the group has."""
+        topics = set()
+        for wanted in subscriptions:
+            topics.add(wanted.topic)
+            if not wanted.by_tag:
+                self._register(group, wanted)
+        for topic, known in self._groups.get(group, {}).items():
+            if topic not in topics:
+                self._die(known)
+
+    def unregister(self, group: str) -> None:
+        """The group's last member has gone."""
+        for known in self._groups.get(group, {}).values():
+            self._die(known)
+
+    def _register(self, group: str, wanted: Subscription) -> None:
+        old = self.find(wanted.topic, group)
+        if old is None or (wanted.version > old.version and _differs(old, wanted)):
+            self._replace(group, wanted, old)
+        elif wanted.version >= old.version:
+            if old.dead:
+                old.died = 0
+                self.changed()
+            elif wanted.version > old.version:
+                self.changed()
+            old.version = wanted.version
+
+    def _replace(self, group: str, wanted: Subscription, old: ConsumerFilter | None) -> None:
+        if old is not None:
+            self._remove(old)
+        try:
+            compiled = compile_filter(wanted.expression_type, wanted.expression)
+        except Sql92Error as error:
+            self._tell_refused(group, wanted, str(error))
+            return
+        if self._text + len(wanted.expression) > MAX_TEXT:
+            self._tell_refused(group, wanted, f"there are more than {MAX_TEXT} characters of expressions")
+            return
+        self._tell_ignored(group, wanted, compiled)
+        new = ConsumerFilter(
+            group=group, topic=wanted.topic, compiled=compiled, born=self._now(), version=wanted.version
+        )
+        self._add(new)
+
+    def _add(self, new: ConsumerFilter) -> None:
+        self._groups.setdefault(new.group, {})[new.topic] = new
+        self._text += len(new.compiled.expression)
+        self.changed()
+
+    def _remove(self, old: ConsumerFilter) -> None:
+        topics = self._groups[old.group]
+        del topics[old.topic]
+        if not topics:
+            del self._groups[old.group]
+        self._text -= len(old.compiled.expression)
+        self.changed()
+
+    def _die(self, known: ConsumerFilter) -> None:
+        if not known.dead:
+            known.died = max(self._now(), known.born)
+            self.changed()
+
+    def _tell_refused(self, group: str, wanted: Subscription, reason: str) -> None:
+        key = (group, wanted.topic)
+        if self._refused.get(key) == wanted.expression:
+            return
+        if len(self._refused) >= MAX_REFUSED:
+            self._refused.clear()
+        self._refused[key] = wanted.expression
+        self._log.warn(
+            "group {group} can't filter {topic} by {expression}: {reason}",
+            group=group,
+            topic=wanted.topic,
+            expression=repr(wanted.expression[:200]),
+            reason=reason,
+        )
+
+    def _tell_ignored(self, group: str, wanted: Subscription, compiled: Sql92Filter) -> None:
+        at = compiled.ignored_from
+        if at is not None:
+            self._log.warn(
+                "group {group} filters {topic} by {expression} only: {rest} behind it means nothing",
+                group=group,
+                topic=wanted.topic,
+                expression=repr(wanted.expression[:at][:200]),
+                rest=repr(wanted.expression[at:][:80]),
+            )
+
+    def _now(self) -> int:
+        return int(self._clock.seconds() * 1000)
+
+    # ---- the file
+
+    def _all(self) -> Iterator[ConsumerFilter]:
+        for topics in self._groups.values():
+            yield from topics.values()
+
+    def clean(self) -> None:
+        """Forget who has been dead for long."""
+        limit = self._now() - self._keep
+        for known in [known for known in self._all() if known.dead and known.died <= limit]:
+            self._remove(known)
+
+    def encode(self) -> bytes:
+        """The content of consumerFilter.json."""
+        self.clean()
+        topics: dict[str, dict[str, object]] = {}
+        for known in self._all():
+            topics.setdefault(known.topic, {})[known.group] = _written(known)
+        content = {topic: {"groupFilterData": groups, "topic": topic} for topic, groups in topics.items()}
+        return fastjson.dumps_pretty({"filterDataByTopic": content})
+
+    def decode(self, data: bytes) -> None:
+        """Take over consumerFilter.json; who was alive counts as gone half a minute ago. Raises ValueError."""
+        content = fastjson.loads(data)
+        topics = content.get("filterDataByTopic") if isinstance(content, Mapping) else None
+        if not isinstance(topics, Mapping):
+            raise ValueError("no filterDataByTopic in the consumer filters")
+        try:
+            rows = [row for topic in topics.values() for row in topic["groupFilterData"].values()]
+            found = [known for row in rows if (known := self._read(row)) is not None]
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"consumer filters of another shape: {error!r}") from None
+        for known in found:
+            self._add(known)
+
+    def _read(self, row: Mapping[str, object]) -> ConsumerFilter | None:
+        saved = msgspec.convert(row, _Saved, strict=False)
+        try:
+            compiled = compile_filter(saved.expression_type, saved.expression)
+        except Sql92Error as error:
+            self._log.warn(
+                "filter of {group} for {topic} isn't taken over: {error}",
+                group=saved.consumer_group,
+                topic=saved.topic,
+                error=error,
+            )
+            return None
+        return ConsumerFilter(
+            group=saved.consumer_group,
+            topic=saved.topic,
+            compiled=compiled,
+            born=saved.born_time,
+            version=saved.client_version,
+            died=saved.dead_time or max(saved.born_time, self._now() - 30_000),
+        )
+
+
+def _differs(old: ConsumerFilter, wanted: Subscription) -> bool:
+    return wanted.expression != old.compiled.expression or wanted.expression_type != SQL92
+
+
+class _Saved(msgspec.Struct, rename="camel"):
+    """One filter in the file; `bloom_filter_data` is made anew, `dead` follows from the times."""
+
+    consumer_group: str
+    topic: str
+    expression: str
+    expression_type: str
+    born_time: int
+    client_version: int
+    dead_time: int = 0
+
+
+def _written(known: ConsumerFilter) -> dict[str, object]:
+    """As fastjson writes a ConsumerFilterData; an array of ints stays on its line."""
+    positions = ",".join(map(str, bloom_positions(f"{known.group}#{known.topic}")))
+    return {
+        "bloomFilterData": {"bitNum": BITS, "bitPos": msgspec.Raw(f"[{positions}]".encode())},
+        "bornTime": known.born,
+        "clientVersion": known.version,
+        "consumerGroup": known.group,
+        "dead": known.dead,
+        "deadTime": known.died,
+        "expression": known.compiled.expression,
+        "expressionType": SQL92,
+        "topic": known.topic,
+    }

@@ -1,0 +1,58 @@
+"""A master: takes puts, delivers what is delayed, asks about undecided transactions, and feeds its slaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from hatwisted.broker.admin.hastatus import HAStatusProcessor
+from hatwisted.broker.node.brokernode import BrokerNode, NodeParts
+from hatwisted.broker.node.intake import Intake
+from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.transaction.transactioncheck import check_options
+from hatwisted.remoting.server import ProcessorTable
+from hatwisted.wire.codes import RequestCode
+
+DRAIN_LIMIT = 3.0
+"""Seconds that an orderly stop waits for the slaves to have what was appended."""
+
+
+class MasterNode(BrokerNode):
+    """Takes puts. flush_timeout: seconds a put waits for the disk; sync: SYNC_MASTER?"""
+
+    def __init__(self, parts: NodeParts, flush_timeout: float, sync: bool) -> None:
+        super().__init__(parts)
+        self._flush_timeout = flush_timeout
+        self._sync = sync
+
+    def _register_role(self, table: ProcessorTable) -> None:
+        parts = self.parts
+        gate = PutGate(parts.clock, self.store.flush, self._flush_timeout, self.ha if self._sync else None)
+        self._intake = Intake(
+            parts.clock,
+            self.store,
+            parts.tables,
+            gate,
+            parts.cluster,
+            parts.store_host,
+            lambda: self.pull.options.broker_permission,
+            self._consumer_admin.stats.count_sent_back,
+            self._consumers.clients,
+            check_options(parts.config.config),
+        )
+        self._intake.register_on(table)
+        self._runtime.more.append(self._intake.figures)
+        table.register(
+            RequestCode.GET_BROKER_HA_STATUS, HAStatusProcessor(self.store.log, self.ha, None).status
+        )
+
+    def _start_role(self) -> None:
+        """A master has nobody to dial (B16), but delivers delayed messages."""
+        self._intake.start()
+
+    def _stop_taking(self) -> None:
+        self._intake.refuse()
+
+    def _stop_role(self) -> Deferred[Any]:
+        return self._intake.stop().addCallback(lambda _: self.ha.drain(DRAIN_LIMIT))

@@ -1,0 +1,350 @@
+"""Telling the name servers what this broker serves, and learning from them where its master is.
+
+Strategy: each name server is its own small state machine and none waits for another, so a dead one costs
+the others nothing. All get the whole topic table at start, every period, and at once when a topic changes
+(the bytes leave before the producer that made the topic is answered). A name server that fails is tried
+again after a pause that doubles up to the period, and one whose connection drops is told again soon: it has
+just forgotten us.
+
+With `always` off (forceRegister=false) a master asks each name server at the period whether the data version it
+holds is still ours (322), which renews the lease, and registers only if not. A slave registers in full all the
+same: the answer is how it learns where its master is.
+
+Rejected: sending only the new topic (a name server that missed one such message would take the next version
+for complete), and registering oneway (a refusal would go unseen).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.broker.topic.topicconfig import PERM_READ, PERM_WRITE, TopicConfigTable
+from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.registration import (
+    DataVersion,
+    RegisterBody,
+    body_checksum,
+    decode_body,
+    encode_body,
+    encode_register_body,
+)
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import RegisterBrokerHeader
+
+PERIOD_LIMITS = (10.0, 60.0)
+"""Seconds; a configured period is brought within these, as RocketMQ does."""
+
+FIRST_RETRY = 1.0
+"""Seconds until a failed registration is tried again; doubles up to the period."""
+
+UNREGISTER_TIMEOUT = 3.0
+"""Seconds an orderly stop waits for a name server."""
+
+MAX_UNDER_WAY = 4
+"""Registrations one name server may owe an answer to. Topics made meanwhile go out with the one that
+follows."""
+
+
+class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who registers. Addresses are "host:port"; broker_id 0 is a master."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    ha_address: str
+
+    def header(self) -> RegisterBrokerHeader:
+        """The fields every request to a name server begins with."""
+        return RegisterBrokerHeader(
+            broker_name=self.name,
+            broker_addr=self.address,
+            cluster_name=self.cluster,
+            broker_id=self.broker_id,
+            ha_server_addr=self.ha_address,
+        )
+
+
+class KnownMaster(msgspec.Struct, frozen=True):
+    """What a slave was told of its master: remoting and HA address, None when no living one is known."""
+
+    address: str | None = None
+    ha_address: str | None = None
+
+
+class Registration:
+    """Keeps this broker registered between `start` and `stop`.
+
+    name_servers: their addresses; period, timeout: seconds (registerNameServerPeriod,
+    registerBrokerTimeoutMills); always: see above (forceRegister); compressed: send bodies deflated
+    (compressedRegister); permission: what the broker as a whole allows (brokerPermission); on_master: told
+    what is known of the master, on change.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        client: RemotingClient,
+        clock: IReactorTime,
+        topics: TopicConfigTable,
+        identity: BrokerIdentity,
+        name_servers: Sequence[str],
+        *,
+        period: float = 30.0,
+        timeout: float = 6.0,
+        always: bool = True,
+        compressed: bool = False,
+        permission: int = PERM_READ | PERM_WRITE,
+        on_master: Callable[[KnownMaster], None] = lambda _: None,
+    ) -> None:
+        self.identity = identity
+        self.period = min(max(period, PERIOD_LIMITS[0]), PERIOD_LIMITS[1])
+        self.timeout = timeout
+        self.running = False
+        self._client = client
+        self._topics = topics
+        self._always = always or identity.broker_id != 0
+        self._compressed = compressed
+        self._permission = permission
+        self._on_master = on_master
+        self._master = KnownMaster()
+        self._name_servers = {address: _NameServer(address, client, clock, self) for address in name_servers}
+        self._loop = LoopingCall(self._periodic)
+        self._loop.clock = clock
+        client.on_lost(self._lost)
+        topics.on_change(self.register_now)
+
+    @property
+    def has_name_servers(self) -> bool:
+        """Is there anybody to register with, and to learn the master's address from?"""
+        return bool(self._name_servers)
+
+    def start(self) -> None:
+        """Register, and again every period."""
+        self.running = True
+        self._loop.start(self.period)
+
+    def _periodic(self) -> None:
+        if self._always:
+            self.register_now()
+            return
+        for name_server in self._name_servers.values():
+            name_server.confirm()
+
+    def permit(self, permission: int) -> None:
+        """Tell the name servers of the topics with this broker permission from now on."""
+        if permission != self._permission:
+            self._permission = permission
+            self._topics.touch()
+
+    def register_now(self) -> None:
+        """Send the present topic table to every name server; nothing happens unless started."""
+        if self.running:
+            for name_server in self._name_servers.values():
+                name_server.register()
+
+    def settled(self) -> Deferred[None]:
+        """Fires when no name server owes an answer any more (each has a timeout); never fails."""
+        waits = [name_server.settled() for name_server in self._name_servers.values()]
+        return DeferredList(waits).addCallback(lambda _: None)
+
+    def stop(self) -> Deferred[None]:
+        """Unregister everywhere; fires when all have answered or taken too long."""
+        if not self.running:
+            return self.settled()
+        self.running = False
+        self._loop.stop()
+        waits = [name_server.unregister() for name_server in self._name_servers.values()]
+        return DeferredList(waits).addCallback(lambda _: None)
+
+    def request(self) -> RemotingCommand:
+        """The registration as of now."""
+        table = self._topics.table(self._permission)
+        body = encode_register_body(RegisterBody(topic_config_serialize_wrapper=table), self._compressed)
+        header = msgspec.structs.replace(
+            self.identity.header(), compressed=self._compressed, body_crc32=body_checksum(body)
+        )
+        return RemotingCommand(RequestCode.REGISTER_BROKER, ext=header.to_ext(), body=body)
+
+    def question(self) -> tuple[RemotingCommand, DataVersion]:
+        """Whether a name server has our topics as of now, and the version it should hold."""
+        version = self._topics.version
+        ext = self.identity.header().to_ext()
+        return RemotingCommand(RequestCode.QUERY_DATA_VERSION, ext=ext, body=encode_body(version)), version
+
+    def answered(self, response: RemotingCommand) -> None:
+        """A name server took a registration: see what it says of ordered topics and of the master."""
+        if response.body:
+            self._take_ordered(response)
+        if self.identity.broker_id == 0:
+            return
+        masters = [name_server.master for name_server in self._name_servers.values()]
+        told = [master for master in masters if master is not None and master.address]
+        # The HA address outlives its master: it is where the slave dials when that one is back.
+        master = told[0] if told else KnownMaster(None, self._master.ha_address)
+        if master != self._master:
+            self._master = master
+            self._log.info(
+                "master is {address}, HA at {ha_address}",
+                address=master.address or "not registered",
+                ha_address=master.ha_address or "unknown",
+            )
+            self._on_master(master)
+
+    def _take_ordered(self, response: RemotingCommand) -> None:
+        try:
+            content = fastjson.loads(response.body)
+        except fastjson.FastjsonError as error:
+            self._log.warn("unreadable list of ordered topics: {error}", error=error)
+            return
+        table = content.get("table") if isinstance(content, dict) else None
+        if isinstance(table, dict):
+            self._topics.set_ordered(table)
+
+    def _lost(self, address: str) -> None:
+        name_server = self._name_servers.get(address)
+        if name_server is not None and self.running:
+            name_server.retry_later()
+
+
+class _NameServer:
+    """One name server: registrations under way, the pause after a failure, what it said last."""
+
+    _log = Logger(namespace="hatwisted.broker.node.registration")
+
+    def __init__(
+        self, address: str, client: RemotingClient, clock: IReactorTime, owner: Registration
+    ) -> None:
+        self._address = address
+        self._client = client
+        self._clock = clock
+        self._owner = owner
+        self._under_way = 0
+        self._once_more = False
+        self._failures = 0
+        self._known = False
+        """Has it taken a registration on the present connection?"""
+        self._retry: IDelayedCall | None = None
+        self._waiting: list[Deferred[None]] = []
+        self._told = KnownMaster()
+
+    @property
+    def master(self) -> KnownMaster | None:
+        """What it says of the master; None while it says nothing: its last word may be long outdated."""
+        return self._told if self._known else None
+
+    def register(self) -> None:
+        if self._under_way >= MAX_UNDER_WAY:
+            self._once_more = True
+            return
+        self._cancel_retry()
+        self._once_more = False
+        self._under_way += 1
+        call = self._client.ask(self._address, self._owner.request(), self._owner.timeout)
+        call.addCallbacks(self._registered, self._failed).addErrback(self._broken).addCallback(self._done)
+
+    def confirm(self) -> None:
+        """Register unless the name server says that it has what it would be told."""
+        if not self._known or self._under_way:
+            self.register()
+            return
+        self._under_way += 1
+        command, version = self._owner.question()
+        call = self._client.ask(self._address, command, self._owner.timeout)
+        call.addCallbacks(lambda answer: _holds(answer, version), _unanswered)
+        call.addErrback(self._broken).addCallback(self._confirmed)
+
+    def _confirmed(self, holds: object) -> None:
+        if not holds and self._owner.running:
+            self._once_more = True
+        self._done(None)
+
+    def unregister(self) -> Deferred[None]:
+        self._cancel_retry()
+        self._once_more = False
+        ext = self._owner.identity.header().to_ext()
+        command = RemotingCommand(RequestCode.UNREGISTER_BROKER, ext=ext)
+        call = self._client.ask(self._address, command, UNREGISTER_TIMEOUT)
+        return call.addCallbacks(lambda _: None, self._not_unregistered)
+
+    def retry_later(self) -> None:
+        """Register after a pause, unless that is planned already."""
+        self._known = False
+        if self._retry is None:
+            pause = min(FIRST_RETRY * 2 ** max(0, self._failures - 1), self._owner.period)
+            self._retry = self._clock.callLater(pause, self._retry_now)
+
+    def settled(self) -> Deferred[None]:
+        done: Deferred[None] = Deferred()
+        self._waiting.append(done)
+        self._tell_settled()
+        return done
+
+    def _retry_now(self) -> None:
+        self._retry = None
+        self.register()
+
+    def _cancel_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    def _registered(self, response: RemotingCommand) -> None:
+        if self._failures:
+            self._log.info("registered at {address} again", address=self._address)
+        self._failures = 0
+        self._known = True
+        ext = response.ext
+        self._told = KnownMaster(ext.get("masterAddr") or None, ext.get("haServerAddr") or None)
+        self._owner.answered(response)
+
+    def _failed(self, failure: Failure) -> None:
+        """Told once; the next line is that it works again."""
+        failure.trap(CallFailed, RequestRefused)
+        self._failures += 1
+        if self._failures == 1:
+            self._log.warn("not registered: {error}", error=failure.getErrorMessage())
+        if self._owner.running:
+            self.retry_later()
+
+    def _broken(self, failure: Failure) -> None:
+        self._log.failure("registering at {address} failed", failure, address=self._address)
+
+    def _done(self, _: None) -> None:
+        self._under_way -= 1
+        if self._once_more and self._owner.running:
+            self.register()
+        self._tell_settled()
+
+    def _tell_settled(self) -> None:
+        if not self._under_way:
+            waiting, self._waiting = self._waiting, []
+            for done in waiting:
+                done.callback(None)
+
+    def _not_unregistered(self, failure: Failure) -> None:
+        failure.trap(CallFailed, RequestRefused)
+        self._log.info("not unregistered: {error}", error=failure.getErrorMessage())
+
+
+def _holds(answer: RemotingCommand, version: DataVersion) -> bool:
+    """Does the answer to a QUERY_DATA_VERSION say that this is the version held?"""
+    if answer.ext.get("changed") != "false":
+        return False
+    return not answer.body or decode_body(answer.body, DataVersion) == version
+
+
+def _unanswered(failure: Failure) -> bool:
+    """A name server that can't be asked, or doesn't know the question, is registered with."""
+    failure.trap(CallFailed, RequestRefused)
+    return False

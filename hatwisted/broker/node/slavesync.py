@@ -1,0 +1,231 @@
+"""A slave takes over its master's tables: topics, consumer offsets, delay offsets, group settings.
+
+They don't travel over the HA link but are asked for, in this order, every ten seconds. One that fails is
+logged, keeps what the slave has, and stops neither the others nor the timer (B98 to B105). Topics are asked
+for at the master's listenPort - 2, the rest at listenPort: RocketMQ's slaves do it so, and a RocketMQ
+master answers both. Consumers' progress is the one table that goes both ways, see `handback`.
+
+A topic made within the last ten seconds would be unknown to a slave whose master dies now, though its messages are
+there. So the first message of a topic that the slave doesn't know makes it ask at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.broker.consumer.consumeroffset import (
+    ConsumerOffsetTable,
+    Progress,
+    encode_progress,
+    parse_progress,
+)
+from hatwisted.broker.consumer.offsetsync import JOINS, joins_offsets, parts
+from hatwisted.broker.consumer.subscriptiongroup import GroupTable, SubscriptionGroupTable
+from hatwisted.broker.delay.delayoffsets import DelayOffsets
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused, parse_address
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.registration import TopicTable, decode_body
+from hatwisted.wire.remoting import RemotingCommand
+
+FIRST_DELAY = 3.0
+"""Seconds from the start to the first round, by when the name server has told where the master is."""
+
+INTERVAL = 10.0
+"""Seconds between rounds."""
+
+UNKNOWN_TOPIC_PAUSE = 1.0
+"""Seconds between rounds that messages of unknown topics wish for: many topics may be made at a time."""
+
+CALL_TIMEOUT = 3.0
+"""Seconds the master has for one answer."""
+
+VIP_DISTANCE = 2
+"""The port that serves topics is this much below listenPort."""
+
+
+def vip_address(address: str) -> str:
+    """ "host:port" of the fast port that belongs to a broker's address."""
+    host, port = parse_address(address)
+    return f"{host}:{port - VIP_DISTANCE}"
+
+
+class SlaveSynchronizer:
+    """Runs the rounds between `start` and `stop`.
+
+    master: the master's address, set by whoever learns it; None or our own: nothing is asked (B100). Another
+    one than before is asked at once. may_hand_back: are our messages the master's? If the logs have parted,
+    so have the offsets.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        client: RemotingClient,
+        clock: IReactorTime,
+        own_address: str,
+        topics: TopicConfigTable,
+        groups: SubscriptionGroupTable,
+        offsets: ConsumerOffsetTable,
+        delays: DelayOffsets,
+    ) -> None:
+        self.may_hand_back: Callable[[], bool] = lambda: True
+        self._master: str | None = None
+        self._client = client
+        self._clock = clock
+        self._own_address = own_address
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._delays = delays
+        self._failing: set[RequestCode] = set()
+        self._running = False
+        self._timer: IDelayedCall | None = None
+        """Set unless a round is under way."""
+        self._pause = INTERVAL
+        """Seconds from the end of this round to the next."""
+        self._last_turn = -INTERVAL
+        self._asked_for: set[str] = set()
+        """Unknown topics that a round was wished for, since the table last changed: the master may not know
+        them either, if they have been deleted."""
+
+    @property
+    def master(self) -> str | None:
+        """The master's address, "host:port"."""
+        return self._master
+
+    @master.setter
+    def master(self, address: str | None) -> None:
+        changed = address != self._master
+        self._master = address
+        if changed and address is not None:
+            self.round_now()
+
+    def start(self) -> None:
+        """First round after FIRST_DELAY, then one every INTERVAL."""
+        self._running = True
+        self._timer = self._clock.callLater(FIRST_DELAY, self._turn)
+
+    def stop(self) -> None:
+        """No more rounds; one under way ends by its calls' timeouts."""
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def round_now(self) -> None:
+        """Don't wait for the next round: the master has just come, or come back. Nothing happens unless
+        started; a round under way is followed by another."""
+        if self._timer is not None:
+            self._timer.reset(0)
+        else:
+            self._pause = 0.0
+
+    def arrived(self, topic: str, _queue_id: int, _max_offset: int) -> None:
+        """A message of `topic` is in its queue."""
+        if self._topics.get(topic) is None and topic not in self._asked_for:
+            self._asked_for.add(topic)
+            self._round_soon()
+
+    def _round_soon(self) -> None:
+        if self._timer is None:
+            self._pause = min(self._pause, UNKNOWN_TOPIC_PAUSE)
+            return
+        now = self._clock.seconds()
+        wait = max(0.0, self._last_turn + UNKNOWN_TOPIC_PAUSE - now)
+        if self._timer.getTime() > now + wait:
+            self._timer.reset(wait)
+
+    def _turn(self) -> None:
+        self._timer = None
+        self._pause = INTERVAL
+        self._last_turn = self._clock.seconds()
+        self.round().addErrback(self._broken).addCallback(self._next)
+
+    def _next(self, _: object) -> None:
+        if self._running:
+            self._timer = self._clock.callLater(self._pause, self._turn)
+
+    def _broken(self, failure: Failure) -> None:
+        self._log.failure("synchronising with the master failed", failure)
+
+    @inlineCallbacks
+    def round(self) -> Any:
+        """Ask for the four tables, one after the other; never fails."""
+        master = self.master
+        if master is None or master == self._own_address:
+            return
+        vip = vip_address(master)
+        yield self._copy(RequestCode.GET_ALL_TOPIC_CONFIG, vip, self._take_topics)
+        yield self._copy(RequestCode.GET_ALL_CONSUMER_OFFSET, master, self._take_progress, {JOINS: "true"})
+        yield self._copy(RequestCode.GET_ALL_DELAY_OFFSET, master, self._take_delays)
+        yield self._copy(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, master, self._take_groups)
+
+    def _copy(
+        self,
+        code: RequestCode,
+        address: str,
+        take: Callable[[RemotingCommand], object],
+        ext: dict[str, str] | None = None,
+    ) -> Deferred[None]:
+        call = self._client.ask(address, RemotingCommand(code, ext=ext or {}), CALL_TIMEOUT)
+        copied = call.addCallback(take)
+        return copied.addCallbacks(
+            lambda _: self._failing.discard(code), self._not_copied, errbackArgs=(code,)
+        )
+
+    def _not_copied(self, failure: Failure, code: RequestCode) -> None:
+        """Told when it begins; the rounds after that are silent until one has worked."""
+        if not failure.check(CallFailed, RequestRefused, ValueError):
+            self._log.failure("copying {what} failed", failure, what=code.name)
+        elif code not in self._failing:
+            self._failing.add(code)
+            self._log.warn(
+                "{what} not copied from the master, what this slave has stays: {error}",
+                what=code.name,
+                error=failure.getErrorMessage(),
+            )
+
+    def _take_topics(self, answer: RemotingCommand) -> None:
+        if self._topics.replace(decode_body(answer.body, TopicTable)):
+            self._asked_for.clear()
+            self._log.info(
+                "topics copied from the master, version {number}", number=self._topics.version.counter
+            )
+
+    def _take_progress(self, answer: RemotingCommand) -> Deferred[None] | None:
+        """A master of ours gets back what it doesn't know; RocketMQ's is right in everything it says."""
+        if not joins_offsets(answer):
+            self._offsets.take_over(answer.body)
+            return None
+        theirs = parse_progress(answer.body)
+        self._offsets.join(theirs)
+        return self._hand_back(self._offsets.ahead_of(theirs)) if self.may_hand_back() else None
+
+    @inlineCallbacks
+    def _hand_back(self, progress: Progress) -> Any:
+        master = self.master
+        for part in parts(progress):
+            if master is None:
+                return
+            command = RemotingCommand(RequestCode.JOIN_CONSUMER_OFFSET, body=encode_progress(part))
+            yield self._client.ask(master, command, CALL_TIMEOUT)
+            self._log.info(
+                "progress of {n} topics of groups handed back to the master", n=len(part.offset_table)
+            )
+
+    def _take_delays(self, answer: RemotingCommand) -> None:
+        self._delays.take(answer.body)
+
+    def _take_groups(self, answer: RemotingCommand) -> None:
+        if self._groups.replace(decode_body(answer.body, GroupTable)):
+            self._log.info(
+                "groups copied from the master, version {number}", number=self._groups.version.counter
+            )

@@ -1,0 +1,168 @@
+"""From "appended" to the status a producer is told.
+
+A put that wants to wait is answered when its disk line (SYNC_FLUSH) and its slave line (SYNC_MASTER) are both
+settled; both begin at once, and a slave failure outweighs a disk failure (B69). Received, flushed and
+replicated stay apart: each line is a rising offset, and a put is OK on it exactly when the offset has reached
+the put's end.
+
+A read's worth of puts waits as one: one Deferred on a line for all of them. When the line reaches some of
+them, those are settled and the rest waits again with the same deadline, so an ack settles exactly what it
+covers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from hatwisted.broker.topic.topicconfig import Refusal
+from hatwisted.ha.interfaces import IReplication
+from hatwisted.store.interfaces import IFlushPolicy
+from hatwisted.store.put import Put, PutStatus
+from hatwisted.wire.codes import ResponseCode
+
+MAX_WAITING_PUTS = 1_000_000
+"""Puts waiting for disk or slave at one time (about 500 bytes each); more are refused as busy before the
+append. RocketMQ's sendThreadPoolQueueCapacity (10,000) bounds the same, per queue of threads."""
+
+Settled = Callable[[Sequence[Put]], None]
+Report = Callable[[Sequence[Put], PutStatus], None]
+Wait = Callable[[int, int, float], "Deferred[int]"]
+
+
+class PutGate:
+    """Settles appended puts.
+
+    flush: the store's flush policy; flush_timeout: seconds (`syncFlushTimeout`); replication: provider of
+    IReplication on a SYNC_MASTER, None elsewhere.
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        flush: IFlushPolicy,
+        flush_timeout: float,
+        replication: IReplication | None,
+    ) -> None:
+        self._clock = clock
+        self._flush = flush
+        self._flush_timeout = flush_timeout
+        self._replication = replication
+        self.may_wait = flush.waits or replication is not None
+        """Does any put have to wait here?"""
+        self.waiting = 0
+
+    def without_slaves(self) -> PutGate:
+        """Another gate for the same log, whose puts wait for the disk alone."""
+        return PutGate(self._clock, self._flush, self._flush_timeout, None)
+
+    def refusal(self) -> Refusal | None:
+        """Why nothing that wants to wait may be appended now, or None.
+
+        As in RocketMQ 5, too few copies in sync are SYSTEM_ERROR (of these two codes the one on which its
+        producers try another broker), and no reason to refuse a put with WAIT=false: that asks nothing of the
+        slaves.
+        """
+        if self.waiting >= MAX_WAITING_PUTS:
+            text = f"[REJECTREQUEST]{self.waiting} puts are waiting for disk or slave"
+            return Refusal(ResponseCode.SYSTEM_BUSY, text)
+        reason = self._replication.refusal() if self._replication is not None else None
+        return None if reason is None else Refusal(ResponseCode.SYSTEM_ERROR, reason)
+
+    def settle(self, puts: Sequence[Put], settled: Settled) -> None:
+        """Give each put its status and call `settled` with those that have one, in one or several goes.
+
+        puts: of one log, in offset order as appended; those refused already (status set) are settled at once.
+        """
+        waits = self.may_wait
+        waiting = [put for put in puts if put.status is None and put.wait] if waits else []
+        if len(waiting) < len(puts):
+            done = [put for put in puts if put.status is not None or not (waits and put.wait)]
+            for put in done:
+                if put.status is None:
+                    put.status = PutStatus.PUT_OK
+            settled(done)
+        if waiting:
+            self.waiting += len(waiting)
+            self._begin(waiting, settled)
+
+    def _begin(self, puts: list[Put], settled: Settled) -> None:
+        def report(some: Sequence[Put], status: PutStatus) -> None:
+            for put in some:
+                put.status = status
+            self.waiting -= len(some)
+            settled(some)
+
+        if self._replication is None:
+            self._wait_for_disk(puts, report)
+        elif not self._flush.waits:
+            self._wait_for_slave(self._replication, puts, report)
+        else:
+            both = _BothLines(report)
+            self._wait_for_disk(puts, both.disk)
+            self._wait_for_slave(self._replication, puts, both.slave)
+
+    def _wait_for_disk(self, puts: list[Put], report: Report) -> None:
+        deadline = self._clock.seconds() + self._flush_timeout
+        wait = cast(Wait, self._flush.wait)
+        self._follow(wait, puts, deadline, PutStatus.FLUSH_DISK_TIMEOUT, report)
+
+    def _wait_for_slave(self, replication: IReplication, puts: list[Put], report: Report) -> None:
+        usable = len(puts)
+        while usable and not replication.is_slave_ok(puts[usable - 1].end):
+            usable -= 1
+        if usable:
+            deadline = self._clock.seconds() + replication.timeout
+            self._follow(replication.wait, puts[:usable], deadline, PutStatus.FLUSH_SLAVE_TIMEOUT, report)
+        if usable < len(puts):
+            report(puts[usable:], PutStatus.SLAVE_NOT_AVAILABLE)
+
+    def _follow(self, wait: Wait, puts: list[Put], deadline: float, late: PutStatus, report: Report) -> None:
+        """Report `puts` as the line reaches them, and what it hasn't reached at the deadline as `late`."""
+
+        def reached(offset: int) -> None:
+            covered = len(puts) if puts[-1].end <= offset else bisect_right(puts, offset, key=_end)
+            if covered:
+                report(puts[:covered], PutStatus.PUT_OK)
+            rest = puts[covered:]
+            if rest and covered:
+                self._follow(wait, rest, deadline, late, report)
+            elif rest:
+                # The line fires short of the first end only at the deadline, or when it shuts down.
+                report(rest, late)
+
+        wait(puts[0].end, puts[-1].end, deadline).addCallback(reached)
+
+
+def _end(put: Put) -> int:
+    return put.end
+
+
+class _BothLines:
+    """Puts that wait on disk and slave: reported on when both lines have spoken."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._first: dict[int, PutStatus] = {}
+
+    def disk(self, puts: Sequence[Put], status: PutStatus) -> None:
+        """What the disk line says."""
+        for put in puts:
+            slave = self._first.pop(put.end, None)
+            if slave is None:
+                self._first[put.end] = status
+            else:
+                self._report([put], status if slave is PutStatus.PUT_OK else slave)
+
+    def slave(self, puts: Sequence[Put], status: PutStatus) -> None:
+        """What the slave line says; a failure here outweighs one of the disk."""
+        for put in puts:
+            disk = self._first.pop(put.end, None)
+            if disk is None:
+                self._first[put.end] = status
+            else:
+                self._report([put], disk if status is PutStatus.PUT_OK else status)

@@ -1,0 +1,181 @@
+"""CONSUMER_SEND_MSG_BACK (36): a consumer couldn't deal with a message and wants it again later.
+
+The broker reads the message out of its own log, so the request is small: a copy goes to the group's retry
+topic by way of a delay level (3 + how often it has been tried, unless the consumer chooses one), or, tried
+often enough or told so by a level below 0, to the group's dead letters. The copy knows the topic and the id
+of the first message. Rules of RocketMQ 4.9.7's SendMessageProcessor.
+
+Every refusal makes the consumer send the copy itself, as an ordinary message to the retry topic; see `send`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from twisted.internet.defer import Deferred
+
+from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, SubscriptionGroupTable
+from hatwisted.broker.put.innerput import STOPPING, InnerMessage, InnerPuts
+from hatwisted.broker.put.logrecord import record_at
+from hatwisted.broker.send.deadletter import (
+    dead_letter_topic,
+    max_times,
+    postpone,
+    retry_topic,
+    unknown_group,
+    without_delay,
+)
+from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.put import Put, PutStatus
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.layout import PROPERTY_DELAY, PROPERTY_WAIT
+from hatwisted.wire.messageid import encode_message_id
+from hatwisted.wire.record import Record
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import bool_field, int_field, long_field, text_field
+
+FIRST_LEVEL = 3
+"""Delay level of the first repetition; each further one waits a level longer."""
+
+PROPERTY_RETRY_TOPIC = "RETRY_TOPIC"
+PROPERTY_ORIGIN_ID = "ORIGIN_MESSAGE_ID"
+
+_UNIT_RETRY = 2
+"""topicSysFlag of the retry topic of a group in unit mode."""
+
+Answer = RemotingCommand | Deferred[RemotingCommand]
+
+
+class SendBackHeader(msgspec.Struct, frozen=True):
+    """offset: of the message in the log; max_times: None if the consumer doesn't say."""
+
+    group: str
+    offset: int
+    delay_level: int
+    unit_mode: bool
+    max_times: int | None
+
+
+def parse_send_back(request: RemotingCommand) -> SendBackHeader:
+    """The header of a 36; raises BadRequestField."""
+    ext = request.ext
+    return SendBackHeader(
+        group=text_field(ext, "group"),
+        offset=long_field(ext, "offset"),
+        delay_level=int_field(ext, "delayLevel"),
+        unit_mode=bool_field(ext, "unitMode"),
+        max_times=int_field(ext, "maxReconsumeTimes") if ext.get("maxReconsumeTimes") else None,
+    )
+
+
+class SendBackProcessor:
+    """Takes messages back on a master. forbidden: does the broker as a whole forbid sending at present? count:
+    told (group, topic) of each message taken back."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        puts: InnerPuts,
+        topics: TopicConfigTable,
+        groups: SubscriptionGroupTable,
+        forbidden: Callable[[], Refusal | None],
+        count: Callable[[str, str], None],
+    ) -> None:
+        self._store = store
+        self._puts = puts
+        self._topics = topics
+        self._groups = groups
+        self._forbidden = forbidden
+        self._count = count
+        self._turn = 0
+        self.draining = False
+        """True once the broker is stopping: the consumer sends its copy to another master."""
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put the handler into `table`."""
+        table.register(RequestCode.CONSUMER_SEND_MSG_BACK, answer_bad_requests(self.take_back))
+
+    def take_back(self, _connection: RemotingConnection, request: RemotingCommand) -> Answer:
+        header = parse_send_back(request)
+        if self.draining:
+            return response(request, ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
+        group = self._groups.find(header.group)
+        refusal = self._refusal(header.group, group)
+        if refusal is not None or group is None:
+            refusal = refusal or unknown_group(header.group)
+            return response(request, refusal.code, refusal.remark)
+        if group.retry_queue_nums <= 0:
+            return response(request)  # the group wants no repetition
+        topic = retry_topic(
+            self._topics, group.group_name, group.retry_queue_nums, _UNIT_RETRY if header.unit_mode else 0
+        )
+        if isinstance(topic, Refusal):
+            return response(request, topic.code, topic.remark)
+        record = record_at(self._store, header.offset)
+        if record is None:
+            return response(
+                request, ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"
+            )
+        message = self._message(header, group, record, topic, request.version)
+        if isinstance(message, Refusal):
+            return response(request, message.code, message.remark)
+        return self._puts.put(message).addCallback(self._answer, request, header.group, message)
+
+    def _refusal(self, name: str, group: GroupConfig | None) -> Refusal | None:
+        return unknown_group(name) if group is None else self._forbidden()
+
+    def _message(
+        self, header: SendBackHeader, group: GroupConfig, record: Record, topic: str, version: int
+    ) -> InnerMessage | Refusal:
+        properties = record.properties
+        properties.setdefault(PROPERTY_RETRY_TOPIC, record.topic)
+        properties.setdefault(
+            PROPERTY_ORIGIN_ID, encode_message_id(record.store_host, record.physical_offset)
+        )
+        properties[PROPERTY_WAIT] = "false"
+        tried = record.reconsume_times
+        self._turn += 1
+        if tried >= max_times(group, version, header.max_times) or header.delay_level < 0:
+            dead = dead_letter_topic(self._topics, group.group_name)
+            if isinstance(dead, Refusal):
+                return dead
+            topic, queue_id, properties = dead, 0, without_delay(properties)
+        else:
+            properties[PROPERTY_DELAY] = str(header.delay_level or FIRST_LEVEL + tried)
+            queue_id = self._turn % group.retry_queue_nums
+            topic, queue_id = postpone(properties, topic, queue_id, self._store.delay_levels)
+        return InnerMessage(
+            topic=topic,
+            queue_id=queue_id,
+            body=record.body,
+            properties=properties,
+            flag=record.flag,
+            sys_flag=record.sys_flag,
+            born_timestamp=record.born_timestamp,
+            born_host=record.born_host.pack(),
+            reconsume_times=tried + 1,
+        )
+
+    def _answer(
+        self, put: Put, request: RemotingCommand, group: str, message: InnerMessage
+    ) -> RemotingCommand:
+        status = put.status
+        if status is not PutStatus.PUT_OK:
+            remark = put.reason or (status.value if status is not None else "not settled")
+            return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        assert not isinstance(message.properties, bytes)
+        self._count(group, message.properties[PROPERTY_RETRY_TOPIC])
+        return response(request)
+
+
+def refuse_send_back(_connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    """A slave takes nothing; the consumer sends its copy to the master then."""
+    return response(
+        request,
+        ResponseCode.SYSTEM_ERROR,
+        "this broker is a slave and takes no messages back; its master does",
+    )

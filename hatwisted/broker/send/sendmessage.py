@@ -1,0 +1,177 @@
+"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320).
+
+All sends of one read are turned into puts, appended in one go and settled together; the answers that become
+ready together leave in one write. What is checked here is the producer's mistake (topic, queue, properties);
+what the log and the gate refuse is ours, and told with other codes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
+from hatwisted.broker.put.innerput import STOPPING
+from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.send.admission import Admission, Refused
+from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.remoting.server import RemotingConnection, response
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.put import STORED, Put, PutStatus
+from hatwisted.wire.batch import CorruptBatch
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.remoting import RemotingCommand, encode_send_response
+from hatwisted.wire.requestheader import BadRequestField
+
+SEND_CODES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+
+_CODES: dict[PutStatus, int] = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+}
+
+
+class SendProcessor:
+    """Answers sends on a master.
+
+    store: where puts go; gate: settles them; topics: who may be sent to; cluster: brokerClusterName, which
+    every stored message carries; store_host: 8 or 20 bytes, part of every message id; groups: how often those
+    behind the retry topics try; forbidden: does the broker as a whole forbid sending at present?
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        gate: PutGate,
+        topics: TopicConfigTable,
+        cluster: str,
+        store_host: bytes,
+        groups: SubscriptionGroupTable,
+        forbidden: Callable[[], Refusal | None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._gate = gate
+        self._host_hex = store_host.hex().upper()
+        self._admission = Admission(store, topics, groups, cluster, forbidden)
+        self.draining = False
+        """True once the broker is stopping: no new puts."""
+
+    def process(self, connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:
+        """Append and settle all sends of one read."""
+        puts: list[Put] = []
+        known: dict[str, int] = {}
+        to_put = self._admission.put
+        refusal = self._refusal()
+        no_waiting = self._gate.refusal()
+        for request in requests:
+            try:
+                if refusal is not None:
+                    raise refusal
+                put = to_put(connection, request, known)
+                if no_waiting is not None and put.wait:
+                    raise Refused(no_waiting.code, no_waiting.remark)
+                puts.append(put)
+            except Refused as refused:
+                connection.reply(request, response(request, refused.code, str(refused)))
+            except BadRequestField as bad:
+                connection.reply(request, response(request, ResponseCode.SYSTEM_ERROR, str(bad)))
+            except CorruptBatch as bad:
+                connection.reply(request, response(request, ResponseCode.MESSAGE_ILLEGAL, str(bad)))
+        if puts:
+            self._store.append(puts)
+        if self._admission.detoured:
+            self._show_asked_queues()
+        if puts:
+            if self._gate.may_wait:
+                _lighten(puts)
+            self._gate.settle(puts, partial(self._answer, connection))
+
+    def _show_asked_queues(self) -> None:
+        """Producers are answered with the queue they asked for, wherever the message lies until it's due."""
+        for put, asked_id in self._admission.detoured:
+            put.queue_id = asked_id
+        self._admission.detoured.clear()
+
+    def _refusal(self) -> Refused | None:
+        if self.draining:
+            return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
+        reason = self._store.refusal()
+        if reason is not None:
+            return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)
+        return None
+
+    # -- put to answer ---------------------------------------------------------------------------------------
+
+    def _answer(self, connection: RemotingConnection, puts: Sequence[Put]) -> None:
+        answers: list[bytes] = []
+        self._store.stats.count_puts(puts)
+        for put in puts:
+            request = put.token
+            status = put.status
+            assert isinstance(request, RemotingCommand) and status is not None
+            if request.flag & 2:
+                continue
+            if status is PutStatus.PUT_OK:
+                answers.append(
+                    encode_send_response(
+                        request.opaque, put.queue_id, put.queue_offset, self._ids(put), request.binary
+                    )
+                )
+                continue
+            code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
+            if status in STORED:
+                answers.append(
+                    encode_send_response(
+                        request.opaque,
+                        put.queue_id,
+                        put.queue_offset,
+                        self._ids(put),
+                        request.binary,
+                        int(code),
+                        status.value,
+                    )
+                )
+            else:
+                connection.reply(request, response(request, code, put.reason or status.value))
+        if answers:
+            connection.send(b"".join(answers))
+
+    def _ids(self, put: Put) -> str:
+        """Offset message id; a batch answers those of all its messages."""
+        if len(put.record_offsets) == 1:
+            return f"{self._host_hex}{put.offset:016X}"
+        host, offsets = self._host_hex, put.record_offsets
+        digits = struct.pack(f">{len(offsets)}q", *offsets).hex().upper()
+        return host + f",{host}".join([digits[at : at + 16] for at in range(0, len(digits), 16)])
+
+
+_NO_FIELDS: dict[str, str] = {}
+
+
+def _lighten(puts: Sequence[Put]) -> None:
+    """Let go of what only the append needed: a put may wait for seconds, among a hundred thousand others."""
+    for put in puts:
+        put.entries = ()
+        request = put.token
+        assert isinstance(request, RemotingCommand)
+        request.body = b""
+        request.ext = _NO_FIELDS
+
+
+def refuse_on_slave(connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:
+    """Sends to a slave: refused, nothing appended (B10)."""
+    for request in requests:
+        connection.reply(
+            request,
+            response(
+                request,
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "this broker is a slave and takes no messages; send to the master of its group",
+            ),
+        )

@@ -1,0 +1,166 @@
+"""END_TRANSACTION (37): a producer commits a half message or rolls it back.
+
+A commit puts a copy into the real queue and, when that is stored, the op record; a crash in between leaves the
+half undecided, so its producer is asked again and consumers may see the message twice, never not at all.
+Rejected: both in one append, which could store the op of a copy that is refused.
+
+A producer's own word and its answer to a check may both arrive. The half offsets decided last are remembered,
+so the second one stores nothing (RocketMQ 4.9.7 delivers such a message twice).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, cast
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.put.innerput import STOPPING, InnerPuts
+from hatwisted.broker.put.logrecord import record_at
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, NoDestination, committed, op_message
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.put import STORED, Put, PutStatus
+from hatwisted.wire import layout
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.record import Record
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import BadRequestField, int_field, long_field, text_field
+
+MAX_REMEMBERED = 100_000
+"""Half offsets whose decision is remembered (about 100 bytes each): minutes of a busy producer."""
+
+_DECISIONS = frozenset(
+    (layout.SYS_TRANSACTION_NONE, layout.SYS_TRANSACTION_COMMIT, layout.SYS_TRANSACTION_ROLLBACK)
+)
+
+_CODES = {
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+}
+
+Answer = RemotingCommand | Deferred[RemotingCommand] | None
+
+
+class EndTransaction(msgspec.Struct, frozen=True):
+    """half_offset: in the half queue; log_offset: of the half's record; decision: a SYS_TRANSACTION_*."""
+
+    group: str
+    half_offset: int
+    log_offset: int
+    decision: int
+
+
+def parse_end_transaction(request: RemotingCommand) -> EndTransaction:
+    """The header of a 37; raises BadRequestField."""
+    ext = request.ext
+    decision = int_field(ext, "commitOrRollback")
+    if decision not in _DECISIONS:
+        raise BadRequestField("commitOrRollback", str(decision))
+    return EndTransaction(
+        group=text_field(ext, "producerGroup"),
+        half_offset=long_field(ext, "tranStateTableOffset"),
+        log_offset=long_field(ext, "commitLogOffset"),
+        decision=decision,
+    )
+
+
+class EndTransactionProcessor:
+    """Answers 37 on a master."""
+
+    _log = Logger()
+
+    def __init__(
+        self, clock: IReactorTime, store: MessageStore, puts: InnerPuts, topics: TopicConfigTable
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._puts = puts
+        self._topics = topics
+        self._decided: OrderedDict[int, None] = OrderedDict()
+        self.draining = False
+        """True once the broker is stopping: the producer is asked again by whoever is master next."""
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put the handler into `table`."""
+        table.register(RequestCode.END_TRANSACTION, answer_bad_requests(cast(Any, self.end)))
+
+    def end(self, _connection: RemotingConnection, request: RemotingCommand) -> Answer:
+        header = parse_end_transaction(request)
+        if header.decision == layout.SYS_TRANSACTION_NONE:
+            return None  # undecided: the producer is asked later
+        if self.draining:
+            return response(request, ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
+        half = record_at(self._store, header.log_offset)
+        problem = _problem(header, half)
+        if half is None or problem:
+            return response(request, ResponseCode.SYSTEM_ERROR, problem)
+        if header.half_offset in self._decided:
+            return response(request)
+        if header.decision == layout.SYS_TRANSACTION_ROLLBACK:
+            self._remember(header.half_offset)
+            return self._put_op(header.half_offset).addCallback(lambda _: response(request))
+        try:
+            copy = committed(half)
+        except NoDestination as error:
+            return response(request, ResponseCode.SYSTEM_ERROR, str(error))
+        self._remember(header.half_offset)
+        return self._puts.put(copy).addCallback(self._copied, request, header.half_offset)
+
+    def _copied(
+        self, put: Put, request: RemotingCommand, half_offset: int
+    ) -> RemotingCommand | Deferred[RemotingCommand]:
+        status = put.status
+        if status in STORED:
+            return self._put_op(half_offset).addCallback(lambda _: response(request))
+        self._decided.pop(half_offset, None)
+        code = _CODES.get(status, ResponseCode.SYSTEM_ERROR) if status else ResponseCode.SYSTEM_ERROR
+        return response(request, code, put.reason or str(status))
+
+    def _put_op(self, half_offset: int) -> Deferred[None]:
+        self._topics.ensure(layout.OP_HALF_TOPIC, HALF_QUEUE + 1)
+        op = op_message(half_offset, int(self._clock.seconds() * 1000))
+        return self._puts.put(op).addCallback(self._op_put, half_offset)
+
+    def _op_put(self, put: Put, half_offset: int) -> None:
+        if put.status in STORED:
+            return
+        self._decided.pop(half_offset, None)
+        self._log.warn(
+            "the decision about half message {offset} isn't stored, its producer will be asked: {reason}",
+            offset=half_offset,
+            reason=put.reason or str(put.status),
+        )
+
+    def _remember(self, half_offset: int) -> None:
+        self._decided[half_offset] = None
+        if len(self._decided) > MAX_REMEMBERED:
+            self._decided.popitem(last=False)
+
+
+def _problem(header: EndTransaction, half: Record | None) -> str:
+    """What is wrong with the half a producer names, in RocketMQ's words; "" if nothing."""
+    if half is None or half.topic != layout.HALF_TOPIC:
+        return "Find prepared transaction message failed"
+    if half.properties.get(layout.PROPERTY_PRODUCER_GROUP) != header.group:
+        return "The producer group wrong"
+    if half.queue_offset != header.half_offset:
+        return "The transaction state table offset wrong"
+    if half.physical_offset != header.log_offset:
+        return "The commit log offset wrong"
+    return ""
+
+
+def refuse_end_transaction(_connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    """A slave decides nothing."""
+    return response(
+        request,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        "this broker is a slave and ends no transactions; its master does",
+    )

@@ -1,0 +1,181 @@
+"""`hatwisted consume`: messages to standard output, one line each."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from hatwisted.cli.cluster import completion
+from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.client.beginning import ConsumeFrom
+from hatwisted.client.cluster import Cluster
+from hatwisted.client.message import ReceivedMessage
+from hatwisted.client.subscription import ALL, Sql
+
+
+@click.command("consume")
+@click.argument("topic", shell_complete=completion.topics)
+@namesrv_option
+@click.option(
+    "-g", "--group", default="hatwisted-cli", show_default=True, shell_complete=completion.groups,
+    help="Consumer group.",
+)  # fmt: skip
+@click.option("--tags", default="*", show_default=True, help='Tags, separated by "||".')
+@click.option("--sql", help="An SQL92 expression over properties, instead of tags.")
+@click.option(
+    "--from", "begin", default="last", show_default=True, metavar="first|last|TIME",
+    help="Where a group that is new begins; TIME in ISO 8601.",
+)  # fmt: skip
+@click.option("-c", "--count", type=click.IntRange(1), help="End after this many messages.")
+@click.option(
+    "--idle", type=click.FloatRange(0), metavar="SECONDS", help="End when nothing came for so long."
+)
+@click.option(
+    "--broadcast", type=click.Path(dir_okay=False), metavar="FILE", help="Read everything; progress in FILE."
+)
+@click.option("--orderly", is_flag=True, help="Lock the queues: never two readers of one, nobody overtakes.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per message, with all it has.")
+def consume(**options: Any) -> None:
+    """Print the messages of TOPIC as a member of a group, until interrupted.
+
+    Ctrl-C commits what was printed and ends in order. Exit codes: 0 ended (also by Ctrl-C); 1 ended by --idle
+    before --count messages came, or without having committed all of it; 2 wrong usage, no cluster, or a refused
+    expression.
+    """
+    try:
+        options["begin"] = _beginning(options["begin"])
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--from") from error
+    if options["sql"] is not None and options["tags"] != ALL:
+        raise click.UsageError("--tags and --sql exclude each other: SQL sees the tag as TAGS")
+    if options["broadcast"] is not None:
+        _check_writable(Path(options["broadcast"]))
+    sys.exit(run(options["namesrv"], _Printing(options).run))
+
+
+def _check_writable(path: Path) -> None:
+    """Progress that can't be kept is told before the first message, not after the last."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "ab"):
+            pass
+        if not path.stat().st_size:
+            path.unlink()
+    except OSError as error:
+        raise CannotRun(f"{path}: {error.strerror}") from error
+
+
+def _beginning(text: str) -> tuple[ConsumeFrom, int]:
+    if text in ("first", "last"):
+        return ConsumeFrom[text.upper()], 0
+    return ConsumeFrom.TIMESTAMP, round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+class _Printing:
+    """One run."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+        self._printed = 0
+        self._since = 0.0
+        self._progress = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
+            console=Console(stderr=True), transient=True,
+        )  # fmt: skip
+        self._task = self._progress.add_task("waiting", total=None)
+
+    async def run(self, cluster: Cluster, interrupt: Interrupt) -> int:
+        """The exit code."""
+        from twisted.internet.task import LoopingCall
+
+        options = self._options
+        wish = options["tags"] if options["sql"] is None else Sql(options["sql"])
+        begin, timestamp = options["begin"]
+        broadcast = options["broadcast"]
+        consumer = cluster.consumer(
+            options["group"],
+            {options["topic"]: wish},
+            consume_from=begin,
+            timestamp=timestamp,
+            broadcasting=broadcast is not None,
+            local_offsets=None if broadcast is None else Path(broadcast),
+            orderly=options["orderly"],
+        )
+        # The bar and the messages would overwrite each other on one terminal.
+        if sys.stderr.isatty() and not sys.stdout.isatty():
+            self._progress.start()
+        interrupt.on_wish = consumer.stop
+        self._since = cluster.clock.seconds()
+        watch = LoopingCall(self._look_idle, cluster, consumer.stop)
+        try:
+            # Reading something that isn't there would wait for ever, and mostly is a misspelt name.
+            await cluster.admin().route(options["topic"])
+            await consumer.start()
+            if options["idle"] is not None:
+                watch.start(min(0.1, options["idle"] or 0.1), now=False)
+            async for message in consumer:
+                self._print(message)
+                self._since = cluster.clock.seconds()
+                if self._printed == options["count"]:
+                    consumer.settle(message)
+                    break
+            await consumer.stop()
+        finally:
+            if watch.running:
+                watch.stop()
+            if self._progress.live.is_started:
+                self._progress.stop()
+        if consumer.uncommitted:
+            text = f"progress in {consumer.uncommitted} queues isn't committed: some messages will come again"
+            click.echo(text, err=True)
+            return EXIT_PROBLEMS
+        short = options["count"] is not None and self._printed < options["count"]
+        return EXIT_PROBLEMS if short and not interrupt.wished else EXIT_OK
+
+    def _look_idle(self, cluster: Cluster, stop: Any) -> None:
+        if cluster.clock.seconds() - self._since >= self._options["idle"]:
+            stop()
+
+    def _print(self, message: ReceivedMessage) -> None:
+        out = sys.stdout.buffer
+        out.write((as_json(message) if self._options["as_json"] else message.body) + b"\n")
+        out.flush()
+        self._printed += 1
+        self._progress.update(self._task, description=f"{self._printed} messages")
+
+
+def as_json(message: ReceivedMessage) -> bytes:
+    """One message as NDJSON, as `hatwisted produce --ndjson` takes it: body, or body64 if it isn't
+    UTF-8."""
+    try:
+        body = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body64": base64.b64encode(message.body).decode()}
+    keys: Sequence[str] = message.keys
+    return msgspec.json.encode(
+        {
+            "topic": message.topic,
+            "broker": message.queue.broker_name,
+            "queue": message.queue.queue_id,
+            "offset": message.queue_offset,
+            "messageId": message.message_id,
+            "offsetId": message.offset_id,
+            "tags": message.tags,
+            "keys": keys,
+            "reconsumeTimes": message.reconsume_times,
+            "bornTimestamp": message.born_timestamp,
+            "storeTimestamp": message.store_timestamp,
+            "properties": message.properties,
+            **body,
+        }
+    )

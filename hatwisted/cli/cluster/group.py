@@ -1,0 +1,128 @@
+"""`hatwisted group`: consumer groups, how far they are, and moving them."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+
+import click
+
+from hatwisted.cli.cluster import completion
+from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
+from hatwisted.cli.tables import json_option, show
+from hatwisted.client.admin import LATEST
+from hatwisted.client.cluster import Cluster
+
+
+@click.group()
+def group() -> None:
+    """Look at consumer groups, make, move and remove them.
+
+    Exit codes: 0 done; 1 not confirmed; 2 wrong usage, no cluster, or a broker refused.
+    """
+
+
+@group.command("list")
+@namesrv_option
+@json_option
+def list_command(namesrv: str, as_json: bool) -> None:
+    """All groups and their settings."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        found = await cluster.admin().groups()
+        rows = [
+            (
+                name,
+                config.get("consumeEnable", True),
+                config.get("retryMaxTimes", 16),
+                config.get("retryQueueNums", 1),
+            )
+            for name, config in found.items()
+        ]
+        show(as_json, list(found.values()), ["group", "enabled", "retries", "retry queues"], rows)
+
+    sys.exit(run(namesrv, work))
+
+
+@group.command("show")
+@click.argument("name", shell_complete=completion.groups)
+@namesrv_option
+@json_option
+def show_command(name: str, namesrv: str, as_json: bool) -> None:
+    """How far a group is in each queue, and who is connected."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        admin = cluster.admin()
+        standings = await admin.progress(name)
+        members = await admin.members(name)
+        rows = [
+            (each.queue.topic, each.queue.broker_name, each.queue.queue_id, each.consumed, each.end, each.lag)
+            for each in standings
+        ]
+        names = ("topic", "broker", "queue", "consumed", "end", "lag")
+        value = {"queues": [dict(zip(names, row, strict=True)) for row in rows], "members": members}
+        show(as_json, value, names, rows)
+        if not as_json:
+            total = sum(each.lag for each in standings)
+            click.echo(f"{len(members)} members connected, {total} messages to be consumed")
+
+    sys.exit(run(namesrv, work))
+
+
+@group.command("create")
+@click.argument("name")
+@namesrv_option
+@click.option("--retries", type=click.IntRange(0), default=16, show_default=True, help="Until a dead letter.")
+@click.option("--disabled", is_flag=True, help="Nobody may consume.")
+@json_option
+def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_json: bool) -> None:
+    """Make a group on all masters, or change it."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        masters = await cluster.admin().create_group(name, retryMaxTimes=retries, consumeEnable=not disabled)
+        show(as_json, masters, ["made on"], [[each] for each in masters])
+
+    sys.exit(run(namesrv, work))
+
+
+@group.command("delete")
+@click.argument("name", shell_complete=completion.groups)
+@namesrv_option
+@click.confirmation_option("--yes", prompt="Its progress is forgotten. Delete it?")
+@json_option
+def delete_command(name: str, namesrv: str, as_json: bool) -> None:
+    """Remove a group with its progress, retries and dead letters."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        masters = await cluster.admin().delete_group(name)
+        show(as_json, masters, ["removed from"], [[each] for each in masters])
+
+    sys.exit(run(namesrv, work))
+
+
+@group.command("reset")
+@click.argument("name", shell_complete=completion.groups)
+@click.argument("topic", shell_complete=completion.topics)
+@click.argument("to", metavar="first|last|TIME")
+@namesrv_option
+@json_option
+def reset_command(name: str, topic: str, to: str, namesrv: str, as_json: bool) -> None:
+    """Move a group in one topic: to the first or last message, or to a time (ISO 8601)."""
+    timestamp = _timestamp(to)
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        moved = await cluster.admin().reset(name, topic, timestamp)
+        rows = sorted((queue.broker_name, queue.queue_id, offset) for queue, offset in moved.items())
+        names = ("broker", "queue", "offset")
+        show(as_json, [dict(zip(names, row, strict=True)) for row in rows], names, rows)
+
+    sys.exit(run(namesrv, work))
+
+
+def _timestamp(text: str) -> int:
+    if text in ("first", "last"):
+        return 0 if text == "first" else LATEST
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="TIME") from error

@@ -1,0 +1,212 @@
+"""`hatwisted produce`: lines of standard input become messages."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import Any, Final
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from hatwisted.cli.cluster import completion
+from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, namesrv_option, run
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.client.cluster import Cluster
+from hatwisted.client.errors import BadMessage, ClientError
+from hatwisted.client.message import DELIVERY_PROPERTIES, Message, checked_topic
+from hatwisted.client.producer import Producer
+from hatwisted.client.sending import SendResult, SendStatus
+from hatwisted.remoting.client import CallFailed
+
+SHOWN_ERRORS: Final = 5
+"""Failures told one by one; the rest is counted."""
+OWN_TOPIC: Final = "-"
+
+
+class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One NDJSON input line; what is missing comes from the options. body64: base64, instead of body; topic: used
+    when TOPIC is "-"."""
+
+    body: str = ""
+    body64: str | None = None
+    topic: str | None = None
+    tags: str | None = None
+    keys: str | list[str] | None = None
+    delay: int | None = None
+    order_key: str | None = None
+    wait: bool = True
+    properties: dict[str, str] = {}
+    # What `hatwisted consume --json` says beyond that: where a message was, which isn't where it goes.
+    broker: Any = None
+    queue: Any = None
+    offset: Any = None
+    messageId: Any = None
+    offsetId: Any = None
+    reconsumeTimes: Any = None
+    bornTimestamp: Any = None
+    storeTimestamp: Any = None
+
+
+_decode = msgspec.json.Decoder(Line).decode
+
+
+@click.command("produce")
+@click.argument("topic", shell_complete=completion.topics)
+@namesrv_option
+@click.option("-g", "--group", default="hatwisted-cli", show_default=True, help="Producer group.")
+@click.option("--tags", default="", help="Tag of every message.")
+@click.option("--keys", default="", help="Keys of every message, separated by spaces.")
+@click.option("--delay", type=click.IntRange(0, 18), default=0, help="Delay level.")
+@click.option("--order-key", help="Keep the order: all messages go to one queue.")
+@click.option("--ndjson", is_flag=True, help="Each line is a JSON object: body or body64, tags, keys, ...")
+@click.option("--batch/--no-batch", default=True, show_default=True, help="Waiting messages share requests.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object per stored message on standard output."
+)
+def produce(**options: Any) -> None:
+    """Send each line of standard input as a message to TOPIC; with --ndjson, "-" means each line's own topic.
+
+    Lines that `hatwisted consume --json` printed are taken as they are.
+
+    Exit codes: 0 all stored; 1 some weren't, or with less than the broker is set up to wait for (they are named
+    on standard error); 2 wrong usage or no cluster; 130 interrupted.
+    """
+    if options["topic"] == OWN_TOPIC and not options["ndjson"]:
+        raise click.BadParameter('"-" needs --ndjson', param_hint="TOPIC")
+    sys.exit(run(options["namesrv"], _Sending(options).run))
+
+
+class _Sending:
+    """One run: what was read, sent and failed."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+        self.sent = self.failed = self.weak = 0
+        self._progress = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
+            console=Console(stderr=True), transient=True,
+        )  # fmt: skip
+        self._task = self._progress.add_task("0 stored", total=None)
+
+    async def run(self, cluster: Cluster, interrupt: Interrupt) -> int:
+        """The exit code."""
+        from twisted.internet import reactor
+        from twisted.internet.defer import Deferred
+
+        options = self._options
+        producer = cluster.producer(options["group"], coalesce=options["batch"])
+        # A cluster that isn't there is told once, not once a line.
+        if options["topic"] == OWN_TOPIC:
+            await cluster.admin().cluster_info()
+        else:
+            await producer.queues(checked_topic(options["topic"]))
+        lines = InputLines(reactor)
+        stopped: Deferred[None] = Deferred()
+        interrupt.on_wish = lambda: stopped.callback(None)
+        reading = Deferred.fromCoroutine(self._read(lines, producer, interrupt))
+        if sys.stderr.isatty():
+            self._progress.start()
+        try:
+            await _either(reading, stopped)
+            await producer.stop()
+        finally:
+            if self._progress.live.is_started:
+                self._progress.stop()
+        return self._end(interrupt)
+
+    async def _read(self, lines: InputLines, producer: Producer, interrupt: Interrupt) -> None:
+        number = 0
+        while not interrupt.wished and (chunk := await lines.chunk()) is not None:
+            for line in chunk:
+                number += 1
+                await producer.ready()
+                self._send(producer, line, number)
+        await producer.settled()
+
+    def _send(self, producer: Producer, line: bytes, number: int) -> None:
+        try:
+            message = self._message(line)
+        except (ValueError, ClientError) as error:
+            self._fail(f"line {number}: {error}")
+            return
+        producer.send(message).addCallbacks(self._stored, lambda failure: self._failure(failure, number))
+
+    def _message(self, line: bytes) -> Message:
+        options = self._options
+        wish = _decode(line) if options["ndjson"] else None
+        if wish is None:
+            body, wish = line, Line()
+        else:
+            body = wish.body.encode() if wish.body64 is None else base64.b64decode(wish.body64, validate=True)
+        keys = options["keys"] if wish.keys is None else wish.keys
+        return Message(
+            topic=(wish.topic or "") if options["topic"] == OWN_TOPIC else options["topic"],
+            body=body,
+            tags=options["tags"] if wish.tags is None else wish.tags,
+            keys=keys.split() if isinstance(keys, str) else keys,
+            delay_level=options["delay"] if wish.delay is None else wish.delay,
+            order_key=wish.order_key or options["order_key"],
+            wait=wish.wait,
+            properties={
+                name: value for name, value in wish.properties.items() if name not in DELIVERY_PROPERTIES
+            },
+        )
+
+    def _stored(self, result: SendResult) -> None:
+        self.sent += 1
+        if result.status is not SendStatus.OK:
+            self.weak += 1
+            if self.weak <= SHOWN_ERRORS:
+                click.echo(f"{result.message_id}: stored, but {result.status.name}", err=True)
+        if self._options["as_json"]:
+            click.echo(msgspec.json.encode(_result(result)))
+        self._progress.update(self._task, description=f"{self.sent} stored")
+
+    def _failure(self, failure: Any, number: int) -> None:
+        if not failure.check(ClientError, CallFailed, BadMessage):
+            failure.printTraceback()
+        self._fail(f"line {number}: {failure.getErrorMessage()}")
+
+    def _fail(self, text: str) -> None:
+        self.failed += 1
+        if self.failed <= SHOWN_ERRORS:
+            click.echo(" ".join(text.split()), err=True)
+
+    def _end(self, interrupt: Interrupt) -> int:
+        if self.failed > SHOWN_ERRORS:
+            click.echo(f"{self.failed} messages failed", err=True)
+        if not self._options["as_json"]:
+            click.echo(f"{self.sent} stored, {self.failed} failed", err=True)
+        if self.failed or self.weak:
+            return EXIT_PROBLEMS
+        return EXIT_INTERRUPTED if interrupt.wished else EXIT_OK
+
+
+def _result(result: SendResult) -> dict[str, object]:
+    return {
+        "status": result.status.name,
+        "messageId": result.message_id,
+        "offsetId": result.offset_id,
+        "topic": result.queue.topic,
+        "broker": result.queue.broker_name,
+        "queue": result.queue.queue_id,
+        "offset": result.queue_offset,
+    }
+
+
+async def _either(work: Any, stopped: Any) -> None:
+    """Until `work` has ended, or `stopped` fires; an error of `work` comes through."""
+    from twisted.internet.defer import Deferred
+
+    done: Deferred[None] = Deferred()
+
+    def end(outcome: Any) -> None:
+        if not done.called:
+            done.callback(outcome)
+
+    work.addBoth(end)
+    stopped.addBoth(end)
+    await done

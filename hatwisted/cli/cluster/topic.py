@@ -1,0 +1,98 @@
+"""`hatwisted topic`: the topics of a cluster."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from hatwisted.cli.cluster import completion
+from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
+from hatwisted.cli.tables import json_option, show
+from hatwisted.client.cluster import Cluster
+
+
+@click.group()
+def topic() -> None:
+    """Look at topics, make and remove them.
+
+    Exit codes: 0 done; 1 not confirmed; 2 wrong usage, no cluster, or a broker refused.
+    """
+
+
+@topic.command("list")
+@namesrv_option
+@json_option
+def list_command(namesrv: str, as_json: bool) -> None:
+    """All topics."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        names = await cluster.admin().topics()
+        show(as_json, names, ["topic"], [[name] for name in names])
+
+    sys.exit(run(namesrv, work))
+
+
+@topic.command("show")
+@click.argument("name", shell_complete=completion.topics)
+@namesrv_option
+@json_option
+def show_command(name: str, namesrv: str, as_json: bool) -> None:
+    """The queues of one topic and their offsets."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        offsets = await cluster.admin().topic_offsets(name)
+        rows = [(queue.broker_name, queue.queue_id, low, high) for queue, (low, high) in offsets.items()]
+        names = ("broker", "queue", "minOffset", "maxOffset")
+        show(
+            as_json,
+            [dict(zip(names, row, strict=True)) for row in rows],
+            ["broker", "queue", "min", "max"],
+            rows,
+        )
+
+    sys.exit(run(namesrv, work))
+
+
+@topic.command("create")
+@click.argument("name")
+@namesrv_option
+@click.option(
+    "-q", "--queues", type=click.IntRange(1, 1024), default=8, show_default=True, help="On each master."
+)
+@click.option(
+    "--perm",
+    type=click.Choice(["6", "4", "2"]),
+    default="6",
+    show_default=True,
+    help="4 read, 2 write, 6 both.",
+)
+@click.option("-c", "--cluster", "cluster_name", help="Only the masters of this cluster.")
+@json_option
+def create_command(
+    name: str, namesrv: str, queues: int, perm: str, cluster_name: str | None, as_json: bool
+) -> None:
+    """Make a topic on all masters, or change it."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        admin = cluster.admin()
+        masters = await admin.create_topic(name, queues=queues, perm=int(perm), cluster=cluster_name)
+        show(as_json, masters, ["made on"], [[each] for each in masters])
+
+    sys.exit(run(namesrv, work))
+
+
+@topic.command("delete")
+@click.argument("name", shell_complete=completion.topics)
+@namesrv_option
+@click.option("-c", "--cluster", "cluster_name", help="Only the masters of this cluster.")
+@click.confirmation_option("--yes", prompt="Its messages can't be read any more. Delete it?")
+@json_option
+def delete_command(name: str, namesrv: str, cluster_name: str | None, as_json: bool) -> None:
+    """Remove a topic from all masters and name servers."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        masters = await cluster.admin().delete_topic(name, cluster=cluster_name)
+        show(as_json, masters, ["removed from"], [[each] for each in masters])
+
+    sys.exit(run(namesrv, work))

@@ -1,0 +1,187 @@
+"""Showing records: all that a filter lets through, the last few, and those that are still to come.
+
+Filtering goes by columns where it can: topic, queue and time of a whole chunk are compared at once, and only
+what remains is decoded. Keys lie in the properties, so a chunk that doesn't hold the key's bytes at all is
+passed over with one search.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from hatwisted.cli.log.logwalk import LARGEST_RECORD, LogWalk
+from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.recordsearch import valid_records_behind
+from hatwisted.store.scan import Longs, ScanResult, Stop, scan_records
+from hatwisted.wire import layout
+from hatwisted.wire.record import Record, decode_record
+
+POLL_INTERVAL: Final = 0.2
+"""Seconds between looks at a log that is followed."""
+FOLLOW_CHUNK: Final = 1 << 20
+"""Bytes read per look."""
+STALLED: Final = 25
+"""Looks (5 s) after which a record that stays invalid counts as damage."""
+
+
+class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records to show; None lets everything through. Offsets in bytes, times in ms, ends exclusive."""
+
+    topic: str | None = None
+    queue_id: int | None = None
+    from_offset: int | None = None
+    to_offset: int | None = None
+    from_time: int | None = None
+    to_time: int | None = None
+    key: str | None = None
+
+    def records(self, scan: ScanResult) -> Iterator[Record]:
+        """The records of a scan that pass, decoded."""
+        if self.key is not None and self.key.encode() not in bytes(scan.buf):
+            return
+        for position in scan.positions[self._rows(scan)].tolist():
+            record = decode_record(scan.buf, position, check_crc=False)
+            if isinstance(record, Record) and (self.key is None or self._has_key(record)):
+                yield record
+
+    def _rows(self, scan: ScanResult) -> npt.NDArray[np.bool_]:
+        rows = np.ones(len(scan), np.bool_)
+        if self.topic is not None:
+            rows &= scan.topic_rows == (scan.topics.index(self.topic) if self.topic in scan.topics else -1)
+        if self.queue_id is not None:
+            rows &= scan.queue_ids == self.queue_id
+        for column, low, high in (
+            (scan.physical_offsets, self.from_offset, self.to_offset),
+            (scan.store_timestamps, self.from_time, self.to_time),
+        ):
+            rows &= _within(column, low, high)
+        return rows
+
+    def _has_key(self, record: Record) -> bool:
+        properties = record.properties
+        keys = properties.get(layout.PROPERTY_KEYS, "").split(layout.KEY_SEPARATOR)
+        return self.key in keys or self.key == properties.get(layout.PROPERTY_UNIQ_KEY)
+
+    def is_past(self, scan: ScanResult) -> bool:
+        """Does all that follows lie behind the end? Store times rise along the log, give or take a clock that
+        was set back."""
+        if self.to_offset is not None and scan.base + scan.end.position >= self.to_offset:
+            return True
+        return self.to_time is not None and len(scan) > 0 and int(scan.store_timestamps.min()) >= self.to_time
+
+
+def _within(column: Longs, low: int | None, high: int | None) -> npt.NDArray[np.bool_]:
+    rows = np.ones(len(column), np.bool_)
+    if low is not None:
+        rows &= column >= low
+    if high is not None:
+        rows &= column < high
+    return rows
+
+
+def start_of(log: FileQueue, wanted: RecordFilter) -> int:
+    """Where to begin to read: the first record at or behind the wanted offset, or the start of the file that
+    may hold the first of the wanted time."""
+    start = log.min_offset
+    if wanted.from_time is not None:
+        for file_start in log.starts[1:]:
+            scan = scan_records(log.read(file_start, FOLLOW_CHUNK), file_start, limit=1)
+            if not len(scan) or int(scan.store_timestamps[0]) >= wanted.from_time:
+                break
+            start = file_start
+    if wanted.from_offset is not None and wanted.from_offset > start:
+        start = _record_from(log, wanted.from_offset)
+    return start
+
+
+def _record_from(log: FileQueue, offset: int) -> int:
+    """Where the first valid record at or behind `offset` begins; the end of the files without one."""
+    record = next(valid_records_behind(log, offset, log.capacity_end), None)
+    return log.capacity_end if record is None else record.physical_offset
+
+
+def dump(
+    log: FileQueue,
+    wanted: RecordFilter,
+    limit: int | None,
+    show: Callable[[Record], None],
+    progress: Callable[[int], None] | None = None,
+) -> LogWalk:
+    """Show what passes the filter, at most `limit` records. The walk comes back for what it met."""
+    walk = LogWalk(log, start_of(log, wanted), check_crc=False, progress=progress)
+    shown = 0
+    for scan in walk:
+        for record in wanted.records(scan):
+            if limit is not None and shown >= limit:
+                return walk
+            show(record)
+            shown += 1
+        if wanted.is_past(scan):
+            break
+    return walk
+
+
+def last_records(log: FileQueue, wanted: RecordFilter, count: int) -> tuple[list[Record], int]:
+    """The last `count` records that pass, in log order, and the offset behind the log's last record.
+
+    File by file from the newest on: each begins with a record, so nothing before it has to be read.
+    """
+    found: list[Record] = []
+    end = None
+    for start in reversed(log.starts):
+        latest: deque[Record] = deque(maxlen=count - len(found))
+        walk = LogWalk(log, start, stop=start + log.file_size, check_crc=False)
+        for scan in walk:
+            latest.extend(wanted.records(scan))
+        if end is None and walk.at > start:
+            end = walk.at
+        found = [*latest, *found]
+        if len(found) == count:
+            break
+    return found, log.min_offset if end is None else end
+
+
+def follow(
+    log: FileQueue, at: int, wanted: RecordFilter, sleep: Callable[[float], None], warn: Callable[[str], None]
+) -> Iterator[Record]:
+    """Records that pass, as they are appended from offset `at` on; never ends by itself.
+
+    A record that is only half there looks corrupt until its writer is through: that is waited for, and taken
+    for damage only after STALLED looks.
+    """
+    idle = 0
+    while True:
+        log.load()
+        scan = _fresh(log, at)
+        yield from wanted.records(scan)
+        reached = _reached(log, scan)
+        idle = 0 if reached > at else idle + 1
+        if idle == STALLED and scan.end.stop is Stop.CORRUPT:
+            warn(f"no valid record at offset {at}: {scan.end.reason}")
+            behind = _record_from(log, at + 1)
+            reached = at if behind == log.capacity_end else behind
+        at = reached
+        if idle:
+            sleep(POLL_INTERVAL)
+
+
+def _fresh(log: FileQueue, at: int) -> ScanResult:
+    """What can be read from `at` on, at least one whole record if it's there."""
+    room = log.capacity_end_of(at) - at
+    chunk = log.read(at, min(FOLLOW_CHUNK, room)) if room else b""
+    scan = scan_records(chunk, at, check_crc=True)
+    if scan.end.stop is Stop.NEED_DATA and len(chunk) < scan.end.size <= min(room, LARGEST_RECORD):
+        scan = scan_records(log.read(at, scan.end.size), at, check_crc=True)
+    return scan
+
+
+def _reached(log: FileQueue, scan: ScanResult) -> int:
+    """Where the next look begins."""
+    at = scan.base + scan.end.position
+    return log.capacity_end_of(at) if scan.end.stop is Stop.BLANK else at

@@ -1,0 +1,150 @@
+"""Cutting a damaged log so that the store starts again, and losing nothing by it.
+
+A broker refuses to start when valid records follow bytes that are none, since a cut would remove them.
+Whether that's acceptable depends on what other copies there are, which only the operator knows; so this is a
+command with a plan first and a `--yes` after. Everything from the damage on, good or bad, goes to a side file
+before anything is cut, with a note about where it came from: the bytes are those of the log, so their records
+can be read and sent again.
+
+Rejected: putting a filler record over the damage and going on behind it. All offsets would stay, but this log
+would differ from its copies for ever, and no broker could tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os.path import join
+from typing import Final
+
+import msgspec
+
+from hatwisted.cli.errors import CannotRun
+from hatwisted.cli.log.logwalk import Damage, LogWalk
+from hatwisted.cli.log.storefolder import StoreFolder
+from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.wire.layout import FILE_NAME_DIGITS
+
+SIDE_FOLDER: Final = "repair"
+CHUNK: Final = 8 << 20
+"""Bytes copied at once."""
+
+
+class RepairPlan(msgspec.Struct, rename="camel", kw_only=True):
+    """What would be, or was, done. Offsets and sizes in bytes.
+
+    All bytes of [offset, end) go to side_file; records: valid ones among them.
+    """
+
+    directory: str
+    offset: int
+    reason: str
+    resumes_at: int
+    end: int
+    bytes: int
+    records: int
+    side_file: str
+    done: bool = False
+
+
+class LogInspection:
+    """The damages of a log, and how many valid records lie behind each."""
+
+    def __init__(
+        self, log: FileQueue, queues: ConsumeQueueTable | None, progress: Callable[[int], None]
+    ) -> None:
+        walk = LogWalk(log, queues=queues, progress=progress)
+        records_before: list[int] = []
+        self.records = 0
+        for scan in walk:
+            while len(records_before) < len(walk.damages):
+                records_before.append(self.records)
+            self.records += len(scan)
+        assert walk.end is not None
+        self.damages: list[Damage] = walk.damages
+        self._records_before = records_before
+        self.end = walk.end.offset + walk.end.torn
+
+    def records_behind(self, damage: Damage) -> int:
+        """Valid records that a cut at this damage removes."""
+        return self.records - self._records_before[self.damages.index(damage)]
+
+    def choose(self, offset: int | None) -> Damage:
+        """The damage at `offset`, or the only one."""
+        if offset is None and len(self.damages) > 1:
+            places = ", ".join(str(damage.offset) for damage in self.damages)
+            raise CannotRun(f"damage at {len(self.damages)} offsets ({places}): choose one with --at")
+        for damage in self.damages:
+            if offset in (None, damage.offset):
+                return damage
+        raise CannotRun(f"no damage begins at offset {offset}")
+
+
+def plan_repair(folder: StoreFolder, inspection: LogInspection, offset: int | None) -> RepairPlan:
+    """Choose the damage and say what a cut there would do."""
+    damage = inspection.choose(offset)
+    return RepairPlan(
+        directory=folder.path,
+        offset=damage.offset,
+        reason=damage.reason,
+        resumes_at=damage.resumes_at,
+        end=inspection.end,
+        bytes=inspection.end - damage.offset,
+        records=inspection.records_behind(damage),
+        side_file=side_file(folder, damage.offset, inspection.end),
+    )
+
+
+def side_file(folder: StoreFolder, offset: int, end: int) -> str:
+    """Where the bytes [offset, end) of a log are kept once they are cut."""
+    name = f"{offset:0{FILE_NAME_DIGITS}d}-{end:0{FILE_NAME_DIGITS}d}.bin"
+    return join(folder.required_root(), SIDE_FOLDER, name)
+
+
+def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Callable[[int], None]) -> None:
+    """Carry the plan out on a log opened for writing, in a locked store. The cut begins only when the side
+    file is on disk."""
+    fs = folder.fs
+    side_folder = join(folder.required_root(), SIDE_FOLDER)
+    fs.makedirs(side_folder)
+    if fs.exists(plan.side_file):
+        raise CannotRun(f"{plan.side_file} exists: move it away, it's the only copy of bytes cut before")
+    free = fs.usage(side_folder)[1]
+    if free < plan.bytes:
+        raise CannotRun(f"{side_folder} has {free} bytes free, {plan.bytes} are needed to keep what is cut")
+    _save(folder, log, plan, progress)
+    note = msgspec.json.format(msgspec.json.encode(plan)) + b"\n"
+    fs.write(plan.side_file.removesuffix(".bin") + ".json", note)
+    _cut(log, plan.offset)
+    plan.done = True
+
+
+def _save(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Callable[[int], None]) -> None:
+    """Copy [offset, end) to the side file, durably; the file has its name only when it's whole."""
+    temporary = plan.side_file + ".tmp"
+    file = folder.fs.open(temporary, create=True)
+    try:
+        at = plan.offset
+        while at < plan.end:
+            chunk = log.read(at, min(CHUNK, plan.end - at))
+            file.pwrite((chunk,), at - plan.offset)
+            at += len(chunk)
+            progress(at)
+        file.datasync()
+    finally:
+        file.close()
+    folder.fs.replace(temporary, plan.side_file)
+    folder.fs.sync_folder(join(folder.required_root(), SIDE_FOLDER))
+
+
+def _cut(log: FileQueue, offset: int) -> None:
+    """Remove the files behind `offset`, newest first, and zero the rest of the one that holds it."""
+    file_end = log.capacity_end_of(offset)
+    log.delete_from(offset if offset % log.file_size == 0 else file_end)
+    at = offset
+    while at < min(file_end, log.capacity_end):
+        chunk = log.read(at, min(CHUNK, file_end - at))
+        if chunk.strip(b"\0"):
+            log.write(at, (bytes(len(chunk)),))
+        at += len(chunk)
+    log.datasync(offset, file_end)

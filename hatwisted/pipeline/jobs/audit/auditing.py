@@ -1,0 +1,211 @@
+"""Are the copies of a broker's log the same, and sound? Master, slaves and landed tables, compared by Spark tasks.
+
+The log is cut into parts of `split_bytes`; each task reads its part of every copy (`rangecompare`), so nothing
+is shuffled and nothing but findings comes back. Cuts also fall where copies begin and end: between two such
+offsets the copies that hold the stretch are the same, and the first of them is the reference the others are
+held against.
+
+Copies needn't begin or end together. What only some retain isn't a difference, only told; a copy that ends
+earlier lags or has lost something, which an audit can't tell apart: it counts, unless `allow_lag`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.audit.auditresult import (
+    MAX_LISTED,
+    AuditResult,
+    Copy,
+    DamagedRange,
+    RangeDifference,
+    queue_breaks,
+)
+from hatwisted.pipeline.jobs.audit.audittasks import Copies, PartWork
+from hatwisted.pipeline.jobs.audit.tablecopy import TableCopy
+from hatwisted.pipeline.jobs.rangecompare import (
+    BadRange,
+    Difference,
+    Kind,
+    Part,
+    PartFindings,
+)
+from hatwisted.pipeline.jobs.storecopy import StoreCopy
+from hatwisted.pipeline.jobs.tasks import Progress, Tasks, as_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPLIT_BYTES: Final = 128 << 20
+"""Bytes of log per task: some 100 ms of work, against some 10 ms that a task costs by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is compared: records of [begin, end); None: as far as there are any."""
+
+    begin: int | None = None
+    end: int | None = None
+
+
+def audit(
+    spark: SparkSession | Tasks,
+    stores: Sequence[str],
+    tables: Sequence[str] = (),
+    *,
+    table_broker: str | None = None,
+    span: Span = Span(),
+    allow_lag: bool = False,
+    check_crc: bool = True,
+    split_bytes: int = SPLIT_BYTES,
+    progress: Progress | None = None,
+    seconds: Callable[[], float] = time.monotonic,
+) -> AuditResult:
+    """Compare stores (folders) of one broker, and landed tables of it, the first store being the reference where
+    it can.
+
+    table_broker: whose rows of the tables; needn't be given if they have those of one broker. allow_lag: a copy
+    that ends earlier is no difference. check_crc: also compute the bodies' checksums, which finds what is damaged
+    in all copies alike. progress: told (bytes of log done, in all).
+
+    Raises PipelineError for folders that are no stores of one log, or no tables.
+    """
+    started = seconds()
+    copies = _open(stores, tables, table_broker)
+    work = [PartWork(part, copies, check_crc) for part in plan_parts(copies, span, split_bytes)]
+    total = sum(each.part.end - each.part.begin for each in work)
+    findings = as_tasks(spark).run(work, PartWork.run, progress, total)
+    return _Summary((*copies.stores, *copies.tables), allow_lag).result(findings, seconds() - started)
+
+
+def _open(stores: Sequence[str], tables: Sequence[str], table_broker: str | None) -> Copies:
+    given = [*stores, *tables]
+    if not stores or len(given) < 2 or len(set(given)) < len(given):
+        raise PipelineError(
+            "an audit compares at least two different copies, one of them a store; given: " + ", ".join(given)
+        )
+    opened = [StoreCopy.open(path) for path in stores]
+    for copy in opened[1:]:
+        if copy.file_size != opened[0].file_size:
+            raise PipelineError(
+                f"{opened[0].name} has log files of {opened[0].file_size} bytes, {copy.name} of "
+                f"{copy.file_size}: these are stores of different brokers"
+            )
+    return Copies(tuple(opened), tuple(TableCopy.open(path, table_broker) for path in tables))
+
+
+def plan_parts(copies: Copies, span: Span, split_bytes: int) -> list[Part]:
+    """The parts that are compared, in order of their offsets."""
+    stores = copies.stores
+    extents = [(copy.min_offset, copy.end) for copy in stores]
+    extents += [(copy.min_offset, copy.end) for copy in copies.tables]
+    begin = max(min(copy.min_offset for copy in stores), span.begin or 0)
+    end = max(each for _, each in extents)
+    end = end if span.end is None else min(end, span.end)
+    marks = {each for extent in extents for each in extent if begin < each < end}
+    cuts = sorted({begin, *marks, *range(begin - begin % split_bytes + split_bytes, end, split_bytes), end})
+    if begin >= end and span != Span():
+        held = f"[{min(low for low, _ in extents)}, {max(high for _, high in extents)})"
+        raise PipelineError(f"nothing to compare from {begin} to {end}: the copies hold {held}")
+    parts = []
+    for low, high in pairwise(cuts):
+        holders = [number for number, copy in enumerate(stores) if copy.min_offset <= low]
+        reference = next((number for number in holders if stores[number].end >= high), None)
+        others = tuple(number for number in holders if number != reference)
+        if reference is not None:
+            parts.append(Part(low, high, stores[reference].end, reference, others))
+        elif low >= max(copy.end for copy in stores):
+            # Only tables have rows here.
+            parts.append(Part(low, high, high, None, ()))
+    return parts
+
+
+def _joined(findings: Iterable[PartFindings]) -> PartFindings:
+    """All findings as those of one part."""
+    parts = [part for part in findings if part.begin < part.end]
+    whole = PartFindings(parts[0].begin if parts else 0, parts[-1].end if parts else 0)
+    for part in parts:
+        whole.add_part(part)
+    return whole
+
+
+class _Summary:
+    """Turns what the tasks found into a result."""
+
+    def __init__(self, copies: Sequence[StoreCopy | TableCopy], allow_lag: bool) -> None:
+        self._copies = copies
+        self._allow_lag = allow_lag
+
+    def result(self, findings: Iterable[PartFindings], seconds: float) -> AuditResult:
+        """The whole of it; findings in order of their parts."""
+        whole = _joined(findings)
+        found = [self._named(difference) for difference in whole.differences]
+        counted = [each for each in found if each.kind.counts and not (each.lag and self._allow_lag)]
+        damaged = [self._damaged(bad, whole.differences) for bad in whole.bad]
+        breaks = list(queue_breaks(whole.queues.by_queue))
+        sound = not damaged and not any(each.counts for each in breaks)
+        starts = [each.begin for each in counted] + [each.begin for each in damaged]
+        return AuditResult(
+            identical=sound and not counted,
+            begin=whole.begin,
+            end=whole.end,
+            identical_up_to=min(starts, default=whole.end),
+            copies=tuple(map(_described, self._copies)),
+            records=whole.records,
+            bytes_read=whole.bytes_read,
+            queues=len(whole.queues.by_queue),
+            seconds=seconds,
+            differences=tuple(counted[:MAX_LISTED]),
+            unlisted=max(0, sum(whole.differing.values()) - min(len(counted), MAX_LISTED)),
+            damaged=tuple(damaged[:MAX_LISTED]),
+            breaks=tuple(breaks[:MAX_LISTED]),
+            notes=tuple(self._notes(found)),
+        )
+
+    def _named(self, found: Difference) -> RangeDifference:
+        """With names for numbers, and seen from the first copy where that is the one that ends earlier."""
+        lag = found.begin >= self._copies[found.copy].end
+        kind, reference, copy = found.kind, found.reference, found.copy
+        if lag and kind is Kind.MISSING and copy < reference:
+            kind, reference, copy = Kind.EXTRA, copy, reference
+        return RangeDifference(
+            reference=self._copies[reference].name,
+            copy=self._copies[copy].name,
+            kind=kind,
+            begin=found.begin,
+            end=found.end,
+            records=found.records,
+            first_byte=found.first_byte,
+            record=found.record,
+            field=found.field,
+            position=found.position,
+            lag=lag,
+        )
+
+    def _damaged(self, bad: BadRange, differences: Iterable[Difference]) -> DamagedRange:
+        differs = any(each.begin < bad.end and bad.begin < each.end for each in differences)
+        return DamagedRange(self._copies[bad.copy].name, bad.begin, bad.end, bad.reason, not differs)
+
+    def _notes(self, found: Iterable[RangeDifference]) -> Iterator[str]:
+        first, end = min(copy.min_offset for copy in self._copies), max(copy.end for copy in self._copies)
+        for copy in self._copies:
+            if copy.min_offset > first:
+                yield f"{copy.name} begins at {copy.min_offset}: [{first}, {copy.min_offset}) isn't retained there"
+            if copy.end < end and self._allow_lag:
+                yield f"{copy.name} ends at {copy.end}, {end - copy.end} bytes behind"
+            if isinstance(copy, StoreCopy) and copy.torn_bytes:
+                yield f"{copy.name} has {copy.torn_bytes} bytes of a torn tail behind its end at {copy.end}"
+        for each in found:
+            if each.kind is Kind.PADDING:
+                yield f"{each.copy} has other bytes than {each.reference} behind the blank at {each.begin}"
+
+
+def _described(copy: StoreCopy | TableCopy) -> Copy:
+    if isinstance(copy, TableCopy):
+        return Copy(copy.name, "table", copy.min_offset, copy.end)
+    return Copy(copy.name, "store", copy.min_offset, copy.end, copy.torn_bytes)

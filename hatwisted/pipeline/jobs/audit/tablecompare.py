@@ -1,0 +1,130 @@
+"""Holding a landed table's rows against the records of the log, a part at a time.
+
+The log's records are decoded to the very columns the table has; both are in order of physical offsets then, so a
+merge of two integer arrays tells what is missing, extra or there twice, and whole columns of the rest are compared
+at once. Only a column that isn't equal is looked at row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hatwisted.pipeline.decode.reader import read_split
+from hatwisted.pipeline.decode.schema import arrow_schema
+from hatwisted.pipeline.decode.storefolder import Split
+from hatwisted.pipeline.jobs.audit.tablecopy import TableCopy
+from hatwisted.pipeline.jobs.rangecompare import Difference, Kind, RecordPlace
+from hatwisted.pipeline.jobs.storecopy import StoreCopy
+
+NOT_COMPARED = ("broker",)
+"""What a table calls a broker is the landing's choice."""
+
+
+_PLACE = ("physical_offset", "size", "topic", "queue_id", "queue_offset")
+
+
+class RowComparison:
+    """A part of a log against the same part of a table. reference, copy: their numbers."""
+
+    def __init__(self, reference: int, copy: int, table: TableCopy) -> None:
+        self._reference = reference
+        self._copy = copy
+        self._table = table
+        self._columns = [name for name in table.columns if name not in NOT_COMPARED]
+
+    def of_part(self, store: StoreCopy | None, begin: int, end: int) -> Iterator[Difference]:
+        """What differs in [begin, end), in no particular order; without a store every row is one too many."""
+        schema = arrow_schema(self._columns)
+        records = schema.empty_table() if store is None else self._records(store, begin, end)
+        rows = self._table.rows(begin, end, self._columns)
+        ours, theirs = _offsets(records), _offsets(rows)
+        distinct, firsts = np.unique(theirs, return_index=True)
+        repeated = np.setdiff1d(np.arange(len(theirs)), firsts)
+        yield from self._ranges(Kind.MISSING, records, np.flatnonzero(~np.isin(ours, distinct)))
+        yield from self._ranges(Kind.EXTRA, rows, firsts[~np.isin(distinct, ours)])
+        yield from self._ranges(Kind.REPEATED, rows, repeated)
+        common = np.intersect1d(ours, distinct)
+        yield from self._changed(
+            records.take(pa.array(np.searchsorted(ours, common))),
+            rows.take(pa.array(firsts[np.searchsorted(distinct, common)])),
+        )
+
+    def _records(self, store: StoreCopy, begin: int, end: int) -> pa.Table:
+        """The log's records, as the table should have them; damage is for the comparison of bytes to tell."""
+        schema = arrow_schema(self._columns)
+        batches: list[pa.RecordBatch] = []
+        for split in splits(store, begin, end):
+            batches += read_split(split, self._columns, mode="skip-and-report", damages=lambda damage: None)
+        return pa.Table.from_batches(batches, schema)
+
+    def _changed(self, records: pa.Table, rows: pa.Table) -> Iterator[Difference]:
+        """Where the same offset has other values: the first column that differs is named."""
+        wrong: dict[int, str] = {}
+        for name in self._columns:
+            for row in unequal(records[name], rows[name], 0):
+                wrong.setdefault(row, name)
+        for row in sorted(wrong):
+            for found in self._ranges(Kind.CHANGED, records, np.array([row])):
+                yield replace(found, field=wrong[row])
+
+    def _ranges(self, kind: Kind, rows: pa.Table, indices: npt.NDArray[Any]) -> Iterator[Difference]:
+        """One difference for every run of neighbouring rows."""
+        for run in np.split(indices, np.flatnonzero(np.diff(indices) != 1) + 1):
+            if len(run):
+                first, last = (_place(rows, int(index)) for index in (run[0], run[-1]))
+                yield Difference(
+                    *(self._reference, self._copy, kind, first.offset, last.offset + last.size),
+                    *(len(run), first.offset, first),
+                )
+
+
+def _offsets(rows: pa.Table) -> npt.NDArray[Any]:
+    offsets: npt.NDArray[Any] = rows["physical_offset"].to_numpy()
+    return offsets
+
+
+def _place(rows: pa.Table, index: int) -> RecordPlace:
+    """Which record a row is; what the table doesn't have is empty."""
+    found = rows.slice(index, 1).select([name for name in _PLACE if name in rows.column_names]).to_pylist()[0]
+    return RecordPlace(
+        found["physical_offset"],
+        found["size"] or 0,
+        found.get("topic") or "",
+        _or(found.get("queue_id")),
+        _or(found.get("queue_offset")),
+    )
+
+
+def _or(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def unequal(one: pa.ChunkedArray, other: pa.ChunkedArray, base: int) -> Iterator[int]:
+    """Numbers (from `base` on) of the rows whose values differ; of any type, by halving."""
+    if one.equals(other):
+        return
+    if len(one) == 1:
+        yield base
+        return
+    half = len(one) // 2
+    yield from unequal(one.slice(0, half), other.slice(0, half), base)
+    yield from unequal(one.slice(half), other.slice(half), base + half)
+
+
+def splits(store: StoreCopy, begin: int, end: int) -> Iterator[Split]:
+    """A part of the log as splits, one per file."""
+    for file in store.files:
+        file_end = file.base + file.size
+        first, last = max(begin, file.base), min(end, file_end, store.end)
+        if first < last:
+            yield Split(
+                *(store.name, store.broker, file.path, file.base, file.size, first, last),
+                aligned=first == file.base,
+                limit=store.end if store.end < file_end else None,
+            )

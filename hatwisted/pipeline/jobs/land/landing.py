@@ -1,0 +1,310 @@
+"""Landing: a replicated log as a Delta table, each record once, however often the landing is killed.
+
+Spark's checkpoint says which offsets make up batch n; Delta's log says whether batch n is in the table. A run
+
+1. takes the lock of its checkpoint (landingstate.py) and widens the table if need be (delta/tables.py);
+2. claims its brokers in Delta's log, so that nothing of an earlier run can be committed any more, and removes
+   the files that run left (delta/commits.py, delta/orphans.py);
+3. makes sure that every store holds the record the table has last of that broker (delta/tails.py);
+4. streams: each trigger is one commit of whole files (spark/deltasink.py);
+5. compacts partitions of many small files, meanwhile and at the end (delta/compaction.py).
+
+Two stores whose brokers have one name are told apart by step 3: a slave goes on where its master was landed from,
+a store of another cluster is refused. If the checkpoint is lost or new, the landing goes on behind the table's
+last records instead of repeating them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from hatwisted.pipeline.delta.commits import Claim, claim, landed_since
+from hatwisted.pipeline.delta.compaction import Compaction, compact
+from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE, landed_names, landed_schema
+from hatwisted.pipeline.delta.orphans import remove_orphans
+from hatwisted.pipeline.delta.tables import local_folder, open_table, prepare_table
+from hatwisted.pipeline.delta.tails import Tail, landed_tails
+from hatwisted.pipeline.errors import PipelineError, WrongSchema
+from hatwisted.pipeline.jobs.columns import landed
+from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
+from hatwisted.pipeline.jobs.land.landingstate import LandingState, default_folder, landing_state
+from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
+from hatwisted.pipeline.spark.damagetable import count_damages
+from hatwisted.pipeline.spark.deltasink import FORMAT, PARTITION_BY, DeltaSink, encode_claim
+from hatwisted.pipeline.spark.failures import told_by
+from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
+from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
+from hatwisted.pipeline.spark.session import spark_session
+
+Mode = Literal["once", "continuous"]
+Progress = Callable[[int, int], None]
+
+MAX_BYTES_PER_TRIGGER: Final = 4 << 30
+"""Bytes of log a commit takes in: seconds to be repeated after a kill, and few large files."""
+COMPACT_BELOW: Final = 128 << 20
+"""Bytes of a Parquet file that small ones are made into."""
+COMPACT_EVERY: Final = 60.0
+"""Seconds between two looks for small files while a landing goes on."""
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at a running query."""
+STOP_WITHIN: Final = 60.0
+"""Seconds a trigger may still take when the landing is asked to stop; its work is repeated if that's too few."""
+
+
+@dataclass(frozen=True)
+class LandResult:
+    """What a landing did: sums over the commits it made itself.
+
+    `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with rows, `removed` files an
+    earlier run had left without a commit, `compacted` small files replaced, `put_off` compactions that lost
+    against another writer, `damages` ranges of the log told in the source's `damagePath`, `stopped` before its end
+    by Ctrl-C.
+    """
+
+    table: str
+    rows: int
+    bytes: int
+    log_bytes: int
+    files: int
+    versions: tuple[int, ...]
+    seconds: float
+    removed: int
+    compacted: int
+    put_off: tuple[str, ...]
+    damages: int
+    stopped: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def land(
+    sources: Sequence[str] | LandingSource,
+    table: str,
+    *,
+    mode: Mode = "once",
+    every: float = 5.0,
+    checkpoint: str | None = None,
+    columns: Sequence[str] | None = None,
+    partitions: int | None = None,
+    max_bytes_per_trigger: int = MAX_BYTES_PER_TRIGGER,
+    compact_below: int | None = COMPACT_BELOW,
+    transform: Callable[[DataFrame], DataFrame] | None = None,
+    spark: SparkSession | None = None,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+    seconds: Callable[[], float] = time.monotonic,
+) -> LandResult:
+    """Land what `sources` hold, each record once, into the Delta table in the folder `table`.
+
+    `sources`: store folders, one per broker, or a Cluster. `once` ends when what there is now has landed;
+    `continuous` follows the logs, a trigger every `every` seconds, until Ctrl-C or `stop`. `partitions`: tasks
+    of a full trigger. `compact_below`: bytes of the files that small ones
+    are made into; None leaves them alone.
+    `transform`: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the date;
+    with it, rows pass through Spark's JVM, which takes about three times as long.
+    Raises PipelineError: WrongSchema naming the column, WrongTable, WrongStore, WrongCheckpoint, LandingBusy.
+    """
+    source = Stores(_paths(sources)) if isinstance(sources, Sequence) else sources
+    order = Order(mode, every, columns, partitions, max_bytes_per_trigger, compact_below, transform)
+    path = local_folder(table)
+    begun = seconds()
+    lane = source.lane()
+    spark = spark or (spark_session() if transform else None)
+    prepare_table(path, order.schema(path, spark), PARTITION_BY)
+    source.check(landed_tails(path, lane.brokers))
+    table_id = str(open_table(path).metadata().id)
+    identity = source.identity()
+    folder = Path(checkpoint).absolute() if checkpoint else default_folder(path, source.format, identity)
+    with landing_state(folder, table_id=table_id, kind=source.format, identity=identity) as state:
+        held = claim(path, lane)
+        removed = remove_orphans(path, held)
+        before, known = open_table(path).version(), _damages(source)
+        landing = _Landing(path, source, state, held, order, before, progress or _silent, seconds)
+        compaction, stopped = landing.run(spark or spark_session(), stop or threading.Event())
+        found = landed_since(path, before, state.application)
+    return LandResult(
+        table=path,
+        **asdict(found),
+        seconds=seconds() - begun,
+        removed=len(removed),
+        compacted=compaction.removed,
+        put_off=compaction.put_off,
+        damages=_damages(source) - known,
+        stopped=stopped,
+    )
+
+
+def _paths(sources: str | Sequence[str]) -> tuple[str, ...]:
+    return (sources,) if isinstance(sources, str) else tuple(sources)
+
+
+def _damages(source: LandingSource) -> int:
+    """Ranges that the source's table of damages has, if it has one."""
+    options = {name.lower(): value for name, value in source.options().items()}
+    folder = options.get("damagepath")
+    return 0 if folder is None else count_damages(folder)
+
+
+def _silent(done: int, total: int) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Order:
+    """How to land: see `land`."""
+
+    mode: Mode
+    every: float
+    columns: Sequence[str] | None
+    partitions: int | None
+    max_bytes: int
+    compact_below: int | None
+    transform: Callable[[DataFrame], DataFrame] | None
+
+    def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
+        """The columns that are to land; WrongSchema if the transformation takes one away that's needed."""
+        rows = landed_schema(self.columns)
+        if self.transform is None or spark is None:
+            return rows
+        shape = from_arrow_schema(rows)
+        changed = self.transform(spark.createDataFrame([], shape)).schema
+        for name in (*LANDING_KEYS, STORE_DATE):
+            if name not in changed.fieldNames():
+                raise WrongSchema(f"{path}: the transformation must keep column {name}")
+        return to_arrow_schema(changed, timezone="UTC")
+
+    def read_options(self) -> dict[str, str]:
+        options = {
+            "columns": ",".join(landed_names(self.columns)),
+            "maxBytesPerTrigger": str(self.max_bytes),
+        }
+        return options
+
+    def trigger(self) -> dict[str, Any]:
+        if self.mode == "once":
+            return {"availableNow": True}
+        return {"processingTime": f"{self.every} seconds"}
+
+
+@dataclass
+class _Landing:
+    """One run: a query, and what goes on beside it in the driver."""
+
+    path: str
+    source: LandingSource
+    state: LandingState
+    held: Claim
+    order: Order
+    before: int
+    progress: Progress
+    seconds: Callable[[], float]
+
+    def run(self, spark: SparkSession, stop: threading.Event) -> tuple[Compaction, bool]:
+        """(what was compacted, whether it was stopped before its end)."""
+        self._compaction = Compaction()
+        self._compacted_at = self.seconds()
+        self._batch = -1
+        tails = landed_tails(self.path, self.held.lane.brokers)
+        self._total = self.source.backlog(tails)
+        query = self._start(spark, tails)
+        try:
+            with stop_on_signals(stop.set):
+                self._watch(query, stop)
+        except StreamingQueryException as error:
+            told = told_by(error)
+            if told is None:
+                raise
+            raise PipelineError(told) from error
+        finally:
+            query.stop()
+        if not stop.is_set():
+            self._compact()
+        return self._compaction, stop.is_set()
+
+    def _start(self, spark: SparkSession, tails: Mapping[str, Tail]) -> StreamingQuery:
+        spark.dataSource.register(DeltaSink)
+        spark.dataSource.register(PlanSource)
+        cores = spark.sparkContext.defaultParallelism
+        tasks = self.source.tasks(self.order.max_bytes, self.order.partitions, cores)
+        options = self.source.options() | tasks | self.order.read_options()
+        if self.state.fresh and tails:
+            options |= self.source.resume(self.path, tails)
+        if self.order.transform is not None:
+            return self._rows(spark, options).trigger(**self.order.trigger()).start()
+        return self._plans(spark, options).trigger(**self.order.trigger()).start()
+
+    def _rows(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
+        """Messages as Spark's rows, so that the caller can transform them."""
+        assert self.order.transform is not None
+        messages = spark.readStream.format(self.source.format).options(**options).load()
+        return self._write(self.order.transform(landed(messages, self.order.columns)))
+
+    def _plans(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
+        """Messages that are read where they are written."""
+        plans = spark.readStream.format(PLAN_FORMAT).option(PLAN_OF, self.source.format)
+        columns = ",".join(landed_names(self.order.columns))
+        return self._write(plans.options(**options).load()).option("rows", "plans").option("columns", columns)
+
+    def _write(self, frame: DataFrame) -> DataStreamWriter:
+        return (
+            frame.writeStream.format(FORMAT)
+            .option("path", self.path)
+            .option("txnAppId", self.state.application)
+            .option("claim", encode_claim(self.held))
+            .option("checkpointLocation", self.state.spark_folder)
+            .queryName(f"land {self.path}")
+        )
+
+    def _watch(self, query: StreamingQuery, stop: threading.Event) -> None:
+        while not _ended(query, LOOK_EVERY):
+            if stop.is_set():
+                self._drain(query)
+                return
+            self._tell(query)
+            if self.order.mode == "continuous" and self.seconds() - self._compacted_at >= COMPACT_EVERY:
+                self._compact()
+        self._tell(query)
+
+    def _drain(self, query: StreamingQuery) -> None:
+        """Let the trigger under way end, so that nothing has to be done again."""
+        until = self.seconds() + STOP_WITHIN
+        batch = _batch_of(query)
+        while query.status["isTriggerActive"] and _batch_of(query) == batch and self.seconds() < until:
+            if _ended(query, LOOK_EVERY / 5):
+                return
+
+    def _tell(self, query: StreamingQuery) -> None:
+        batch = _batch_of(query)
+        if batch != self._batch:
+            self._batch = batch
+            done = landed_since(self.path, self.before, self.state.application).log_bytes
+            self.progress(min(done, self._total), self._total)
+
+    def _compact(self) -> None:
+        if self.order.compact_below is not None:
+            self._compaction += compact(self.path, self.order.compact_below)
+        self._compacted_at = self.seconds()
+
+
+def _ended(query: StreamingQuery, within: float) -> bool:
+    """Wait for the query's end; PySpark takes fractions of a second, if not its annotations."""
+    return bool(query.awaitTermination(within))  # type: ignore[arg-type]
+
+
+def _batch_of(query: StreamingQuery) -> int:
+    """The last finished batch; -1 before the first."""
+    last = query.lastProgress
+    return -1 if last is None else int(last["batchId"])

@@ -1,0 +1,248 @@
+"""Export: messages of a log, in store folders or behind a name server, as NDJSON, CSV or Parquet.
+
+A folder is written by Spark as any table is: files by partition, in the log's order when read by name, visible
+only when all are whole. A name that ends in .ndjson, .csv or .parquet gives one file, written beside it and
+renamed. `import` reads both back: a body that isn't text travels as base64 (messagefiles.py says how), properties
+as they are.
+
+The brokers' own topics (messages that wait for their time, half messages) are left out unless they are named: a
+message in there is in its real topic, too, or will be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from hatwisted.pipeline.decode.schema import check_columns
+from hatwisted.pipeline.decode.storefolder import LogStore
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.messages.messagefiles import FORMATS, SUFFIXES
+from hatwisted.pipeline.jobs.selection import EVERYTHING, Selection
+from hatwisted.pipeline.jobs.sparkactions import Progress, run_action
+from hatwisted.pipeline.spark.session import spark_session
+from hatwisted.wire import layout
+
+Format = Literal["ndjson", "csv", "parquet"]
+
+COLUMNS: Final = (
+    "topic", "broker", "queue_id", "queue_offset", "physical_offset", "store_timestamp", "born_timestamp",
+    "store_host", "born_host", "tags", "keys", "unique_key", "properties", "flag", "sys_flag", "reconsume_times",
+    "transaction", "body",
+)  # fmt: skip
+"""What is exported if no columns are named: all that says something outside of the log."""
+
+BROKERS_OWN_TOPICS: Final = (layout.SCHEDULE_TOPIC, layout.HALF_TOPIC, layout.OP_HALF_TOPIC)
+
+SPARK_FORMATS: Final[Mapping[str, str]] = {"ndjson": "json", "csv": "csv", "parquet": "parquet"}
+OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "ndjson": {},
+    # RFC 4180: quotes are doubled, nothing is trimmed.
+    "csv": {
+        "header": "true",
+        "escape": '"',
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+        "emptyValue": "",
+        "nullValue": "",
+    },
+    "parquet": {"compression": "zstd"},
+}
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """messages, and the bytes of their bodies, that lie in `files` now."""
+
+    out: str
+    format: str
+    messages: int
+    bytes: int
+    files: tuple[str, ...]
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is read: format and options of a Spark source; total: bytes of log, 0 if that isn't known."""
+
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    total: int = 0
+
+    @classmethod
+    def stores(cls, paths: Sequence[str], more: Mapping[str, str] = MappingProxyType({})) -> Source:
+        """Store folders; more: options of the source `commitlog`."""
+        total = sum(store.end() - store.min_offset for store in map(LogStore.open, paths))
+        return cls("commitlog", {**more, "paths": json.dumps(list(paths))}, total)
+
+    def read(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
+        """The columns of all messages."""
+        options = {**self.options, "columns": ",".join(columns)}
+        return spark.read.format(self.format).options(**options).load()
+
+
+def export(
+    source: Sequence[str] | Source,
+    out: str,
+    *,
+    form: Format | None = None,
+    columns: Sequence[str] | None = None,
+    selection: Selection = EVERYTHING,
+    overwrite: bool = False,
+    spark: SparkSession | None = None,
+    progress: Progress | None = None,
+    seconds: Callable[[], float] = time.monotonic,
+) -> ExportResult:
+    """Write messages of `source` (store folders, or a Source) to `out`, a folder or a file.
+
+    form: by the name's end of a file, ndjson for a folder, if None. Raises WrongSchema for unknown columns and
+    PipelineError if there is something at `out`, unless `overwrite`.
+    """
+    begun = seconds()
+    single = os.path.splitext(out)[1].lower() in SUFFIXES
+    found = _format(out, form, single)
+    _check_free(out, overwrite)
+    read = source if isinstance(source, Source) else Source.stores(source)
+    names = check_columns(COLUMNS if columns is None else columns)
+    session = spark or spark_session()
+    needed = tuple(dict.fromkeys((*names, *selection.columns, "topic")))
+    messages = selection.of(without_brokers_own(read.read(session, needed), selection.topics))
+    counts = Observation()
+    rows = SHAPES[found](counted(messages.select(*names), counts))
+    write = _write_file if single else _write_folder
+    with _exact_times(session):
+        files = run_action(session, lambda: write(rows, out, found), progress, read.total)
+    told, taken = counts.get, round(seconds() - begun, 3)
+    return ExportResult(out, found, told["messages"], told["bytes"] or 0, tuple(files), taken)
+
+
+# ---- rows
+
+
+def without_brokers_own(messages: DataFrame, named: Sequence[str]) -> DataFrame:
+    """Without the messages in the brokers' own topics, but for those that are named."""
+    hidden = [topic for topic in BROKERS_OWN_TOPICS if topic not in named]
+    return messages.where(~F.col("topic").isin(hidden)) if hidden else messages
+
+
+def counted(messages: DataFrame, counts: Observation) -> DataFrame:
+    """The same, with `messages` and `bytes` (of bodies) observed as they are written."""
+    size = F.sum(F.octet_length("body")) if "body" in messages.columns else F.lit(0)
+    return messages.observe(counts, F.count("*").alias("messages"), size.alias("bytes"))
+
+
+def as_json_rows(messages: DataFrame) -> DataFrame:
+    """A body as text where it is UTF-8, as base64 where it isn't."""
+    return _with_text_bodies(messages, is_text(F.col("body")) if "body" in messages.columns else None)
+
+
+def as_csv_rows(messages: DataFrame) -> DataFrame:
+    """Texts only: keys and properties as JSON; a body as base64 also if it has a NUL or a CR."""
+    names = set(messages.columns)
+    plain = (
+        is_text(F.col("body")) & ~F.col("body").cast("string").rlike("[\\x00\\r]")
+        if "body" in names
+        else None
+    )
+    structured = [name for name in ("keys", "properties") if name in names]
+    return _with_text_bodies(messages, plain).withColumns({name: F.to_json(name) for name in structured})
+
+
+def is_text(body: Column) -> Column:
+    """Is it UTF-8?"""
+    return F.is_valid_utf8(body.cast("string"))
+
+
+def _with_text_bodies(messages: DataFrame, plain: Column | None) -> DataFrame:
+    if plain is None:
+        return messages
+    # Spark's base64 comes in lines of 76 letters.
+    text, coded = F.col("body").cast("string"), F.translate(F.base64("body"), "\r\n", "")
+    columns: list[Column] = []
+    for name in messages.columns:
+        if name == "body":
+            columns += [F.when(plain, text).alias("body"), F.when(~plain, coded).alias("body64")]
+        else:
+            columns.append(F.col(name))
+    return messages.select(*columns)
+
+
+SHAPES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
+    "ndjson": as_json_rows,
+    "csv": as_csv_rows,
+    "parquet": lambda messages: messages,
+}
+
+
+# ---- files
+
+
+def _format(out: str, form: Format | None, single: bool) -> str:
+    found = form or (SUFFIXES[os.path.splitext(out)[1].lower()] if single else "ndjson")
+    if found not in FORMATS:
+        raise PipelineError(f"no format {found!r}; there are {', '.join(FORMATS)}")
+    return found
+
+
+def _check_free(out: str, overwrite: bool) -> None:
+    if not overwrite and os.path.exists(out) and (os.path.isfile(out) or os.listdir(out)):
+        raise PipelineError(f"{out}: is there already; name another place, or overwrite it")
+
+
+@contextmanager
+def _exact_times(session: SparkSession) -> Iterator[None]:
+    """Times in Parquet as microseconds of UTC; Spark's default is a form that others read as local time."""
+    name = "spark.sql.parquet.outputTimestampType"
+    before = session.conf.get(name)
+    session.conf.set(name, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        session.conf.set(name, str(before))
+
+
+def _write_folder(rows: DataFrame, out: str, form: str) -> list[str]:
+    new = "://" not in out and not os.path.exists(out)
+    try:
+        rows.write.format(SPARK_FORMATS[form]).options(**OPTIONS[form]).mode("overwrite").save(out)
+    except BaseException:
+        if new:
+            shutil.rmtree(out, ignore_errors=True)
+        raise
+    return _data_files(out)
+
+
+def _write_file(rows: DataFrame, out: str, form: str) -> list[str]:
+    """One task writes it, beside `out`; whoever looks at `out` sees the old or the new one, whole."""
+    draft = os.path.join(
+        os.path.dirname(os.path.abspath(out)), f".{os.path.basename(out)}.{uuid.uuid4().hex}"
+    )
+    try:
+        (file,) = _write_folder(rows.coalesce(1), draft, form)
+        os.replace(file, out)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return [out]
+
+
+def _data_files(folder: str) -> list[str]:
+    """What Spark wrote; nothing for a folder that isn't on this machine."""
+    if not os.path.isdir(folder):
+        return []
+    names = sorted(name for name in os.listdir(folder) if not name.startswith((".", "_")))
+    return [os.path.join(folder, name) for name in names]

@@ -1,0 +1,213 @@
+"""Import: files of messages into the topics of a cluster, in the files' order, by one process without Spark.
+
+Messages of a queue keep their order, and an import that fails says where to go on: a count of rows, since rows are
+sent in one order. Tasks of a Spark job were rejected: they are repeated after a failure, some of their messages
+would be stored twice, and nothing could say which.
+
+What a broker adds to a message isn't sent: it's added anew.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, Final, Literal
+
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.messages.messagefiles import (
+    BadMessageFile,
+    MessageFile,
+    MessageRow,
+    find_message_files,
+    open_message_file,
+)
+from hatwisted.pipeline.remote.links import Links
+from hatwisted.pipeline.remote.producer import Outgoing, Producer, Tally, can_share
+from hatwisted.pipeline.remote.routes import SYSTEM_PREFIX, SYSTEM_TOPICS
+from hatwisted.pipeline.remote.settings import ClusterSettings
+from hatwisted.wire import layout
+from hatwisted.wire.properties import encode_properties
+
+Queues = Literal["keep", "any"]
+QUEUES: Final[tuple[Queues, ...]] = ("keep", "any")
+
+BROKERS_OWN: Final = frozenset(
+    (
+        layout.PROPERTY_CLUSTER,
+        layout.PROPERTY_REAL_TOPIC,
+        layout.PROPERTY_REAL_QUEUE_ID,
+        layout.PROPERTY_TRANSACTION,
+        layout.PROPERTY_PRODUCER_GROUP,
+        layout.PROPERTY_MSG_REGION,
+        layout.PROPERTY_TRACE_ON,
+        layout.PROPERTY_RECORD_CRC,
+    )
+)
+"""Properties that brokers set."""
+
+TELL_EVERY: Final = 256
+"""Rows between two reports of progress."""
+
+
+class ImportStopped(PipelineError):
+    """An import couldn't go on; the message says what is stored and how to go on."""
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """What became of the rows.
+
+    messages: stored, by status in `statuses` (all but OK: with less than the broker is set up to wait for);
+    bytes: of their bodies; refused: not stored, the first of them with row (from 0) and reason in `refusals`;
+    resent: messages whose first answer was lost, which may be stored twice; skipped: rows left out at the begin.
+    """
+
+    messages: int
+    statuses: dict[str, int]
+    bytes: int
+    refused: int
+    refusals: tuple[tuple[int, str], ...]
+    resent: int
+    skipped: int
+    files: tuple[str, ...]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """0: all stored as the broker is set up to; 1: not."""
+        return 0 if not self.refused and set(self.statuses) <= {"OK"} else 1
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """How rows become messages. topic: instead of the rows' own; queues: `keep` the rows' queue ids or send to
+    `any`; keep_born: with the rows' time of birth rather than now (messages then share fewer requests)."""
+
+    topic: str | None = None
+    queues: Queues = "keep"
+    keep_born: bool = False
+
+    def message(self, number: int, row: MessageRow) -> Outgoing:
+        """ValueError if the row can't be sent."""
+        topic = self.topic or row.topic
+        if not topic:
+            raise ValueError("has no topic: name one for all messages")
+        if topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX):
+            raise ValueError(f"topic {topic} is the brokers' own: export without it, or name another topic")
+        properties = {name: value for name, value in row.all_properties.items() if name not in BROKERS_OWN}
+        raw = encode_properties(properties)
+        if len(raw) > layout.MAX_PROPERTIES_LENGTH:
+            raise ValueError(f"{len(raw)} bytes of properties, {layout.MAX_PROPERTIES_LENGTH} at most")
+        keep_queue = self.queues == "keep" and row.queue_id is not None
+        return Outgoing(
+            number=number,
+            topic=topic,
+            body=row.content,
+            properties=raw,
+            flag=row.flag,
+            reconsume_times=row.reconsume_times,
+            born=round(row.born_timestamp.timestamp() * 1000)
+            if self.keep_born and row.born_timestamp
+            else None,
+            broker=row.broker if keep_queue else None,
+            queue_id=row.queue_id if keep_queue else None,
+            alone=not can_share(topic, properties),
+        )
+
+
+def import_messages(
+    paths: Sequence[str],
+    settings: ClusterSettings,
+    *,
+    sending: Sending = Sending(),
+    form: str | None = None,
+    skip: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    seconds: Callable[[], float] = time.monotonic,
+) -> ImportResult:
+    """Send what the files (or folders of files) in `paths` hold to the cluster.
+
+    form: of all files, by their names' ends if None. skip: rows to leave out at the begin. progress: bytes of the
+    files. Raises BadMessageFile, NoRoute, and ImportStopped when it can't go on once it has begun.
+    """
+    begun = seconds()
+    files = find_message_files(paths, form)
+    with Links(settings) as links:
+        producer = Producer(links)
+        _send_all(producer, files, form, sending, skip, progress)
+    return _result(producer.tally, files, skip, seconds() - begun)
+
+
+def _send_all(
+    producer: Producer,
+    files: Sequence[str],
+    form: str | None,
+    sending: Sending,
+    skip: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    number = skip
+    try:
+        for file, row in islice(_rows(files, form, progress), skip, None):
+            producer.send(_message(sending, number, file, row))
+            number += 1
+        producer.drain()
+    except PipelineError as error:
+        raise _stopped(producer, number, error) from error
+
+
+def _message(sending: Sending, number: int, file: MessageFile, row: MessageRow) -> Outgoing:
+    try:
+        return sending.message(number, row)
+    except ValueError as error:
+        raise BadMessageFile(f"{file.place}: {error}") from None
+
+
+def _rows(
+    files: Sequence[str], form: str | None, progress: Callable[[int, int], None] | None
+) -> Iterator[tuple[MessageFile, MessageRow]]:
+    total, before = sum(os.stat(path).st_size for path in files), 0
+    for path in files:
+        file = open_message_file(path, form)
+        for count, row in enumerate(file.rows()):
+            if progress is not None and count % TELL_EVERY == 0:
+                progress(before + file.position, total)
+            yield file, row
+        before += os.stat(path).st_size
+    if progress is not None:
+        progress(total, total)
+
+
+def _stopped(producer: Producer, number: int, error: PipelineError) -> PipelineError:
+    """The error with what is stored by now and where to go on. What a bad row leaves unsent is sent first."""
+    if isinstance(error, BadMessageFile):
+        try:
+            producer.drain()
+        except PipelineError as other:
+            error = other
+    stored, first = producer.tally.stored, producer.first_unsettled()
+    if not stored:
+        return error
+    resume = number if first is None else min(first, number)
+    doubt = f" (up to {number - resume} of what follows may be stored already)" if resume < number else ""
+    return ImportStopped(f"{error}; {stored} messages are stored: go on with --skip {resume}{doubt}")
+
+
+def _result(tally: Tally, files: Sequence[str], skip: int, seconds: float) -> ImportResult:
+    return ImportResult(
+        messages=tally.stored,
+        statuses=dict(tally.statuses),
+        bytes=tally.bytes,
+        refused=tally.refused_count,
+        refusals=tuple(tally.refused),
+        resent=tally.resent,
+        skipped=skip,
+        files=tuple(files),
+        seconds=round(seconds, 3),
+    )

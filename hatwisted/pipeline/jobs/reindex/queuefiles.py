@@ -1,0 +1,96 @@
+"""Writing the files of consume queues from spooled entries, as RocketMQ lays them out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os.path import join
+from typing import Final
+
+from hatwisted.pipeline.jobs.queueruns import QueueName
+from hatwisted.pipeline.jobs.reindex.queueplan import QueuePlan
+from hatwisted.pipeline.jobs.reindex.spool import SpooledRun, entries_path
+from hatwisted.store.queueentry import ENTRY_SIZE, blank_entry
+from hatwisted.wire.layout import file_name
+
+PIECE: Final = 52_428 * ENTRY_SIZE
+"""Bytes copied at once: 1 MiB in whole entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWork:
+    """A queue to be written: its plan, and where the entries of the plan's runs are."""
+
+    queue: QueueName
+    plan: QueuePlan
+    runs: tuple[SpooledRun, ...]
+
+
+def is_folder_name(queue: QueueName) -> bool:
+    """Can the queue have a folder? A topic comes out of the log and may be anything."""
+    topic, queue_id = queue
+    return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic and queue_id >= 0
+
+
+def write_queue(work: QueueWork, root: str, spool: str, file_size: int) -> None:
+    """Write the files of one queue under `root`: each has its full length from the beginning, sparse, and there
+    is none without an entry."""
+    topic, queue_id = work.queue
+    folder = join(root, topic, str(queue_id))
+    os.makedirs(folder, exist_ok=True)
+    at = work.plan.stretches[0].index * ENTRY_SIZE
+    with _QueueFiles(folder, file_size) as files:
+        for piece in _pieces(work, spool):
+            files.write(at, piece)
+            at += len(piece)
+
+
+def _pieces(work: QueueWork, spool: str) -> Iterator[bytes]:
+    """The queue's entries, a piece at a time."""
+    for stretch in work.plan.stretches:
+        size = stretch.count * ENTRY_SIZE
+        if stretch.run < 0:
+            blank = blank_entry(stretch.physical)
+            for done in range(0, size, PIECE):
+                yield blank * (min(PIECE, size - done) // ENTRY_SIZE)
+            continue
+        source = work.runs[stretch.run]
+        with open(entries_path(spool, source.part), "rb") as file:
+            file.seek(source.at + stretch.skip * ENTRY_SIZE)
+            for done in range(0, size, PIECE):
+                yield file.read(min(PIECE, size - done))
+
+
+class _QueueFiles:
+    """The files of one queue as a stream that is written from front to back."""
+
+    def __init__(self, folder: str, file_size: int) -> None:
+        self._folder = folder
+        self._file_size = file_size
+        self._base = -1
+        self._fd = -1
+
+    def __enter__(self) -> _QueueFiles:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def write(self, at: int, data: bytes) -> None:
+        """Write at a byte of the queue's stream."""
+        while data:
+            base = at - at % self._file_size
+            if base != self._base:
+                self._open(base)
+            size = min(len(data), base + self._file_size - at)
+            written = os.pwrite(self._fd, data[:size], at - base)
+            at, data = at + written, data[written:]
+
+    def _open(self, base: int) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        path = join(self._folder, file_name(base))
+        self._fd, self._base = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), base
+        os.ftruncate(self._fd, self._file_size)

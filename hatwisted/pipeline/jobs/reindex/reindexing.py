@@ -1,0 +1,180 @@
+"""Consume queues and index built anew from the commit log alone: the offline counterpart of a broker's dispatch.
+
+Two passes of Spark tasks. The first reads the log in parts and puts entries and items aside (`spool`); what comes
+back is one line per part and queue. From these lines the driver plans every file (`queueplan`, `indexfiles`), and
+the second pass writes them, queues and index files side by side. Nothing is sorted or shuffled, and memory doesn't
+grow with the log: a task holds one part's entries, the driver the runs.
+
+The files are byte for byte those that a broker has built while it ran, RocketMQ or hatwisted: same sizes, same
+blank entries in front of queues that begin in mid-stream, same chains in the index. What a running broker knows
+and the log doesn't is carried over from the store: queues whose records have all expired still say which offset
+comes next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from os.path import abspath, dirname, isdir, join
+from typing import TYPE_CHECKING, Any, Final
+
+from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
+from hatwisted.pipeline.jobs.rangecompare import BadRange
+from hatwisted.pipeline.jobs.reindex.newfolders import NewFolders
+from hatwisted.pipeline.jobs.reindex.rebuild import INDEX, QUEUES, Built, Rebuild, Shape
+from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpoolOptions
+from hatwisted.pipeline.jobs.storecopy import StoreCopy
+from hatwisted.pipeline.jobs.tasks import Progress, Tasks, as_tasks
+from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from hatwisted.store.filesizes import index_shape, queue_file_size
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
+from hatwisted.store.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPLIT_BYTES: Final = 64 << 20
+"""Bytes of log per task: it holds some 10 MB of entries and items for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the files are made; None: as those that the store has, or else by RocketMQ's defaults.
+
+    queue_file_size: bytes; slots, items: of an index file; index: build one at all; delay_levels: as
+    `messageDelayLevel`, must be the broker's.
+    """
+
+    queue_file_size: int | None = None
+    slots: int | None = None
+    items: int | None = None
+    index: bool = True
+    delay_levels: str = DEFAULT_DELAY_LEVELS
+
+    def of(self, root: str) -> Shape:
+        """Everything settled, by the store in `root` where it isn't given."""
+        fs = PosixFileSystem()
+        size = self.queue_file_size or queue_file_size(fs, join(root, QUEUES)) or DEFAULT_FILE_SIZE
+        slots, items = index_shape(fs, join(root, INDEX)) or (DEFAULT_SLOTS, DEFAULT_ITEMS)
+        slots, items = self.slots or slots, self.items or items
+        if slots < 1 or items < 2:
+            raise PipelineError(f"an index file of {slots} slots and {items} items holds nothing")
+        return Shape(-(-size // ENTRY_SIZE) * ENTRY_SIZE, slots, items)
+
+    def levels(self) -> tuple[int, ...]:
+        """The delay levels in ms."""
+        try:
+            return tuple(parse_delay_levels(self.delay_levels))
+        except ValueError as error:
+            raise PipelineError(f"{error}; give messageDelayLevel as the broker has it") from error
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRange:
+    """[begin, end) of the log holds no valid record."""
+
+    begin: int
+    end: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"[{self.begin}, {self.end}): {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexResult:
+    """What was built from the log's [begin, end) into `target`.
+
+    entries: that name a record; blanks: entries in front of queues or in gaps; refused: records whose queue
+    offset is taken or can't be; carried_over: queues without records in the log.
+    """
+
+    target: str
+    begin: int
+    end: int
+    records: int
+    queues: int
+    entries: int
+    blanks: int
+    refused: int
+    carried_over: int
+    index_files: int
+    index_items: int
+    damaged: tuple[SkippedRange, ...]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """0: every record has its place; 1: there was damage, or records that have none."""
+        return 1 if self.damaged or self.refused else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def reindex(
+    spark: SparkSession | Tasks,
+    store: str,
+    target: str,
+    *,
+    layout: Layout = Layout(),
+    replace_existing: bool = False,
+    skip_damage: bool = False,
+    check_crc: bool = False,
+    split_bytes: int = SPLIT_BYTES,
+    progress: Progress | None = None,
+    seconds: Callable[[], float] = time.monotonic,
+) -> ReindexResult:
+    """Build `target`/consumequeue and `target`/index from the log in `store`; the target may be the store.
+
+    replace_existing: over what is there, which no broker may have in use. skip_damage: go on behind damage in
+    the middle of the log instead of DamagedLogRange. check_crc: take a record with a wrong body checksum for
+    damage, which a broker doesn't when it dispatches. progress: told (bytes of log read, in all).
+    """
+    started = seconds()
+    copy = StoreCopy.open(store)
+    root = dirname(dirname(abspath(copy.files[0].path)))
+    shape, options = layout.of(root), SpoolOptions(layout.levels(), layout.index, check_crc)
+    folders = NewFolders(target, (QUEUES, INDEX) if layout.index else (QUEUES,), replace=replace_existing)
+    in_store = isdir(join(target, "commitlog"))
+    try:
+        with folders.held() if in_store else nullcontext():
+            pass  # now rather than when everything is built
+        rebuild = Rebuild(as_tasks(spark), copy, shape, folders.path)
+        parts = rebuild.read(options, split_bytes, progress)
+        bad = [each for part in parts for each in part.bad]
+        if bad and not skip_damage:
+            raise _damage(copy, bad[0])
+        built = rebuild.build(parts, join(root, QUEUES))
+        folders.put_in_place(lock=in_store)
+    except OSError as error:
+        raise PipelineError(f"{error.filename or target}: {error.strerror}; nothing was changed") from error
+    finally:
+        folders.discard()
+    return _result(target, copy, parts, built, seconds() - started)
+
+
+def _damage(copy: StoreCopy, bad: BadRange) -> DamagedLogRange:
+    path = next(file.path for file in copy.files if file.base <= bad.begin < file.base + file.size)
+    return DamagedLogRange(
+        f"{path}: no valid record from offset {bad.begin} to {bad.end} ({bad.reason}); nothing was built, see "
+        "'hatwisted log check', or go on behind damage"
+    )
+
+
+def _result(
+    target: str, copy: StoreCopy, parts: Sequence[SpooledPart], built: Built, seconds: float
+) -> ReindexResult:
+    return ReindexResult(
+        target=target,
+        begin=copy.min_offset,
+        end=copy.end,
+        records=sum(part.records for part in parts),
+        **asdict(built),
+        damaged=tuple(SkippedRange(bad.begin, bad.end, bad.reason) for part in parts for bad in part.bad),
+        seconds=seconds,
+    )

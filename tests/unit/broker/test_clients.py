@@ -1,0 +1,200 @@
+"""Groups and members from heartbeats."""
+
+import json
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.broker.consumer.clienttable import (
+    CLIENT_TTL,
+    MAX_GROUPS_PER_HEARTBEAT,
+    ClientTable,
+    parse_heartbeat,
+)
+from hatwisted.broker.filter.subscription import BadClientData, parse_subscription, tags_codes
+
+JAVA = json.loads(
+    '{"clientID":"10.0.0.2@4711#99","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET",'
+    '"consumeType":"CONSUME_PASSIVELY","groupName":"g","messageModel":"CLUSTERING","subscriptionDataSet":['
+    '{"classFilterMode":false,"codeSet":[112785],"expressionType":"TAG","subString":"red",'
+    '"subVersion":1795222023480,"tagsSet":["red"],"topic":"T"},{"classFilterMode":false,"codeSet":[],'
+    '"expressionType":"TAG","subString":"*","subVersion":1795222023481,"tagsSet":[],"topic":"%RETRY%g"}],'
+    '"unitMode":false}],"producerDataSet":[{"groupName":"p"}]}'
+)
+CPP = {
+    "clientID": "c",
+    "consumerDataSet": [
+        {
+            "groupName": "g",
+            "consumeType": 1,
+            "messageModel": 0,
+            "consumeFromWhere": 4,
+            "subscriptionDataSet": [{"topic": "T", "subString": "a || b", "subVersion": "1795222023480"}],
+        }
+    ],
+}
+
+
+class TestParsing(SynchronousTestCase):
+    def test_heartbeat_of_the_java_client(self):
+        beat = parse_heartbeat(JAVA)
+        self.assertEqual((beat.client_id, beat.producers), ("10.0.0.2@4711#99", ("p",)))
+        (consumer,) = beat.consumers
+        self.assertEqual(consumer.group, "g")
+        self.assertEqual(consumer.message_model, "CLUSTERING")
+        red, retry = consumer.subscriptions
+        self.assertEqual((red.topic, red.version, red.tags_codes), ("T", 1795222023480, {112785}))
+        self.assertIsNone(retry.tags_codes)
+
+    def test_numbers_for_enums_text_for_numbers_and_missing_sets(self):
+        beat = parse_heartbeat(CPP)
+        self.assertEqual(beat.producers, ())
+        (consumer,) = beat.consumers
+        self.assertEqual(
+            (consumer.consume_type, consumer.message_model, consumer.consume_from),
+            ("CONSUME_PASSIVELY", "BROADCASTING", "CONSUME_FROM_FIRST_OFFSET"),
+        )
+        self.assertEqual(consumer.subscriptions[0].version, 1795222023480)
+        self.assertEqual(consumer.subscriptions[0].tags_codes, {97, 98})
+
+    def test_empty_group_names_make_no_group(self):
+        beat = parse_heartbeat(
+            {"clientID": "c", "producerDataSet": [{"groupName": ""}, {}], "consumerDataSet": [{}]}
+        )
+        self.assertEqual((beat.producers, beat.consumers), ((), ()))
+
+    def test_what_is_refused(self):
+        for body in (None, [], {}, {"clientID": 5}):
+            self.assertRaises(BadClientData, parse_heartbeat, body)
+        groups = [{"groupName": str(n)} for n in range(MAX_GROUPS_PER_HEARTBEAT + 1)]
+        self.assertRaises(BadClientData, parse_heartbeat, {"clientID": "c", "producerDataSet": groups})
+        self.assertRaises(BadClientData, parse_subscription, {"subString": "*"})
+
+    def test_tag_expressions(self):
+        for everything in (None, "", "*"):
+            self.assertIsNone(tags_codes(everything))
+        self.assertEqual(tags_codes("Tag1"), {2598903})
+        self.assertEqual(tags_codes(" a||b ||"), {97, 98})
+        self.assertEqual(tags_codes(" "), frozenset())
+
+    def test_filter_expressions_are_not_by_tag(self):
+        sql = parse_subscription({"topic": "T", "subString": "a > 5", "expressionType": "SQL92"})
+        self.assertFalse(sql.by_tag)
+        self.assertIsNone(sql.tags_codes)
+        self.assertIsNone(
+            parse_subscription({"topic": "T", "subString": "C", "classFilterMode": True}).tags_codes
+        )
+
+
+def beat(client, **groups):
+    """A heartbeat of `client`: group=[(topic, version), ...]."""
+    return parse_heartbeat(
+        {
+            "clientID": client,
+            "consumerDataSet": [
+                {
+                    "groupName": group,
+                    "subscriptionDataSet": [
+                        {"topic": topic, "subVersion": version} for topic, version in topics
+                    ],
+                }
+                for group, topics in groups.items()
+            ],
+        }
+    )
+
+
+class TestGroups(SynchronousTestCase):
+    def setUp(self):
+        self.clock = Clock()
+        self.told = []
+        self.clients = ClientTable(self.clock, lambda group, members: self.told.append((group, members)))
+
+    def heartbeat(self, key, client, **groups):
+        self.clients.heartbeat(key, beat(client, **groups), "JAVA", 407)
+
+    def news(self):
+        told, self.told = self.told, []
+        return told
+
+    def test_members_are_told_of_every_newcomer_and_not_of_repetitions(self):
+        self.heartbeat("k1", "c1", g=[("T", 1)])
+        self.heartbeat("k1", "c1", g=[("T", 1)])
+        self.assertEqual(self.news(), [("g", ["k1"])])
+        self.heartbeat("k2", "c2", g=[("T", 1)])
+        self.assertEqual(self.news(), [("g", ["k1", "k2"])])
+        self.assertEqual(self.clients.consumers["g"].client_ids(), ["c1", "c2"])
+
+    def test_members_are_told_of_topics_that_come_and_go(self):
+        self.heartbeat("k1", "c1", g=[("T", 1)])
+        self.heartbeat("k1", "c1", g=[("T", 1), ("U", 1)])
+        self.heartbeat("k1", "c1", g=[("U", 1)])
+        self.assertEqual(len(self.news()), 3)
+        self.assertEqual(list(self.clients.consumers["g"].subscriptions), ["U"])
+
+    def test_newer_version_of_a_subscription_replaces_older(self):
+        for version in (5, 7, 6):
+            self.heartbeat("k1", "c1", g=[("T", version)])
+        self.assertEqual(self.clients.consumers["g"].subscriptions["T"].version, 7)
+        self.assertEqual(len(self.news()), 1)
+
+    def test_closed_connection_leaves_every_group_and_the_rest_is_told(self):
+        self.heartbeat("k1", "c1", g=[("T", 1)], h=[("T", 1)])
+        self.heartbeat("k2", "c2", g=[("T", 1)])
+        self.news()
+        self.clients.closed("k1")
+        self.assertEqual(self.news(), [("g", ["k2"])])
+        self.assertEqual(list(self.clients.consumers), ["g"])
+        self.clients.closed("k1")
+        self.assertEqual(self.news(), [])
+
+    def test_unregistering(self):
+        self.clients.heartbeat("k1", parse_heartbeat(JAVA), "JAVA", 407)
+        self.clients.unregister("k1", "p", "")
+        self.assertEqual(list(self.clients.producers), [])
+        self.clients.unregister("k1", "p", "nobody")
+        self.clients.unregister("k2", None, "g")
+        self.assertEqual(list(self.clients.consumers), ["g"])
+        self.clients.unregister("k1", None, "g")
+        self.assertEqual(list(self.clients.consumers), [])
+
+    def test_producer_is_found_by_its_client_id(self):
+        def beat(key, client_id):
+            body = {"clientID": client_id, "producerDataSet": [{"groupName": "p"}]}
+            self.clients.heartbeat(key, parse_heartbeat(body), "JAVA", 407)
+
+        beat("k1", "c1")
+        beat("k1", "c2")
+        self.assertEqual([self.clients.producer(client_id) for client_id in ("c1", "c2")], [None, "k1"])
+        beat("k2", "c2")
+        self.clients.closed("k1")
+        self.assertEqual(self.clients.producer("c2"), "k2")
+        self.clients.unregister("k2", "p", None)
+        self.assertIsNone(self.clients.producer("c2"))
+        self.assertEqual((self.clients._producer_keys, self.clients._producer_ids), ({}, {}))
+
+    def test_silent_client_is_dropped_after_120_s(self):
+        self.heartbeat("k1", "c1", g=[("T", 1)])
+        self.clock.advance(CLIENT_TTL / 2)
+        self.heartbeat("k2", "c2", g=[("T", 1)])
+        self.news()
+        self.clock.advance(CLIENT_TTL / 2)
+        self.clients.expire()
+        self.assertEqual(self.news(), [])
+        self.clock.advance(1)
+        self.clients.expire()
+        self.assertEqual(self.news(), [("g", ["k2"])])
+
+    def test_a_group_left_without_a_word_costs_the_client_no_other_group(self):
+        self.heartbeat("k1", "c1", left=[("T", 1)], kept=[("T", 1)])
+        self.clients.heartbeat(
+            "k1", parse_heartbeat({"clientID": "c1", "producerDataSet": [{"groupName": "p"}]}), "JAVA", 407
+        )
+        self.clock.advance(CLIENT_TTL)
+        self.heartbeat("k1", "c1", kept=[("T", 1)])
+        self.clock.advance(1)
+        self.news()
+        self.clients.expire()
+        self.assertEqual((list(self.clients.consumers), self.clients.producers), (["kept"], {}))
+        self.assertIsNone(self.clients.producer("c1"))
+        self.assertEqual(self.news(), [])

@@ -1,0 +1,72 @@
+"""Consumer groups' settings."""
+
+from pathlib import Path
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.broker.consumer.subscriptiongroup import (
+    FIRST_GROUPS,
+    GroupConfig,
+    GroupTable,
+    SubscriptionGroupTable,
+)
+from hatwisted.wire.registration import DataVersion, decode_body
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
+
+
+class TestGroups(SynchronousTestCase):
+    def setUp(self):
+        self.changes = []
+        self.groups = self.table()
+
+    def table(self, **kwargs):
+        groups = SubscriptionGroupTable(Clock(), **kwargs)
+        groups.on_change(lambda: self.changes.append(groups.version.counter))
+        return groups
+
+    def test_captured_files_come_out_byte_for_byte(self):
+        for role in ("master", "slave"):
+            content = (GOLDEN / role / "config" / "subscriptionGroup.json").read_bytes()
+            self.assertTrue(self.groups.replace(decode_body(content, GroupTable)) or role == "slave")
+            self.assertEqual(self.groups.encode(), content)
+
+    def test_every_broker_has_the_first_groups_with_the_captured_settings(self):
+        captured = decode_body((GOLDEN / "master/config/subscriptionGroup.json").read_bytes(), GroupTable)
+        table = captured.subscription_group_table
+        self.assertEqual(set(table) - {"GoldenConsumer"}, set(FIRST_GROUPS))
+        self.assertEqual({name: self.groups.find(name) for name in table}, table)
+
+    def test_made_on_demand(self):
+        self.assertEqual(self.groups.find("g"), GroupConfig(group_name="g"))
+        self.groups.find("g")
+        self.assertEqual(self.changes, [1])
+
+    def test_not_made_when_forbidden_or_without_a_sensible_name(self):
+        groups = self.table(auto_create=False)
+        self.assertIsNone(groups.find("g"))
+        self.assertIsNotNone(groups.find("CID_RMQ_SYS_TRANS"))
+        self.assertIsNone(self.groups.find(""))
+        self.assertIsNone(self.groups.find("g" * 300))
+
+    def test_slave_goes_by_the_defaults_without_keeping_them(self):
+        groups = self.table(slave=True)
+        self.assertEqual(groups.find("g"), GroupConfig(group_name="g"))
+        self.assertEqual(self.changes, [])
+        self.assertNotIn("g", groups.table().subscription_group_table)
+
+    def test_B105_replaced_when_the_version_differs(self):
+        theirs = GroupTable(
+            data_version=DataVersion(counter=9), subscription_group_table={"g": GroupConfig(group_name="g")}
+        )
+        self.assertTrue(self.groups.replace(theirs))
+        self.assertFalse(self.groups.replace(theirs))
+        self.assertEqual(list(self.groups.table().subscription_group_table), ["g"])
+
+    def test_loading_joins(self):
+        self.groups.find("g")
+        again = self.table()
+        again.decode(self.groups.encode())
+        self.assertEqual(again.encode(), self.groups.encode())
+        self.assertRaises(ValueError, again.decode, b"[1]")

@@ -1,0 +1,181 @@
+"""Pulls that wait: woken by arrivals, by deadlines, by the recheck; gone with their connection."""
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.broker.pull import pullhold as longpolling
+from hatwisted.broker.pull.pullhold import MAX_HOLD, RECHECK_INTERVAL, HeldPull, PullHold
+from hatwisted.wire.remoting import RemotingCommand
+
+
+class Connection:
+    paused = False
+
+    def __init__(self):
+        self.closers = []
+        self.readers = []
+
+    def on_resume(self, reader):
+        self.readers.append(reader)
+
+    def resume(self):
+        self.paused = False
+        readers, self.readers = self.readers, []
+        for reader in readers:
+            reader()
+
+    def on_close(self, closer):
+        self.closers.append(closer)
+
+    def close(self):
+        for closer in self.closers:
+            closer()
+
+
+class TestHold(SynchronousTestCase):
+    """`found` says what the next look finds; `looks` are the looks made, as (offset, final)."""
+
+    def setUp(self):
+        self.clock = Clock()
+        self.clock.advance(1000.25)
+        self.found = True
+        self.looks = []
+        self.end = 0
+        self.hold = PullHold(self.clock, self.retry, lambda topic, queue_id: self.end)
+        self.hold.start()
+        self.connection = Connection()
+
+    def retry(self, pull, final):
+        self.looks.append((pull.offset, final))
+        return self.found or final
+
+    def pull(self, offset=0, seconds=15, queue=("T", 0), connection=None):
+        pull = HeldPull(connection or self.connection, RemotingCommand(11), queue, offset, 32, 1000, None)
+        self.assertTrue(self.hold.hold(pull, seconds))
+        return pull
+
+    def tick(self, seconds, step=0.25):
+        for _ in range(int(seconds / step)):
+            self.clock.advance(step)
+
+    def test_arrival_wakes_the_pulls_of_its_queue_in_the_next_turn(self):
+        self.pull(offset=7)
+        self.pull(offset=3, queue=("T", 1))
+        self.hold.arrived("U", 0, 9)
+        self.hold.arrived("T", 0, 8)
+        self.hold.arrived("T", 0, 9)
+        self.assertEqual(self.looks, [])
+        self.clock.advance(0)
+        self.assertEqual(self.looks, [(7, False)])
+        self.assertEqual(self.hold.count, 1)
+
+    def test_pull_that_finds_nothing_for_it_sleeps_on(self):
+        self.found = False
+        self.pull()
+        for _ in range(3):
+            self.hold.arrived("T", 0, 1)
+            self.clock.advance(0)
+        self.assertEqual((len(self.looks), self.hold.count), (3, 1))
+        self.found = True
+        self.hold.arrived("T", 0, 2)
+        self.clock.advance(0)
+        self.assertEqual(self.hold.count, 0)
+
+    def test_deadline_answers_at_most_a_second_late(self):
+        self.found = False
+        self.pull(seconds=15)
+        self.tick(14.75)
+        self.assertEqual(self.looks, [])
+        self.tick(1.25)
+        self.assertEqual((self.looks, self.hold.count), ([(0, True)], 0))
+
+    def test_nobody_waits_longer_than_clients_do(self):
+        self.pull(seconds=1e9)
+        self.tick(MAX_HOLD + 1)
+        self.assertEqual(self.hold.count, 0)
+
+    def test_B96_unannounced_arrival_is_found_by_the_recheck(self):
+        self.pull(offset=5)
+        self.end = 5
+        self.tick(RECHECK_INTERVAL)
+        self.assertEqual(self.looks, [])
+        self.end = 6
+        self.tick(RECHECK_INTERVAL)
+        self.clock.advance(0)
+        self.assertEqual(self.looks, [(5, False)])
+
+    def test_closed_connection_takes_its_pulls_along(self):
+        other = Connection()
+        self.pull()
+        self.pull(queue=("T", 1))
+        self.pull(connection=other)
+        self.connection.close()
+        self.assertEqual(self.hold.count, 1)
+        self.hold.arrived("T", 0, 1)
+        self.hold.arrived("T", 1, 1)
+        self.clock.advance(0)
+        self.tick(20)
+        self.assertEqual(len(self.looks), 1)
+        self.assertEqual(len(self.connection.closers), 1)
+
+    def test_a_client_that_does_not_read_gets_its_answers_when_it_does(self):
+        reading = Connection()
+        self.connection.paused = True
+        self.pull(offset=7)
+        self.pull(offset=8)
+        self.pull(offset=9, connection=reading)
+        self.hold.arrived("T", 0, 10)
+        self.clock.advance(0)
+        self.assertEqual(self.looks, [(9, False)])
+        self.tick(60)
+        self.hold.arrived("T", 0, 10)
+        self.clock.advance(0)
+        self.assertEqual((self.looks, self.hold.count), ([(9, False)], 2))
+        self.assertEqual(len(self.connection.readers), 1)
+        self.connection.resume()
+        self.clock.advance(0)
+        self.assertEqual((self.looks[1:], self.hold.count), ([(7, False), (8, False)], 0))
+
+    def test_fruitless_pulls_of_a_client_that_reads_again_are_answered(self):
+        self.connection.paused = True
+        self.pull()
+        self.tick(20)
+        self.connection.resume()
+        self.tick(1)
+        self.assertEqual((self.looks, self.hold.count), ([(0, True)], 0))
+
+    def test_a_client_that_never_reads_leaves_nothing_behind(self):
+        self.connection.paused = True
+        self.pull()
+        self.hold.arrived("T", 0, 10)
+        self.clock.advance(0)
+        self.connection.close()
+        self.connection.resume()
+        self.clock.advance(0)
+        self.assertEqual((self.looks, self.hold.count, self.hold._unread), ([], 0, {}))
+        self.hold.stop()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_no_room(self):
+        self.patch(longpolling, "MAX_HELD", 2)
+        self.pull()
+        self.pull()
+        pull = HeldPull(self.connection, RemotingCommand(11), ("T", 0), 0, 32, 1000, None)
+        self.assertFalse(self.hold.hold(pull, 15))
+
+    def test_stopping_answers_everybody(self):
+        self.found = False
+        self.pull(offset=1)
+        self.pull(offset=2)
+        self.hold.arrived("T", 0, 5)
+        self.hold.stop()
+        self.assertEqual(sorted(self.looks), [(1, True), (2, True)])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_nothing_is_left_behind(self):
+        for number in range(100):
+            self.pull(offset=number, seconds=number % 7 + 1, queue=("T", number % 5))
+        self.hold.arrived("T", 3, 1000)
+        self.tick(10)
+        self.assertEqual(len(self.looks), 100)
+        self.assertEqual((self.hold.count, self.hold._queues, self.hold._buckets), (0, {}, {}))

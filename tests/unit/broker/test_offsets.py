@@ -1,0 +1,258 @@
+"""Consumers' progress."""
+
+import json
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.broker.consumer.consumeroffset import (
+    DELETION_KEPT,
+    ConsumerOffsetTable,
+    Progress,
+    encode_progress,
+    parse_progress,
+)
+from hatwisted.broker.delay.delayoffsets import DelayOffsets
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
+ANSWERS = json.loads((GOLDEN / "remoting-answers.json").read_text())
+
+
+class TestOffsets(SynchronousTestCase):
+    def setUp(self):
+        self.clock = Clock()
+        self.changes = []
+        self.offsets = ConsumerOffsetTable(self.clock, lambda: self.changes.append(1))
+
+    def test_captured_files_come_out_byte_for_byte(self):
+        for role in ("master", "slave"):
+            content = (GOLDEN / role / "config" / "consumerOffset.json").read_bytes()
+            self.offsets.decode(content)
+            self.assertEqual(self.offsets.encode(), content)
+
+    def test_commit_and_query(self):
+        self.assertIsNone(self.offsets.query("g", "T", 0))
+        self.offsets.commit("g", "T", 0, 5)
+        self.offsets.commit("g", "T", 0, 3)
+        self.assertEqual(self.offsets.query("g", "T", 0), 3)
+        self.assertIsNone(self.offsets.query("g", "T", 1))
+        self.assertIsNone(self.offsets.query("h", "T", 0))
+        self.assertEqual(len(self.changes), 2)
+
+    def test_B103_received_entries_overwrite_and_none_is_removed(self):
+        self.offsets.commit("only-here", "T", 0, 9)
+        self.offsets.commit("GoldenConsumer", "TopicB", 7, 1)
+        self.offsets.take_over(ANSWERS["GET_ALL_CONSUMER_OFFSET"]["body"].encode())
+        self.assertEqual(self.offsets.query("only-here", "T", 0), 9)
+        self.assertEqual(self.offsets.query("GoldenConsumer", "TopicB", 2), 20)
+        self.assertIsNone(self.offsets.query("GoldenConsumer", "TopicB", 7))
+
+    def test_answer_is_the_captured_one_with_quoted_keys(self):
+        self.offsets.take_over(ANSWERS["GET_ALL_CONSUMER_OFFSET"]["body"].encode())
+        wanted = {"offsetTable": {"TopicB@GoldenConsumer": {"0": 20, "1": 20, "2": 20}}}
+        self.assertEqual(json.loads(self.offsets.encode_compact()), wanted)
+
+    def test_slaves_of_5x_get_a_version_that_changes_with_the_table(self):
+        first = json.loads(self.offsets.encode_compact(with_version=True))["dataVersion"]
+        self.clock.advance(1)
+        self.offsets.commit("g", "T", 0, 1)
+        second = json.loads(self.offsets.encode_compact(with_version=True))["dataVersion"]
+        self.assertEqual(second, {"counter": first["counter"] + 1, "timestamp": 1000})
+        self.assertEqual(json.loads(self.offsets.encode_compact(with_version=True))["dataVersion"], second)
+
+    def test_unreadable_tables_are_refused(self):
+        for broken in (
+            b"",
+            b"[]",
+            b"{}",
+            b'{"offsetTable":[]}',
+            b'{"offsetTable":{"a@b":5}}',
+            b'{"offsetTable":{"a":{"x":1}}}',
+        ):
+            self.assertRaises(ValueError, self.offsets.decode, broken)
+            self.assertRaises(ValueError, self.offsets.take_over, broken)
+
+
+class TestJoining(SynchronousTestCase):
+    """Two brokers' tables; `join` in one direction, `exchange` as a slave's round does it."""
+
+    def setUp(self):
+        self.clock = Clock()
+        self.clock.advance(1000)
+        self.master, self.slave = ConsumerOffsetTable(self.clock), ConsumerOffsetTable(self.clock)
+
+    def copied(self, table):
+        """The table as it arrives elsewhere, or is read after a restart."""
+        return parse_progress(table.encode())
+
+    def exchange(self, queue_end=None):
+        theirs = self.copied(self.master)
+        self.slave.join(theirs)
+        self.master.join(parse_progress(encode_progress(self.slave.ahead_of(theirs))), queue_end)
+
+    def both(self, group="g", topic="T", queue_id=0):
+        return [table.query(group, topic, queue_id) for table in (self.master, self.slave)]
+
+    def test_B162_commits_taken_by_the_slave_come_back_and_the_masters_own_stay(self):
+        self.master.commit("g", "T", 0, 100)
+        self.master.commit("g", "T", 1, 7)
+        self.exchange()
+        self.slave.commit("g", "T", 0, 150)
+        self.slave.commit("h", "U", 3, 5)
+        self.master.commit("g", "T", 1, 9)
+        self.exchange()
+        self.assertEqual(self.both(), [150, 150])
+        self.assertEqual(self.both(queue_id=1), [9, 9])
+        self.assertEqual(self.both("h", "U", 3), [5, 5])
+
+    def test_B162_nothing_is_sent_when_both_know_the_same(self):
+        self.slave.commit("g", "T", 0, 150)
+        self.slave.reset("g", "T", 0, 20)
+        self.exchange()
+        self.assertEqual(self.slave.ahead_of(self.copied(self.master)), Progress(offset_table={}))
+
+    def test_a_reset_wins_over_a_greater_offset_on_either_side(self):
+        for table in (self.master, self.slave):
+            self.slave.commit("g", "T", 0, 150)
+            self.exchange()
+            table.reset("g", "T", 0, 20)
+            self.exchange()
+            self.assertEqual(self.both(), [20, 20])
+            self.master.commit("g", "T", 0, 25)
+            self.exchange()
+            self.assertEqual(self.both(), [25, 25])
+
+    def test_a_reset_forward_wins_over_what_the_slave_has_not_handed_back_yet(self):
+        self.slave.commit("g", "T", 0, 150)
+        self.master.commit("g", "T", 0, 100)
+        self.master.reset("g", "T", 0, 120)
+        self.exchange()
+        self.assertEqual(self.both(), [120, 120])
+
+    def test_a_step_back_is_a_reset_and_the_later_one_counts(self):
+        self.master.commit("g", "T", 0, 100)
+        self.exchange()
+        self.slave.commit("g", "T", 0, 60)
+        self.clock.advance(1)
+        self.master.commit("g", "T", 0, 50)
+        self.exchange()
+        self.assertEqual(self.both(), [50, 50])
+
+    def test_resets_are_later_than_the_former_even_if_the_clock_was_set_back(self):
+        self.master.reset("g", "T", 0, 50)
+        self.exchange()
+        past = ConsumerOffsetTable(Clock())
+        past.join(self.copied(self.master))
+        past.reset("g", "T", 0, 10)
+        self.master.join(self.copied(past))
+        self.assertEqual(self.master.query("g", "T", 0), 10)
+
+    def test_deleted_rows_do_not_come_back_from_the_slave_and_new_commits_do(self):
+        for remove in (lambda: self.master.remove_group("g"), lambda: self.master.remove_topic("T")):
+            for queue_id in range(3):
+                self.slave.commit("g", "T", queue_id, 150)
+            self.exchange()
+            self.slave.commit("g", "T", 5, 1)
+            self.clock.advance(1)
+            remove()
+            self.exchange()
+            self.assertEqual([self.both(queue_id=each) for each in (0, 1, 2, 5)], [[None, None]] * 4)
+            self.slave.commit("g", "T", 0, 3)
+            self.exchange()
+            self.assertEqual(self.both(), [3, 3])
+
+    def test_deletions_are_forgotten_in_the_end(self):
+        self.master.commit("g", "T", 0, 1)
+        self.master.remove_group("g")
+        self.assertIn(b"resetTable", self.master.encode())
+        self.clock.advance(DELETION_KEPT / 1000 + 1)
+        self.assertNotIn(b"resetTable", self.master.encode())
+
+    def test_B140_offsets_beyond_the_masters_messages_wait_until_they_are_there(self):
+        self.master.commit("g", "T", 0, 100)
+        self.slave.commit("g", "T", 0, 150)
+        self.exchange(queue_end=lambda topic, queue_id: 149)
+        self.assertEqual(self.both(), [100, 150])
+        self.exchange(queue_end=lambda topic, queue_id: 150)
+        self.assertEqual(self.both(), [150, 150])
+
+    def test_resets_survive_a_restart_of_either_side(self):
+        self.slave.commit("g", "T", 0, 150)
+        self.exchange()
+        self.master.reset("g", "T", 0, 20)
+        for table in (self.master, self.slave):
+            table.decode(table.encode())
+        self.exchange()
+        self.assertEqual(self.both(), [20, 20])
+
+    def test_B103_a_rocketmq_master_is_right_in_all_it_says_resets_included(self):
+        self.slave.commit("g", "T", 0, 150)
+        self.slave.commit("g", "T", 0, 20)
+        self.slave.commit("only-here", "T", 0, 1)
+        self.slave.take_over(b'{"offsetTable":{"T@g":{0:80}}}')
+        self.assertEqual(
+            self.slave.progress(), Progress(offset_table={"T@g": {0: 80}, "T@only-here": {0: 1}})
+        )
+
+    def test_listeners_hear_what_was_learnt(self):
+        heard = []
+        self.master.on_joined(lambda *queue: heard.append(queue))
+        self.slave.commit("g", "T", 2, 150)
+        self.exchange()
+        self.exchange()
+        self.assertEqual(heard, [("g", "T", 2)])
+
+    ACTS = st.lists(
+        st.tuples(
+            st.sampled_from(["commit", "reset", "remove_group", "exchange", "lose"]),
+            st.sampled_from([0, 1]),
+            st.integers(0, 2),
+            st.integers(0, 9),
+        ),
+        max_size=30,
+    )
+
+    @given(ACTS)
+    @settings(max_examples=150, deadline=None)
+    def test_B162_any_history_converges_to_one_table_whatever_is_lost_on_the_way(self, acts):
+        """`lose`: a side crashes and restarts from an older file."""
+        self.setUp()
+        files = [table.encode() for table in (self.master, self.slave)]
+        for act, side, queue_id, offset in acts:
+            self.clock.advance(0.001)
+            table = (self.master, self.slave)[side]
+            if act == "exchange":
+                self.exchange()
+            elif act == "lose":
+                table.decode(files[side])
+            elif act == "remove_group":
+                table.remove_group("g")
+            else:
+                getattr(table, act)("g", "T", queue_id, offset)
+            if offset == 0:
+                files[side] = table.encode()
+        self.exchange()
+        self.exchange()
+        self.assertEqual(self.master.progress().offset_table, self.slave.progress().offset_table)
+        after = self.master.progress().offset_table
+        self.master.join(self.copied(self.slave))
+        self.assertEqual(self.master.progress().offset_table, after)
+
+
+class TestDelayOffsets(SynchronousTestCase):
+    def test_B104_slaves_file_is_the_answer_as_received(self):
+        answer = ANSWERS["GET_ALL_DELAY_OFFSET"]["body"].encode()
+        delays = DelayOffsets()
+        delays.take(answer)
+        self.assertEqual(delays.encode(), (GOLDEN / "slave/config/delayOffset.json").read_bytes())
+
+    def test_masters_file_is_answered_compact(self):
+        delays = DelayOffsets()
+        self.assertEqual(delays.encode_compact(), b'{"offsetTable":{}}')
+        delays.decode((GOLDEN / "master/config/delayOffset.json").read_bytes())
+        self.assertEqual(json.loads(delays.encode_compact()), {"offsetTable": {"1": 3, "2": 2}})
+        self.assertRaises(ValueError, delays.take, b"nonsense")
+        self.assertRaises(ValueError, delays.take, b"[]")

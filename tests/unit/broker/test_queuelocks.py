@@ -1,0 +1,101 @@
+"""Locks of queues consumed in order: LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
+
+import json
+
+from twisted.internet.defer import inlineCallbacks
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from hatwisted.broker.consumer import queuelocks
+from hatwisted.broker.consumer.queuelocks import LOCK_LIFE, QueueLocks
+from hatwisted.wire.messagequeue import MessageQueue
+from tests.unit.broker.rig import BrokerRig
+
+
+def queue(queue_id, topic="T"):
+    return MessageQueue(broker_name="broker-a", queue_id=queue_id, topic=topic)
+
+
+class TestLocks(SynchronousTestCase):
+    def setUp(self):
+        self.clock = Clock()
+        self.locks = QueueLocks(self.clock)
+        self.addCleanup(self.locks.stop)
+
+    def lock(self, client, *queue_ids, group="g"):
+        locked = self.locks.lock(group, [queue(queue_id) for queue_id in queue_ids], client)
+        return [each.queue_id for each in locked]
+
+    def unlock(self, client, *queue_ids):
+        self.locks.unlock("g", [queue(queue_id) for queue_id in queue_ids], client)
+
+    def test_queue_belongs_to_one_client_of_its_group(self):
+        self.assertEqual(self.lock("c1", 0, 1), [0, 1])
+        self.assertEqual(self.lock("c2", 1, 2), [2])
+        self.assertEqual(self.lock("c2", 1, group="h"), [1])
+
+    def test_lock_lives_60_s_after_its_last_renewal(self):
+        self.lock("c1", 0)
+        self.clock.advance(40)
+        self.assertEqual(self.lock("c1", 0), [0])
+        self.clock.advance(LOCK_LIFE)
+        self.assertEqual(self.lock("c2", 0), [])
+        self.clock.advance(0.001)
+        self.assertEqual(self.lock("c2", 0), [0])
+        self.assertEqual(self.lock("c1", 0), [])
+
+    def test_only_its_holder_gives_a_queue_back(self):
+        self.lock("c1", 0)
+        self.unlock("c2", 0, 5)
+        self.assertEqual(self.lock("c2", 0), [])
+        self.unlock("c1", 0)
+        self.assertEqual(self.lock("c2", 0), [0])
+
+    def test_lapsed_locks_are_forgotten(self):
+        self.locks.start()
+        self.lock("c1", 0, 1)
+        self.clock.pump([50, 10])
+        self.lock("c2", 2)
+        self.clock.advance(60)
+        self.assertEqual(len(self.locks), 1)
+
+    def test_count_of_locks_is_bounded(self):
+        self.patch(queuelocks, "MAX_LOCKS", 2)
+        self.assertEqual(self.lock("c1", 0, 1, 2), [0, 1])
+        self.assertEqual(self.lock("c1", 1), [1])
+
+
+class TestRequests(TestCase):
+    def setUp(self):
+        self.rig = BrokerRig(self)
+
+    def ask(self, code, client_id, *queue_ids, **more):
+        queues = [{"brokerName": "broker-a", "queueId": queue_id, "topic": "T"} for queue_id in queue_ids]
+        body = {"clientId": client_id, "consumerGroup": "g", "mqSet": queues, **more}
+        return self.rig.ask(code, json.dumps(body).encode())
+
+    @inlineCallbacks
+    def test_lock_and_unlock_also_of_5x_clients(self):
+        answer = yield self.ask(41, "c1", 0, 3)
+        wanted = [{"brokerName": "broker-a", "queueId": queue_id, "topic": "T"} for queue_id in (0, 3)]
+        self.assertEqual((answer.code, json.loads(answer.body)), (0, {"lockOKMQSet": wanted}))
+        answer = yield self.ask(41, "c2", 3, onlyThisBroker=True)
+        self.assertEqual(answer.body, b'{"lockOKMQSet":[]}')
+        self.assertEqual((yield self.ask(42, "c1", 3, onlyThisBroker=False)).code, 0)
+        answer = yield self.ask(41, "c2", 3)
+        self.assertEqual(json.loads(answer.body)["lockOKMQSet"], wanted[1:])
+
+    @inlineCallbacks
+    def test_unreadable_bodies_are_answered(self):
+        for body in (
+            b"",
+            b"[]",
+            b"{}",
+            b'{"consumerGroup":"g","clientId":5}',
+            b'{"consumerGroup":"g","clientId":"c","mqSet":7}',
+            b'{"consumerGroup":"g","clientId":"c","mqSet":[{"topic":"T"}]}',
+            b'{"consumerGroup":"%b","clientId":"c"}' % bytes(2000).replace(b"\0", b"g"),
+        ):
+            for code in (41, 42):
+                answer = yield self.rig.ask(code, body)
+                self.assertEqual((answer.code, bool(answer.remark)), (1, True), body)

@@ -1,0 +1,472 @@
+"""A slave's copy of its master's tables, over real ports two apart as RocketMQ has them."""
+
+import json
+from pathlib import Path
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.error import CannotListenError
+from twisted.trial.unittest import TestCase
+
+from hatwisted.broker.consumer import offsetsync as handback
+from hatwisted.broker.node.slavenode import logs_agree
+from hatwisted.broker.node.slavesync import (
+    CALL_TIMEOUT,
+    FIRST_DELAY,
+    INTERVAL,
+    UNKNOWN_TOPIC_PAUSE,
+    SlaveSynchronizer,
+    vip_address,
+)
+from hatwisted.broker.pull.pullmessage import PULL_CODES
+from hatwisted.ha.slavestate import SLOW_RETRY
+from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.wire.registration import TopicConfig
+from tests.support.memorylog import MemoryLog
+from tests.unit.broker.rig import BrokerRig, heartbeat
+from tests.unit.ha.rig import LogCatcher, SlaveRig
+
+ANSWERS = json.loads(
+    (Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "remoting-answers.json").read_text()
+)
+CAPTURED = {
+    21: "GET_ALL_TOPIC_CONFIG",
+    43: "GET_ALL_CONSUMER_OFFSET",
+    45: "GET_ALL_DELAY_OFFSET",
+    201: "GET_ALL_SUBSCRIPTIONGROUP_CONFIG",
+}
+
+
+class SyncCase(TestCase):
+    """A slave, and masters of ours or of captured answers."""
+
+    def setUp(self):
+        self.slave = BrokerRig(self, slave=True)
+        self.tables = self.slave.tables
+        self.sync = SlaveSynchronizer(
+            self.slave.client,
+            self.slave.clock,
+            self.slave.address,
+            self.tables.topics,
+            self.tables.groups,
+            self.tables.offsets,
+            self.tables.delays,
+        )
+        self.addCleanup(self.sync.stop)
+        self.asked = []
+
+    def listen(self, table):
+        """Serve `table` at a port, without pulls also two below; the address of the upper one."""
+        factories = [
+            RemotingServerFactory(part, self.slave.clock) for part in (table, table.without(*PULL_CODES))
+        ]
+        for _ in range(50):
+            port = reactor.listenTCP(0, factories[0], interface="127.0.0.1")
+            number = port.getHost().port
+            try:
+                vip = reactor.listenTCP(number - 2, factories[1], interface="127.0.0.1")
+            except CannotListenError:
+                port.stopListening()
+                continue
+            break
+        self.addCleanup(self.hang_up, factories, (port, vip))
+        return f"127.0.0.1:{number}"
+
+    @inlineCallbacks
+    def hang_up(self, factories, ports):
+        for port in ports:
+            yield port.stopListening()
+        for factory in factories:
+            for connection in list(factory.connections):
+                connection.abort()
+
+    def captured_master(self, **changed):
+        """A master that answers as the captured one, or as `changed` (c21=..., c43=...) says."""
+        table = ProcessorTable()
+
+        def answer(connection, request):
+            own_port = connection.transport.getHost().port
+            self.asked.append((request.code, own_port))
+            special = changed.get(f"c{request.code}")
+            return special(request) if special else response(request, body=self.body(request.code))
+
+        for code in CAPTURED:
+            table.register(code, answer)
+        self.sync.master = self.listen(table)
+        return int(self.sync.master.rpartition(":")[2])
+
+    def body(self, code):
+        return ANSWERS[CAPTURED[code]]["body"].encode()
+
+    def config(self, name):
+        return (Path(self.slave.root) / "config" / name).read_bytes()
+
+
+class TestRounds(SyncCase):
+    @inlineCallbacks
+    def test_B99_B102_four_tables_in_order_topics_at_the_port_two_below(self):
+        port = self.captured_master()
+        yield self.sync.round()
+        self.assertEqual(self.asked, [(21, port - 2), (43, port), (45, port), (201, port)])
+
+    @inlineCallbacks
+    def test_tables_of_the_captured_master_end_up_in_the_slaves_files(self):
+        self.captured_master()
+        yield self.sync.round()
+        yield self.tables.stop()
+        golden = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "slave" / "config"
+        for name in ("consumerOffset.json", "delayOffset.json", "subscriptionGroup.json"):
+            self.assertEqual(self.config(name), (golden / name).read_bytes(), name)
+        topics = json.loads(self.config("topics.json"))
+        self.assertEqual(topics, json.loads(self.body(21)))
+
+    @inlineCallbacks
+    def test_B101_nothing_is_written_when_the_version_is_the_same(self):
+        self.captured_master()
+        yield self.sync.round()
+        changes = []
+        self.tables.topics.on_change(lambda: changes.append("topics"))
+        self.tables.groups.on_change(lambda: changes.append("groups"))
+        yield self.sync.round()
+        self.assertEqual(changes, [])
+
+    @inlineCallbacks
+    def test_copy_of_a_master_of_ours(self):
+        master = BrokerRig(self, clock=self.slave.clock)
+        master.put("Made")
+        master.tables.topics.delete("BenchmarkTest")
+        master.tables.groups.find("g")
+        master.tables.offsets.commit("g", "Made", 2, 17)
+        self.sync.master = self.listen(master.table)
+        yield self.sync.round()
+        self.assertEqual(self.tables.topics.table(), master.tables.topics.table())
+        self.assertEqual(self.tables.groups.table(), master.tables.groups.table())
+        self.assertEqual(self.tables.offsets.query("g", "Made", 2), 17)
+        master.tables.topics.put(TopicConfig(topic_name="Later"))
+        master.tables.topics.delete("Made")
+        yield self.sync.round()
+        self.assertIsNotNone(self.tables.topics.get("Later"))
+        self.assertIsNone(self.tables.topics.get("Made"))
+
+
+class TestTablesOf5x(SyncCase):
+    """What only RocketMQ 5 knows comes out as it went in, file and answer."""
+
+    TOPIC = {
+        "attributes": {"message.type": "NORMAL"},
+        "order": False,
+        "perm": 6,
+        "readQueueNums": 4,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": "T",
+        "topicSysFlag": 0,
+        "writeQueueNums": 4,
+    }
+    GROUP = {
+        "attributes": {"a": "b"},
+        "brokerId": 0,
+        "consumeBroadcastEnable": True,
+        "consumeEnable": True,
+        "consumeFromMinEnable": True,
+        "consumeMessageOrderly": True,
+        "consumeTimeoutMinute": 15,
+        "groupName": "g",
+        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+        "groupSysFlag": 0,
+        "notifyConsumerIdsChangedEnable": True,
+        "retryMaxTimes": 16,
+        "retryQueueNums": 1,
+        "subscriptionDataSet": [],
+        "whichBrokerWhenConsumeSlowly": 1,
+    }
+    VERSION = {"counter": 3, "stateVersion": 0, "timestamp": 7}
+
+    @inlineCallbacks
+    def test_fields_that_only_5x_knows_are_kept(self):
+        topics = {"dataVersion": self.VERSION, "topicConfigTable": {"T": self.TOPIC}}
+        groups = {
+            "dataVersion": self.VERSION,
+            "forbiddenTable": {"g": {"T": 2}},
+            "subscriptionGroupTable": {"g": self.GROUP},
+        }
+        self.captured_master(
+            c21=lambda request: response(
+                request, body=json.dumps(topics | {"mappingDataVersion": {}}).encode()
+            ),
+            c201=lambda request: response(request, body=json.dumps(groups).encode()),
+        )
+        yield self.sync.round()
+        yield self.tables.stop()
+        self.assertEqual(json.loads(self.config("topics.json")), topics)
+        self.assertEqual(json.loads(self.config("subscriptionGroup.json")), groups)
+        again = yield self.slave.ask(201)
+        self.assertEqual(json.loads(again.body), groups)
+        self.tables.groups.decode(self.config("subscriptionGroup.json"))
+        self.assertEqual(json.loads(self.tables.groups.encode())["forbiddenTable"], {"g": {"T": 2}})
+
+
+class TestProgress(SyncCase):
+    """Which way consumers' offsets flow, and who wins."""
+
+    def ours(self):
+        """A running master of ours."""
+        master = BrokerRig(self, clock=self.slave.clock)
+        master.put("T", count=200)
+        self.sync.master = self.listen(master.table)
+        return master
+
+    @inlineCallbacks
+    def test_B106_commit_on_the_slave_of_a_rocketmq_master_is_overwritten_and_never_flows_back(self):
+        body = b'{"offsetTable":{"T@g":{0:10}}}'
+        self.captured_master(c43=lambda request: response(request, body=body))
+        self.tables.offsets.commit("g", "T", 0, 99)
+        self.tables.offsets.commit("h", "T", 0, 99)
+        yield self.sync.round()
+        self.assertEqual(self.tables.offsets.query("g", "T", 0), 10)
+        self.assertEqual(self.tables.offsets.query("h", "T", 0), 99)
+        self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+
+    @inlineCallbacks
+    def test_B106_a_rocketmq_slave_is_told_the_plain_table(self):
+        master = self.ours()
+        master.tables.offsets.reset("g", "T", 0, 10)
+        answer = yield master.ask(43)
+        self.assertEqual((answer.ext, answer.body), ({}, b'{"offsetTable":{"T@g":{"0":10}}}'))
+
+    @inlineCallbacks
+    def test_B162_B139_B123_commits_taken_while_the_master_was_down_come_back(self):
+        master = self.ours()
+        master.tables.offsets.commit("g", "T", 0, 10)
+        self.tables.offsets.commit("g", "T", 0, 99)
+        self.tables.offsets.commit("h", "T", 0, 50)
+        yield self.sync.round()
+        for tables in (master.tables, self.tables):
+            self.assertEqual(tables.offsets.query("g", "T", 0), 99)
+            self.assertEqual(tables.offsets.query("h", "T", 0), 50)
+        yield master.tables.stop()
+        written = json.loads(
+            (Path(master.root) / "config/consumerOffset.json").read_bytes().replace(b"0:", b'"0":')
+        )
+        self.assertEqual(written, {"offsetTable": {"T@g": {"0": 99}, "T@h": {"0": 50}}})
+
+    @inlineCallbacks
+    def test_B162_a_reset_on_the_master_wins_over_what_the_slave_has(self):
+        master = self.ours()
+        self.tables.offsets.commit("g", "T", 0, 99)
+        yield self.sync.round()
+        master.tables.offsets.reset("g", "T", 0, 5)
+        yield self.sync.round()
+        for tables in (master.tables, self.tables):
+            self.assertEqual(tables.offsets.query("g", "T", 0), 5)
+
+    @inlineCallbacks
+    def test_B140_offsets_of_messages_the_master_has_lost_are_not_taken(self):
+        master = self.ours()
+        self.tables.offsets.commit("g", "T", 0, 201)
+        self.tables.offsets.commit("g", "T", 1, 1)
+        yield self.sync.round()
+        self.assertIsNone(master.tables.offsets.query("g", "T", 0))
+        self.assertIsNone(master.tables.offsets.query("g", "T", 1))
+        master.put("T", count=1)
+        yield self.sync.round()
+        self.assertEqual(master.tables.offsets.query("g", "T", 0), 201)
+
+    @inlineCallbacks
+    def test_nothing_is_handed_back_while_the_logs_differ(self):
+        master = self.ours()
+        self.tables.offsets.commit("g", "T", 0, 99)
+        self.sync.may_hand_back = lambda: False
+        yield self.sync.round()
+        self.assertIsNone(master.tables.offsets.query("g", "T", 0))
+        self.assertEqual(self.tables.offsets.query("g", "T", 0), 99)
+
+    def test_B140_the_logs_stay_different_when_the_master_outgrows_what_it_lost(self):
+        log = MemoryLog()
+        log.append_raw(0, [bytes(1000)])
+        caught = LogCatcher(self)
+        link = SlaveRig(log)
+        self.assertTrue(logs_agree(link.service))
+        link.header(400)
+        self.assertFalse(logs_agree(link.service))
+        link.lose()
+        link.seconds(SLOW_RETRY + 1)
+        link.send(1000, bytes(10))
+        self.assertEqual(link.state, "transfer")
+        self.assertFalse(logs_agree(link.service))
+        self.assertEqual(len(caught.texts("error")), 2)
+
+    @inlineCallbacks
+    def test_B162_many_rows_go_in_several_requests(self):
+        self.patch(handback, "MAX_ROWS", 3)
+        master = self.ours()
+        for number in range(10):
+            self.tables.offsets.commit(f"g{number}", "T", 0, 9)
+        yield self.sync.round()
+        found = [master.tables.offsets.query(f"g{number}", "T", 0) for number in range(10)]
+        self.assertEqual(found, [9] * 10)
+
+    @inlineCallbacks
+    def test_B123_a_consumer_that_began_too_early_does_not_take_the_group_back(self):
+        master = self.ours()
+        master.tables.offsets.commit("g", "T", 0, 10)
+        yield master.ask(34, body=json.dumps(heartbeat("c", "g", {"T": ("*", 1)})).encode())
+        began = yield master.ask(14, consumerGroup="g", topic="T", queueId=0)
+        self.assertEqual(began.ext["offset"], "10")
+        self.tables.offsets.commit("g", "T", 0, 99)
+        yield self.sync.round()
+        yield master.ask(15, consumerGroup="g", topic="T", queueId=0, commitOffset=11)
+        self.assertEqual(master.tables.offsets.query("g", "T", 0), 99)
+        yield master.ask(15, consumerGroup="g", topic="T", queueId=0, commitOffset=100)
+        self.assertEqual(master.tables.offsets.query("g", "T", 0), 100)
+
+    @inlineCallbacks
+    def test_unreadable_handed_back_table_is_refused(self):
+        master = self.ours()
+        for body in (b"", b"[]", b'{"offsetTable":{"T@g":5}}'):
+            answer = yield master.ask(20043, body=body)
+            self.assertEqual(answer.code, 1)
+            self.assertTrue(answer.remark)
+
+    @inlineCallbacks
+    def test_a_slave_takes_no_other_brokers_table(self):
+        answer = yield self.slave.ask(20043, body=b'{"offsetTable":{}}')
+        self.assertEqual(answer.code, 3)
+
+
+class TestFailures(SyncCase):
+    @inlineCallbacks
+    def test_B99_one_failing_keeps_the_old_and_does_not_stop_the_others(self):
+        for failing in CAPTURED:
+            for body in (b"", b"[]", b"nonsense"):
+                self.asked.clear()
+                self.captured_master(
+                    **{f"c{failing}": lambda request, body=body: response(request, body=body)}
+                )
+                yield self.sync.round()
+                self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+
+    @inlineCallbacks
+    def test_B99_refusals_and_timeouts_are_failures_too(self):
+        self.captured_master(
+            c21=lambda request: response(request, 1, "No topic in this broker"), c43=lambda _: Deferred()
+        )
+        before = self.tables.topics.version
+        done = self.sync.round()
+        yield self.slave.until(lambda: len(self.asked) == 2)
+        self.slave.clock.advance(CALL_TIMEOUT)
+        yield done
+        self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+        self.assertEqual(self.tables.topics.version, before)
+
+    @inlineCallbacks
+    def test_B100_no_master_or_ourselves_is_not_asked(self):
+        for master in (None, self.slave.address):
+            self.sync.master = master
+            yield self.sync.round()
+        self.assertEqual(self.slave.factory.connections, set())
+
+    @inlineCallbacks
+    def test_unreachable_master_fails_quietly_round_after_round(self):
+        self.sync.master = "127.0.0.1:3"
+        for _ in range(3):
+            yield self.sync.round()
+
+    @inlineCallbacks
+    def test_our_own_mistake_is_logged_and_the_timer_goes_on(self):
+        self.captured_master()
+        self.patch(self.tables.offsets, "take_over", lambda _: 1 // 0)
+        yield self.sync.round()
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+
+
+class TestTimer(SyncCase):
+    @inlineCallbacks
+    def test_B98_first_after_3_s_then_every_10_s(self):
+        self.captured_master()
+        clock = self.slave.clock
+        self.sync.start()
+        clock.advance(FIRST_DELAY - 0.1)
+        self.assertEqual(self.asked, [])
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 4)
+        yield self.slave.until(lambda: self.tables.groups.version.counter)
+        clock.advance(INTERVAL - 0.1)
+        self.assertEqual(len(self.asked), 4)
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 8)
+        self.sync.stop()
+        clock.advance(100)
+        self.assertEqual(len(self.asked), 8)
+
+    def test_stopped_before_the_first_round(self):
+        self.captured_master()
+        self.sync.start()
+        self.sync.stop()
+        self.sync.round_now()
+        self.slave.clock.advance(100)
+        self.assertEqual(self.asked, [])
+
+    @inlineCallbacks
+    def test_B98_at_once_when_the_master_comes_or_comes_back(self):
+        self.sync.start()
+        self.slave.clock.advance(FIRST_DELAY + 1)
+        self.captured_master()
+        self.slave.clock.advance(0)
+        yield self.slave.until(lambda: len(self.asked) == 4)
+        yield self.slave.until(lambda: self.tables.groups.version.counter)
+        self.sync.round_now()
+        self.slave.clock.advance(0)
+        yield self.slave.until(lambda: len(self.asked) == 8)
+        self.slave.clock.advance(INTERVAL - 0.1)
+        self.assertEqual(len(self.asked), 8)
+
+    @inlineCallbacks
+    def test_B98_a_message_of_an_unknown_topic_is_a_reason_to_ask_at_once(self):
+        held = []
+        self.captured_master(c201=lambda request: held.append((request, Deferred())) or held[-1][1])
+        clock = self.slave.clock
+        self.sync.start()
+        self.sync.arrived("New", 0, 1)
+        clock.advance(0)
+        yield self.slave.until(lambda: len(held) == 1)
+        self.sync.arrived("Newer", 0, 1)  # too late for this round
+        held[0][1].callback(response(held[0][0], 1))
+        yield self.slave.until(lambda: self.sync._timer)
+        clock.advance(UNKNOWN_TOPIC_PAUSE - 0.1)
+        self.assertEqual(len(self.asked), 4)
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(held) == 2)
+        held[1][1].callback(response(held[1][0], 1))
+        yield self.slave.until(lambda: self.sync._timer)
+        self.assertEqual(self.sync._timer.getTime() - clock.seconds(), INTERVAL)
+
+    @inlineCallbacks
+    def test_a_topic_that_the_master_does_not_know_either_is_asked_for_once(self):
+        self.captured_master()
+        clock = self.slave.clock
+        self.sync.start()
+        clock.advance(FIRST_DELAY)
+        yield self.slave.until(lambda: len(self.asked) == 4 and self.sync._timer)
+        for _ in range(4):
+            self.sync.arrived("Deleted", 0, 1)
+            clock.advance(UNKNOWN_TOPIC_PAUSE)
+            yield self.slave.until(lambda: self.sync._timer)
+        self.assertEqual(len(self.asked), 8)
+
+    @inlineCallbacks
+    def test_a_round_wished_during_a_round_follows_it(self):
+        held = []
+        self.captured_master(c201=lambda request: held.append(Deferred()) or held[-1])
+        self.sync.start()
+        self.slave.clock.advance(FIRST_DELAY)
+        yield self.slave.until(lambda: held)
+        self.sync.round_now()
+        self.slave.clock.advance(0)
+        self.assertEqual(len(self.asked), 4)
+        self.slave.clock.advance(CALL_TIMEOUT)
+        self.slave.clock.advance(0)
+        yield self.slave.until(lambda: len(self.asked) == 8)
+
+    def test_vip_address(self):
+        self.assertEqual(vip_address("10.0.0.1:10911"), "10.0.0.1:10909")

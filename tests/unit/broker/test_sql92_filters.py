@@ -1,0 +1,137 @@
+"""The table of consumers' filters: which version counts, who is dead, RocketMQ's file."""
+
+import json
+from pathlib import Path
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.broker.filter import consumerfilter as consumerfilters
+from hatwisted.broker.filter.bloomfilter import bloom_positions
+from hatwisted.broker.filter.consumerfilter import KEEP_DEAD, ConsumerFilterTable
+from hatwisted.broker.filter.subscription import subscribe
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "sql92" / "consumerFilter.json"
+NOW = 1_795_245_600.0
+
+
+class FilterCase(SynchronousTestCase):
+    def setUp(self):
+        self.clock = Clock()
+        self.clock.advance(NOW)
+        self.table = ConsumerFilterTable(self.clock)
+        self.changes = 0
+        self.table.changed = self.count
+
+    def count(self):
+        self.changes += 1
+
+    def register(self, *wanted, group="g"):
+        """wanted: (topic, expression, version) or with the expression's type."""
+        self.table.register(
+            group,
+            [subscribe(topic, text, *(kind or ["SQL92"]), version) for topic, text, version, *kind in wanted],
+        )
+
+    def expression(self, topic="T", group="g"):
+        known = self.table.find(topic, group)
+        return known and (known.compiled.expression, known.version, known.dead)
+
+
+class TestVersions(FilterCase):
+    def test_newer_versions_replace_older_ones(self):
+        self.register(("T", "a > 1", 5))
+        self.assertEqual(self.expression(), ("a > 1", 5, False))
+        self.register(("T", "a > 2", 4))
+        self.register(("T", "a > 2", 5))
+        self.assertEqual(self.expression(), ("a > 1", 5, False))
+        self.register(("T", "a > 2", 6))
+        self.assertEqual(self.expression(), ("a > 2", 6, False))
+        self.register(("T", "a > 2", 7))
+        self.assertEqual(self.expression(), ("a > 2", 7, False))
+
+    def test_broken_successor_removes_its_forerunner(self):
+        for broken in (("T", "a >", 6), ("T", "a > 1", 7, "FOO")):
+            self.register(("T", "a > 1", 5))
+            self.register(broken)
+            self.assertIsNone(self.expression())
+
+    def test_tags_are_no_filter(self):
+        self.register(("T", "a > 1", 5, "TAG"), ("U", "x", 5, ""))
+        self.assertIsNone(self.expression())
+        self.assertEqual(self.changes, 0)
+
+    def test_topics_no_longer_subscribed_die_and_revive(self):
+        self.register(("T", "a > 1", 5), ("U", "b > 1", 5))
+        self.register(("T", "a > 1", 5))
+        self.assertEqual((self.expression()[2], self.expression("U")[2]), (False, True))
+        self.register(("T", "a > 1", 5), ("U", "b > 1", 4))
+        self.assertTrue(self.expression("U")[2])
+        self.register(("T", "a > 1", 5), ("U", "b > 1", 5))
+        self.assertFalse(self.expression("U")[2])
+
+    def test_groups_are_kept_apart(self):
+        self.register(("T", "a > 1", 5))
+        self.register(("T", "a > 2", 5), group="h")
+        self.table.unregister("g")
+        self.assertEqual(self.expression(), ("a > 1", 5, True))
+        self.assertEqual(self.expression(group="h"), ("a > 2", 5, False))
+        self.table.unregister("unknown")
+
+    def test_the_dead_are_forgotten_after_a_day(self):
+        self.register(("T", "a > 1", 5))
+        self.table.unregister("g")
+        self.clock.advance(KEEP_DEAD / 1000 - 1)
+        self.assertIn(b"a > 1", self.table.encode())
+        self.clock.advance(1)
+        self.assertEqual(self.table.encode(), b'{\n\t"filterDataByTopic":{}\n}')
+        self.assertIsNone(self.expression())
+
+    def test_all_expressions_together_are_limited(self):
+        self.patch(consumerfilters, "MAX_TEXT", 20)
+        self.register(*((f"T{number}", "a > 1", 1) for number in range(5)))
+        self.assertEqual(self.expression("T3"), ("a > 1", 1, False))
+        self.assertIsNone(self.expression("T4"))
+        self.register(("T0", "a > 'x'", 2), ("T4", "a > 1", 1))
+        self.assertEqual((self.expression("T0"), self.expression("T4")), (None, ("a > 1", 1, False)))
+
+
+class TestFile(FilterCase):
+    def test_rocketmqs_file_is_written_back_as_it_was(self):
+        golden = GOLDEN.read_bytes()
+        self.table.decode(golden.replace(b'"deadTime":0', b'"deadTime":1'))
+        self.table.clean()
+        self.assertEqual(self.table.encode(), golden.replace(b'"deadTime":0', b'"deadTime":1'))
+
+    def test_whoever_was_alive_counts_as_just_gone(self):
+        self.table.decode(GOLDEN.read_bytes())
+        known = self.table.find("T", "g")
+        self.assertEqual(
+            (known.compiled.expression, known.version), ("a > 5 AND b = 'it''s ä'", 1795222023480)
+        )
+        self.assertTrue(known.dead)
+        self.assertEqual(known.died, int(NOW * 1000) - 30_000)
+        self.assertEqual(self.table.find("T", "g2").died, 1795245511733)
+
+    def test_expressions_that_no_longer_compile_are_left_out(self):
+        self.table.decode(GOLDEN.read_bytes().replace(b"c IN ('x')", b"c IN (x)"))
+        self.assertIsNone(self.table.find("Topic-two", "other%group"))
+        self.assertIsNotNone(self.table.find("T", "g"))
+
+    def test_other_content_is_refused_and_changes_nothing(self):
+        self.register(("T", "a > 1", 5))
+        rows = json.loads(GOLDEN.read_text())
+        del rows["filterDataByTopic"]["T"]["groupFilterData"]["g2"]["expression"]
+        for data in (b"[]", b"{}", b"nonsense", b'{"filterDataByTopic":{"T":5}}', json.dumps(rows).encode()):
+            self.assertRaises(ValueError, self.table.decode, data)
+        self.assertEqual(json.loads(self.table.encode())["filterDataByTopic"].keys(), {"T"})
+
+    def test_bits_of_the_bloom_filter_are_rocketmqs(self):
+        for text, bits in {
+            "": [0, 0, 0],
+            "a": [94, 99, 7],
+            "g#T": [90, 68, 28],
+            "consumer-group-name#a longer topic name 0123456789": [51, 9, 38],
+            "ä中#😀": [65, 109, 102],
+        }.items():
+            self.assertEqual(bloom_positions(text), bits)

@@ -1,0 +1,57 @@
+"""When the broker's tables get to disk."""
+
+from pathlib import Path
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.broker.tables import DELAY_FLUSH_INTERVAL, BrokerTables
+from hatwisted.broker.topic.topicconfig import FirstTopics
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.worker import InlineWorker
+
+
+class TablesTests(SynchronousTestCase):
+    def begin(self, **options):  # type: ignore[no-untyped-def]
+        self.clock = Clock()
+        self.root = Path(self.mktemp()).absolute()
+        first = FirstTopics(broker_name="broker-a")
+        tables = BrokerTables(self.clock, PosixFileSystem(), InlineWorker(), str(self.root), first, **options)
+        tables.load()
+        tables.start()
+        self.addCleanup(tables.stop)
+        return tables
+
+    def file(self, name: str) -> bytes:
+        path = self.root / "config" / name
+        return path.read_bytes() if path.exists() else b""
+
+    def test_flushDelayOffsetInterval_and_flushConsumerOffsetInterval_are_kept(self) -> None:
+        tables = self.begin(delay_interval=3.0, offset_interval=7.0)
+        tables.delays.set(1, 5)
+        tables.offsets.commit("g", "T", 0, 9)
+        self.clock.advance(2.9)
+        self.assertEqual((self.file("delayOffset.json"), self.file("consumerOffset.json")), (b"", b""))
+        self.clock.advance(0.1)
+        self.assertIn(b"1:5", self.file("delayOffset.json"))
+        self.clock.advance(3.9)
+        self.assertEqual(self.file("consumerOffset.json"), b"")
+        self.clock.advance(0.1)
+        self.assertIn(b"0:9", self.file("consumerOffset.json"))
+
+    def test_delay_offsets_are_written_every_10_s_as_by_RocketMQ(self) -> None:
+        tables = self.begin()
+        tables.delays.set(1, 5)
+        self.clock.advance(DELAY_FLUSH_INTERVAL - 0.1)
+        self.assertEqual(self.file("delayOffset.json"), b"")
+        self.clock.advance(0.1)
+        self.assertIn(b"1:5", self.file("delayOffset.json"))
+
+    def test_a_slave_writes_delay_offsets_when_its_master_has_other_ones(self) -> None:
+        tables = self.begin(slave=True)
+        text = b'{"offsetTable":{1:5}}'
+        tables.delays.take(text)
+        self.assertEqual(self.file("delayOffset.json"), text)
+        (self.root / "config" / "delayOffset.json").unlink()
+        tables.delays.take(text)
+        self.assertEqual(self.file("delayOffset.json"), b"")

@@ -1,0 +1,153 @@
+"""The check of undecided transactions over a real store, on a clock that the test turns."""
+
+import json
+
+from twisted.internet.defer import inlineCallbacks
+
+from hatwisted.broker.put.logrecord import record_at
+from hatwisted.broker.transaction.halfmessages import CHECK_GROUP, MAX_CHECKS_TOPIC, committed
+from hatwisted.broker.transaction.transactioncheck import SLICE, CheckOptions, TransactionCheck
+from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
+from hatwisted.wire.record import decode_record
+from tests.unit.broker.rig import TalkingClient
+from tests.unit.broker.test_transactions import COMMIT, PREPARED, ROLLBACK, TransactionCase
+
+OPTIONS = CheckOptions(interval=60.0, timeout=6.0, max_checks=3, reserved=72 * 3600.0)
+
+
+class TransactionCheckTests(TransactionCase):
+    def begin(self, root=None):  # type: ignore[no-untyped-def]
+        super().begin(root)
+        self.check = TransactionCheck(
+            self.clock,
+            self.store,
+            self.puts,
+            self.tables.offsets,
+            self.tables.topics,
+            self.rig.consumers.clients,
+            OPTIONS,
+        )
+        self.check.start()
+        self.addCleanup(self.check.stop)
+
+    @inlineCallbacks
+    def producer(self):  # type: ignore[no-untyped-def]
+        client = yield TalkingClient.connected(self.rig)
+        body = {"clientID": "p1", "consumerDataSet": [], "producerDataSet": [{"groupName": "g"}]}
+        yield client.ask(34, json.dumps(body).encode())
+        return client
+
+    def round(self, seconds=60):  # type: ignore[no-untyped-def]
+        self.clock.advance(seconds)
+        for _ in range(5):
+            self.rig.turn()
+
+    def progress(self):  # type: ignore[no-untyped-def]
+        query = self.tables.offsets.query
+        return query(CHECK_GROUP, HALF_TOPIC, 0), query(CHECK_GROUP, OP_HALF_TOPIC, 0)
+
+    @inlineCallbacks
+    def test_an_undecided_half_is_parked_again_and_its_producer_asked(self):  # type: ignore[no-untyped-def]
+        client = yield self.producer()
+        yield self.send_half()
+        self.round()
+        (asked,) = yield client.asked()
+        parked = self.records(HALF_TOPIC)[1]
+        self.assertEqual(parked.properties["TRANSACTION_CHECK_TIMES"], "1")
+        self.assertEqual((asked.code, asked.flag & 2), (39, 2))
+        self.assertEqual(asked.ext["tranStateTableOffset"], "1")
+        self.assertEqual(asked.ext["commitLogOffset"], str(parked.physical_offset))
+        self.assertEqual((asked.ext["msgId"], asked.ext["transactionId"]), ("U1", "U1"))
+        shown = decode_record(asked.body)
+        self.assertEqual((shown.topic, shown.queue_id, shown.body), ("T", 2, b"half"))
+        self.assertEqual(self.progress()[0], 1)
+        answer = yield self.end((1, parked.physical_offset))
+        self.assertEqual((answer.code, len(self.records("T"))), (0, 1))
+        self.rig.turn()
+        self.round()
+        self.assertEqual((self.progress(), len(client.requests)), ((2, 1), 1))
+
+    @inlineCallbacks
+    def test_decided_halves_are_passed_in_slices_and_the_young_wait(self):  # type: ignore[no-untyped-def]
+        halves = []
+        for number in range(2 * SLICE + 3):
+            halves.append((yield self.send_half()))
+            yield self.end(halves[-1], COMMIT if number % 2 else ROLLBACK)
+        self.rig.turn()
+        self.clock.advance(55)
+        yield self.send_half(b"young")
+        self.round(5)
+        self.assertEqual(self.progress(), (len(halves), len(halves)))
+        self.assertEqual(len(self.records(HALF_TOPIC)), len(halves) + 1)
+
+    @inlineCallbacks
+    def test_without_a_producer_it_is_tried_again_up_to_the_limit(self):  # type: ignore[no-untyped-def]
+        yield self.send_half()
+        for _ in range(OPTIONS.max_checks):
+            self.round()
+        self.assertEqual(self.records(MAX_CHECKS_TOPIC), [])
+        self.round()
+        (given_up,) = self.records(MAX_CHECKS_TOPIC)
+        self.assertEqual(given_up.body, b"half")
+        self.assertEqual(given_up.properties["TRANSACTION_CHECK_TIMES"], "3")
+        self.round()
+        self.assertEqual(len(self.records()), 5)
+
+    @inlineCallbacks
+    def test_a_half_older_than_what_is_kept_is_not_asked_about(self):  # type: ignore[no-untyped-def]
+        client = yield self.producer()
+        yield self.send_half()
+        yield self.check.stop()
+        self.clock.advance(OPTIONS.reserved)
+        self.check.start()
+        self.round()
+        self.assertEqual((self.progress()[0], client.requests), (1, []))
+
+    @inlineCallbacks
+    def test_immunity_puts_the_question_off_and_the_first_offset_still_decides(self):  # type: ignore[no-untyped-def]
+        half = yield self.send_half(properties=PREPARED + "\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01100")
+        self.round()
+        parked = self.records(HALF_TOPIC)[1]
+        self.assertEqual(parked.properties["TRAN_PREPARED_QUEUE_OFFSET"], "0")
+        self.assertNotIn("TRANSACTION_CHECK_TIMES", parked.properties)
+        yield self.end(half)
+        self.rig.turn()
+        self.round()
+        self.assertEqual((self.progress(), len(self.records(HALF_TOPIC))), ((2, 1), 2))
+
+    @inlineCallbacks
+    def test_a_restart_asks_about_the_undecided_alone(self):  # type: ignore[no-untyped-def]
+        half = yield self.send_half()
+        yield self.send_half(b"second")
+        yield self.end(half)
+        self.rig.turn()
+        yield self.restart()
+        client = yield self.producer()
+        self.round()
+        yield client.asked()
+        self.assertEqual([decode_record(asked.body).body for asked in client.requests], [b"second"])
+        self.assertEqual(self.progress(), (2, 1))
+
+    @inlineCallbacks
+    def test_a_crash_between_copy_and_op_repeats_the_message(self):  # type: ignore[no-untyped-def]
+        half = yield self.send_half()
+        self.puts.put(committed(record_at(self.store, half[1])))
+        self.rig.turn()
+        yield self.restart()
+        client = yield self.producer()
+        self.round()
+        (asked,) = yield client.asked()
+        yield self.end((1, int(asked.ext["commitLogOffset"])))
+        self.assertEqual([record.body for record in self.records("T")], [b"half", b"half"])
+
+    @inlineCallbacks
+    def restart(self):  # type: ignore[no-untyped-def]
+        yield self.check.stop()
+        rig, root = self.rig, self.rig.root
+        stopping = rig.stop()
+        rig.turn()
+        yield stopping
+        self._cleanups = [
+            (do, *rest) for do, *rest in self._cleanups if getattr(do, "__self__", None) is not rig
+        ]
+        self.begin(root)

@@ -1,0 +1,281 @@
+"""`hatwisted produce|consume|topic|group|cluster` in this process, against a cluster in it too.
+
+Signals, pipes and terminals need processes of their own: tests/system/test_commands.py.
+"""
+
+import io
+import json
+import sys
+import tempfile
+
+import click
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory, Protocol
+from twisted.python.failure import Failure
+from twisted.trial.unittest import TestCase
+
+from hatwisted.cli.cluster.clusterrun import Interrupt, exit_code
+from hatwisted.cli.main import main
+from hatwisted.client import admin
+from hatwisted.client.cluster import Cluster
+from hatwisted.client.message import Message
+from hatwisted.namesrv.routes import Member
+from hatwisted.wire.registration import DataVersion
+from tests.support.patience import STALL_SECONDS, patient
+from tests.unit.client.rig import ClusterRig, asynchronous
+
+
+class Outcome:
+    """What one command printed and how it ended."""
+
+    def __init__(self):
+        self.stdout = io.TextIOWrapper(io.BytesIO(), write_through=True)
+        self.stderr = io.TextIOWrapper(io.BytesIO(), write_through=True)
+        self.code = None
+        self.interrupt = Interrupt()
+
+    @property
+    def out(self):
+        return self.stdout.buffer.getvalue()
+
+    @property
+    def err(self):
+        return self.stderr.buffer.getvalue().decode()
+
+    @property
+    def lines(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class TestCommands(TestCase):
+    timeout = 50
+    patience = STALL_SECONDS
+
+    def setUp(self):
+        self.rig = ClusterRig(self)
+        return self.rig.start()
+
+    async def run_command(self, *arguments, code=0, given=b"", namesrv=None, outcome=None):
+        """One run with its own standard streams; asserts its exit code."""
+        outcome = outcome or Outcome()
+        planned = []
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(given)
+            stdin.seek(0)
+            self.patch(sys, "stdin", stdin)
+            self.patch(sys, "stdout", outcome.stdout)
+            self.patch(sys, "stderr", outcome.stderr)
+            try:
+                words = [*arguments, "-n", namesrv or self.rig.names.address]
+                # click's own way to run: the reactor is running already, so the work is taken out and awaited.
+                main.main(words, standalone_mode=False, obj=lambda *plan: planned.append(plan) or 0)
+            except SystemExit as exit_:
+                outcome.code = exit_.code
+            except click.ClickException as error:
+                error.show(sys.stderr)
+                outcome.code = error.exit_code
+            if planned:
+                outcome.code = await self.work(outcome, *planned[0])
+            self.patch(sys, "stdout", sys.__stdout__)
+            self.patch(sys, "stderr", sys.__stderr__)
+        self.assertEqual(outcome.code, code, outcome.err)
+        return outcome
+
+    async def work(self, outcome, namesrv, work):
+        from twisted.internet import reactor
+
+        cluster = patient(Cluster(reactor, namesrv), self.patience)
+        try:
+            result = await work(cluster, outcome.interrupt) or 0
+        except BaseException:
+            result = Failure()
+        await cluster.close()
+        try:
+            return exit_code(result)
+        except click.ClickException as error:
+            error.show(sys.stderr)
+            return error.exit_code
+
+    @asynchronous
+    async def test_lines_in_and_lines_out(self):
+        given = b"".join(b"line %d\n" % number for number in range(300)) + b"no end"
+        sent = await self.run_command("produce", "Lines", given=given)
+        self.assertIn("301 stored, 0 failed", sent.err)
+        got = await self.run_command("consume", "Lines", "--from", "first", "-c", "301")
+        self.assertEqual(sorted(got.out.splitlines()), sorted(given.splitlines()))
+        short = await self.run_command("consume", "Lines", "-c", "1", "--idle", "0.2", code=1)
+        self.assertEqual(short.out, b"")
+
+    @asynchronous
+    async def test_one_key_in_and_in_order_out(self):
+        given = b"".join(b"%d\n" % number for number in range(100))
+        await self.run_command("produce", "Order", "--order-key", "k", given=given)
+        got = await self.run_command("consume", "Order", "--orderly", "--from", "first", "-c", "100")
+        self.assertEqual(got.out, given)
+
+    @asynchronous
+    async def test_ndjson_in_and_out_and_bad_lines_are_named(self):
+        lines = [
+            {"body": "a", "tags": "red", "keys": ["k1", "k2"], "properties": {"p": "1"}},
+            {"body64": "/w=="},
+        ]
+        given = "".join(json.dumps(line) + "\n" for line in lines) + '{"bodi": "x"}\nnonsense\n'
+        sent = await self.run_command("produce", "Ndjson", "--ndjson", "--json", given=given.encode(), code=1)
+        self.assertEqual(len(sent.lines), 2)
+        self.assertIn("line 3:", sent.err)
+        self.assertIn("line 4:", sent.err)
+        got = await self.run_command("consume", "Ndjson", "--json", "--from", "first", "-c", "2")
+        first, second = sorted(got.lines, key=lambda line: "body" not in line)
+        self.assertEqual((first["body"], first["tags"], first["keys"]), ("a", "red", ["k1", "k2"]))
+        self.assertEqual((first["properties"]["p"], second["body64"]), ("1", "/w=="))
+        self.assertEqual(
+            {line["messageId"] for line in sent.lines}, {line["messageId"] for line in got.lines}
+        )
+
+    @asynchronous
+    async def test_what_consume_prints_produce_takes(self):
+        await self.run_command("produce", "From", "--tags", "t", "--keys", "a b", given=b"x\n\xff\n")
+        got = await self.run_command("consume", "From", "--json", "--from", "first", "-c", "2")
+
+        def what(lines):
+            return sorted((str(each.get("body")), each["tags"], each["keys"]) for each in lines)
+
+        for topic, arrives, times in (("To", "To", 1), ("-", "From", 2)):
+            await self.run_command("produce", topic, "--ndjson", given=got.out)
+            words = ("consume", arrives, "-g", "copies", "--json", "--from", "first", "-c", str(2 * times))
+            copies = (await self.run_command(*words)).lines
+            self.assertEqual(what(copies), sorted(what(got.lines) * times))
+            self.assertEqual(len({each["messageId"] for each in copies}), 2 * times, "a copy has its own id")
+        await self.run_command("produce", "-", given=b"x\n", code=2)
+
+    @asynchronous
+    async def test_interrupted_a_consumer_commits_and_ends_in_order(self):
+        producer = self.rig.new_cluster().producer("p")
+        for number in range(5):
+            await producer.send(Message(topic="Int", body=b"%d" % number))
+        outcome = Outcome()
+        running = Deferred.fromCoroutine(
+            self.run_command("consume", "Int", "--from", "first", outcome=outcome)
+        )
+        await self.rig.until(lambda: outcome.out.count(b"\n") == 5)
+        outcome.interrupt.wish()
+        await running
+        standings = await self.rig.new_cluster().admin().progress("hatwisted-cli")
+        self.assertEqual(sum(each.consumed for each in standings if each.queue.topic == "Int"), 5)
+
+    @asynchronous
+    async def test_no_cluster_is_one_line_and_exit_code_2(self):
+        for arguments in (("topic", "list"), ("produce", "T"), ("consume", "T"), ("cluster", "list")):
+            outcome = await self.run_command(*arguments, namesrv="127.0.0.1:1", code=2)
+            self.assertEqual(outcome.err.count("\n"), 1, outcome.err)
+            self.assertIn("127.0.0.1:1", outcome.err)
+
+    @asynchronous
+    async def test_what_is_not_there_is_named_and_exit_code_2(self):
+        for arguments in (
+            ("consume", "Nowhere"),
+            ("topic", "show", "Nowhere"),
+            ("topic", "delete", "Nowhere", "--yes"),
+            ("group", "show", "Nowhere"),
+            ("group", "delete", "Nowhere", "--yes"),
+            ("group", "reset", "some-group", "Nowhere", "first"),
+        ):
+            outcome = await self.run_command(*arguments, code=2)
+            self.assertEqual(outcome.err.count("\n"), 1, outcome.err)
+            self.assertIn("Nowhere", outcome.err)
+            self.assertNotIn("%RETRY%", outcome.err)
+        await self.run_command("topic", "create", "T", "-c", "OtherCluster", code=2)
+        for arguments in (("consume", "T", "--from", "noon"), ("topic", "create", "a b"), ("produce", "a b")):
+            await self.run_command(*arguments, code=2)
+
+    @asynchronous
+    async def test_progress_that_cannot_be_kept_is_told(self):
+        await self.run_command("produce", "Kept", given=b"x\n")
+        blocked = await self.run_command("consume", "Kept", "--broadcast", "/dev/null/offsets", code=2)
+        self.assertIn("/dev/null/offsets", blocked.err)
+        outcome = Outcome()
+        words = ("consume", "Kept", "--from", "first")
+        running = Deferred.fromCoroutine(self.run_command(*words, code=1, outcome=outcome))
+        await self.rig.until(lambda: outcome.out)
+        await self.rig.stop_broker("broker-a")
+        outcome.interrupt.wish()
+        await running
+        self.assertIn("isn't committed", outcome.err)
+
+    @asynchronous
+    async def test_tags_and_sql_exclude_each_other(self):
+        await self.run_command("consume", "T", "--tags", "a", "--sql", "TAGS = 'b'", code=2)
+
+    @asynchronous
+    async def test_looking_around(self):
+        await self.run_command("produce", "Look", given=b"a\nb\n")
+        await self.run_command("consume", "Look", "-g", "lookers", "--from", "first", "-c", "1")
+        (broker,) = (await self.run_command("cluster", "list", "--json")).lines[0]
+        self.assertEqual((broker["broker"], broker["id"]), ("broker-a", 0))
+        self.assertIn("Look", (await self.run_command("topic", "list", "--json")).lines[0])
+        queues = (await self.run_command("topic", "show", "Look", "--json")).lines[0]
+        self.assertEqual(sum(queue["maxOffset"] for queue in queues), 2)
+        self.assertIn(b"broker-a", (await self.run_command("topic", "show", "Look")).out)
+        shown = (await self.run_command("group", "show", "lookers", "--json")).lines[0]
+        self.assertEqual(sum(queue["lag"] for queue in shown["queues"] if queue["topic"] == "Look"), 1)
+        self.assertIn(b"lookers", (await self.run_command("group", "list")).out)
+        await self.run_command("group", "reset", "lookers", "Look", "first")
+        again = await self.run_command("consume", "Look", "-g", "lookers", "-c", "2")
+        self.assertEqual(sorted(again.out.splitlines()), [b"a", b"b"])
+
+    @asynchronous
+    async def test_while_a_master_is_gone_its_slave_is_asked(self):
+        await self.rig.add_broker("slave", "broker-a", role="SLAVE")
+        await self.run_command("produce", "Look", given=b"a\nb\n")
+        await self.run_command("consume", "Look", "-g", "lookers", "--from", "first", "-c", "1")
+        slave = self.rig.brokers["slave"]
+        await self.rig.until(lambda: slave.store.log.max_offset == self.master_end())
+        slave.synchronizer.round_now()
+        offsets = slave.parts.tables.offsets
+        await self.rig.until(lambda: any(offsets.queues("lookers", "Look").values()))
+        await self.run_command("cluster", "list")
+        await self.rig.stop_broker("broker-a")
+        shown = (await self.run_command("group", "show", "lookers", "--json")).lines[0]
+        self.assertEqual(sum(queue["lag"] for queue in shown["queues"] if queue["topic"] == "Look"), 1)
+        self.assertIn(b"lookers", (await self.run_command("group", "list")).out)
+        refused = await self.run_command("group", "create", "crew", code=2)
+        self.assertIn("know no master now", refused.err)
+        self.assertEqual(len((await self.run_command("cluster", "list", "--json", code=1)).lines[0]), 1)
+        await self.rig.stop_broker("slave")
+        await self.run_command("cluster", "list", code=1)
+        self.assertIn("know no broker now", (await self.run_command("group", "list", code=2)).err)
+
+    @asynchronous
+    async def test_mute_brokers_cost_one_timeout_together(self):
+        self.patience = 0.0
+        self.patch(admin, "ADMIN_TIMEOUT", 2.0)
+        began = reactor.seconds()
+        for number in range(4):
+            port = reactor.listenTCP(0, Factory.forProtocol(Protocol), interface="127.0.0.1")
+            self.addCleanup(port.stopListening)
+            address = f"127.0.0.1:{port.getHost().port}"
+            member = Member("DefaultCluster", f"mute-{number}", 0, address)
+            self.rig.names.routes.register(member, {}, DataVersion(), number)
+        listed = (await self.run_command("cluster", "list", "--json", code=1)).lines[0]
+        self.assertEqual(["error" in each for each in listed], [False, True, True, True, True])
+        self.assertLess(reactor.seconds() - began, 4 * 2.0, "one after the other")
+
+    def master_end(self):
+        return self.rig.brokers["broker-a"].store.log.max_offset
+
+    @asynchronous
+    async def test_making_and_removing(self):
+        made = await self.run_command("topic", "create", "Made", "-q", "3", "--json")
+        self.assertEqual(made.lines, [[self.rig.brokers["broker-a"].address]])
+        self.assertEqual(len((await self.run_command("topic", "show", "Made", "--json")).lines[0]), 3)
+        await self.run_command("topic", "delete", "Made", "--yes")
+        await self.run_command("topic", "show", "Made", code=2)
+        await self.run_command("group", "create", "crew", "--retries", "3")
+        (crew,) = [
+            each
+            for each in (await self.run_command("group", "list", "--json")).lines[0]
+            if each["groupName"] == "crew"
+        ]
+        self.assertEqual(crew["retryMaxTimes"], 3)
+        await self.run_command("group", "delete", "crew", "--yes")

@@ -1,0 +1,172 @@
+"""`hatwisted pipeline`: what it needs, what it says, how it ends. The jobs have tests of their own."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import click
+from click.testing import CliRunner
+from rich.console import Console
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.cli.main import main
+from hatwisted.cli.pipeline.sparkrun import JobBar, SparkLog
+from hatwisted.cli.values import Instant, Size
+from tests.unit.cli.stores import GOLDEN
+
+JOBS = ("land", "audit", "reindex", "report", "export", "import")
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["pipeline", *map(str, arguments)])
+
+
+class TestPipelineCommands(SynchronousTestCase):
+    def test_help_imports_nothing_of_the_pipeline(self):
+        program = (
+            "import sys\nfrom hatwisted.cli.main import main\n"
+            "try: main(['pipeline', '--help'], prog_name='hatwisted')\n"
+            "except SystemExit: pass\n"
+            "assert not {'pyspark', 'pyarrow', 'matplotlib', 'hatwisted.pipeline'} & set(sys.modules)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for name in JOBS:
+            self.assertIn(f"  {name} ", done.stdout)
+
+    def test_without_the_extra_one_line_says_how_to_get_it(self):
+        store = GOLDEN / "master"
+        commands = {
+            "land": (store, "table"),
+            "audit": (store, GOLDEN / "slave"),
+            "report": (store,),
+            "export": (store, "-o", "out.csv"),
+        }
+        for name, arguments in commands.items():
+            gone = {each: None for each in sys.modules if each.startswith("hatwisted.pipeline.jobs")}
+            for each in gone:
+                sys.modules.pop(each)
+            with mock.patch.dict(sys.modules, {"pyspark": None, "pyspark.sql": None}):
+                result = run(name, *arguments)
+            self.assertEqual(result.exit_code, 2, result.output)
+            self.assertIn("pip install 'hatwisted[pipeline]'", result.output)
+            self.assertEqual(result.output.count("\n"), 1)
+
+    def test_wrong_usage(self):
+        store = str(GOLDEN / "master")
+        for arguments, said in (
+            (("audit", store), "at least two"),
+            (("report", "/nowhere"), "does not exist"),
+            (("report", store, "--since", "yesterday"), "isn't a time"),
+            (("report", store, "--conf", "spark"), "KEY=VALUE"),
+            (("land", store), "one of the two"),
+            (("land", store, "t", "--max-bytes", "much"), "isn't a size"),
+            (("land", "t", "-n", "127.0.0.1:1"), "which topics"),
+            (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "one of the two"),
+            (("import", store, "-n", "nowhere"), "isn't host:port"),
+            (("import", "/nowhere.csv"), "does not exist"),
+        ):
+            result = run(*arguments)
+            self.assertEqual(result.exit_code, 2, arguments)
+            self.assertIn(said, result.output)
+
+    def test_an_import_from_a_folder_that_has_no_messages(self):
+        result = run("import", GOLDEN / "master", "-n", "127.0.0.1:1")
+        self.assertEqual(result.exit_code, 2)
+        self.assertIn("has no files of messages", result.output)
+
+    def test_a_name_server_that_isnt_there(self):
+        file = Path(self.mktemp())
+        file.write_text('{"topic": "T", "body": "x"}\n')
+        file = file.rename(file.with_suffix(".ndjson"))
+        with mock.patch("hatwisted.pipeline.remote.links.Links.pause"):
+            result = run("import", file, "-n", "127.0.0.1:1")
+        self.assertEqual(result.exit_code, 2)
+        self.assertIn("no name server answers", result.output)
+        self.assertEqual(result.output.count("\n"), 1)
+
+    def test_sizes_and_times(self):
+        for text, size in (
+            ("1048576", 1 << 20),
+            ("64k", 1 << 16),
+            ("2g", 2 << 30),
+            ("1MiB", 1 << 20),
+            ("3MB", 3 << 20),
+        ):
+            self.assertEqual(Size().convert(text, None, None), size)
+        for text in ("", "0", "k", "-1", "1x", "1.5g"):
+            self.assertRaises(click.BadParameter, Size().convert, text, None, None)
+        self.assertEqual(
+            Instant().convert("2026-11-21T00:00:00", None, None).isoformat(), "2026-11-21T00:00:00+00:00"
+        )
+        self.assertEqual(Instant().convert("2026-11-21T01:00+01:00", None, None).hour, 1)
+
+    def test_the_bar_shows_rate_and_time_left_on_a_terminal(self):
+        output = io.StringIO()
+        with JobBar("land", console=Console(file=output, force_terminal=True, width=140)) as bar:
+            bar(1 << 20, 4 << 20)
+            bar(4 << 20, 4 << 20)
+        self.assertIn("land: Spark starts", output.getvalue())
+        self.assertIn("4.0/4.0 MiB", output.getvalue())
+
+    def test_the_bar_is_silent_elsewhere(self):
+        output = io.StringIO()
+        with JobBar("land", console=Console(file=output, force_terminal=False)) as bar:
+            bar(1, 2)
+        self.assertEqual(output.getvalue(), "")
+
+    def test_completion_knows_commands_and_options(self):
+        program = "from hatwisted.cli.main import main; main(prog_name='hatwisted')"
+        for words, wanted in (
+            ("hatwisted pipeline re", "report"),
+            ("hatwisted pipeline export --fo", "--format"),
+        ):
+            env = {
+                "_HATWISTED_COMPLETE": "bash_complete",
+                "COMP_WORDS": words,
+                "COMP_CWORD": str(words.count(" ")),
+            }
+            done = subprocess.run(
+                [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=50
+            )
+            self.assertIn(wanted, done.stdout)
+
+
+class TestSparkLog(SynchronousTestCase):
+    def told(self, ending):
+        """What a process leaves on standard error and in Spark's log."""
+        program = (
+            "import os, subprocess, sys\nfrom hatwisted.cli.pipeline.sparkrun import SparkLog\nlog = SparkLog()\n"
+            "with log.taken(): subprocess.run(['sh', '-c', 'echo noise >&2'])\n"
+            "print('ours', file=sys.stderr)\nprint(log._path)\n" + ending
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+        self.assertEqual(done.stderr, "ours\n")
+        return Path(done.stdout.split()[0])
+
+    def test_noise_is_gone_at_the_end(self):
+        self.assertFalse(self.told("").exists())
+
+    def test_a_failure_keeps_it(self):
+        path = self.told("log.kept()")
+        self.addCleanup(path.unlink)
+        self.assertEqual(path.read_text(), "noise\n")
+
+    def test_a_jvm_that_was_there_before_has_no_log_of_ours(self):
+        self.assertEqual(SparkLog().kept(), "")
+
+
+class TestJson(SynchronousTestCase):
+    def test_an_answer_is_one_document(self):
+        from hatwisted.cli.pipeline.sparkrun import tell
+
+        for answer in ({"rows": 1}, '{"rows": 1}'):
+            result = mock.Mock(as_json=lambda answer=answer: answer)
+            with mock.patch("click.echo") as echo:
+                tell(result, True, lambda _: iter(()))
+            self.assertEqual(json.loads(echo.call_args.args[0]), {"rows": 1})

@@ -1,0 +1,518 @@
+from __future__ import annotations
+
+import struct
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.ha import connection, master
+from hatwisted.ha.progress import FirstSync
+from hatwisted.wire.haframe import encode_report
+from tests.support.memorylog import MemoryLog
+from tests.unit.ha.rig import LogCatcher, MasterRig, pattern
+
+
+def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:
+    log = MemoryLog(file_size)
+    log.append(pattern(size))
+    return log
+
+
+class ReadSideTests(SynchronousTestCase):
+    def test_B31_only_last_whole_report_counts(self) -> None:
+        rig = MasterRig(filled(2000))
+        slave = rig.slave()
+        slave.send(encode_report(1000) + encode_report(1010) + encode_report(1020) + b"\0")
+        self.assertEqual(slave.link.progress.request_offset, 1020)
+        self.assertEqual(slave.body(), bytes(rig.log)[1020:])
+
+    def test_B31_49_bytes_give_bytes_41_to_48(self) -> None:
+        rig = MasterRig(filled(2000))
+        slave = rig.slave(100)
+        slave.send(b"".join(map(encode_report, (200, 300, 400, 500, 600, 700))) + b"\0")
+        self.assertEqual(rig.service.replicas.push2_slave_max_offset, 700)
+        slave.send(encode_report(800)[1:])
+        self.assertEqual(rig.service.replicas.push2_slave_max_offset, 800)
+
+    def test_B151_reports_split_at_every_byte(self) -> None:
+        stream = b"".join(map(encode_report, (1000, 1500, 1700)))
+        for cut in range(len(stream) + 1):
+            rig = MasterRig(filled(2000))
+            slave = rig.slave()
+            slave.send(stream[:cut])
+            slave.send(stream[cut:])
+            self.assertEqual(slave.link.progress.ack_offset, 1700, f"cut at {cut}")
+            first = slave.link.progress.request_offset
+            self.assertEqual(slave.body(), bytes(rig.log)[first:], f"cut at {cut}")
+
+    def test_B30_131073_reports_in_one_stream(self) -> None:
+        rig = MasterRig(filled(131_073, file_size=1 << 20))
+        slave = rig.slave(1)
+        stream = b"".join(map(encode_report, range(1, 131_074)))
+        for at in range(0, len(stream), 65_531):
+            slave.send(stream[at : at + 65_531])
+        self.assertEqual(rig.service.replicas.push2_slave_max_offset, 131_073)
+
+    def test_B32_request_offset_is_set_once(self) -> None:
+        rig = MasterRig(filled(2000))
+        slave = rig.slave()
+        self.assertEqual(slave.link.progress.request_offset, -1)
+        slave.report(500)
+        slave.report(900)
+        self.assertEqual((slave.link.progress.request_offset, slave.link.progress.ack_offset), (500, 900))
+
+    def test_B33_B77_an_ack_wakes_exactly_what_it_covers(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        waits = [rig.service.wait(end, end, 5.0) for end in (rig.log.append(bytes(100)) for _ in range(3))]
+        slave.report(1200)
+        self.assertEqual([wait.called for wait in waits], [True, True, False])
+        slave.report(1100)
+        self.assertFalse(waits[2].called)
+        self.assertEqual(rig.service.replicas.push2_slave_max_offset, 1200)
+        rig.group.stop()
+
+    def test_B34_the_fast_slave_decides(self) -> None:
+        rig = MasterRig(filled(1000))
+        rig.slave(1000, host="10.0.0.2")
+        fast = rig.slave(1000, host="10.0.0.3")
+        end = rig.log.append(bytes(50))
+        waiting = rig.service.wait(end, end, 5.0)
+        fast.report(end)
+        self.assertEqual(self.successResultOf(waiting), end)
+
+    def test_B38_B153_an_ack_above_what_was_sent_closes_and_counts_nothing(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        end = rig.log.append(bytes(10))
+        waiting = rig.service.wait(end, end, 5.0)
+        slave.report(end + 1)
+        self.assertTrue(slave.wire.aborted)
+        self.assertNoResult(waiting)
+        self.assertEqual(rig.service.replicas.push2_slave_max_offset, 1000)
+        rig.seconds(5)
+        self.assertEqual(self.successResultOf(waiting), 1000)
+
+    def test_B153_a_first_report_of_2_to_the_40_completes_no_put(self) -> None:
+        rig = MasterRig(filled(1000))
+        liar = rig.slave(1 << 40)
+        end = rig.log.append(bytes(10))
+        waiting = rig.service.wait(end, end, 0.5)
+        self.assertEqual(rig.service.replicas.push2_slave_max_offset, 0)
+        self.assertEqual(rig.service.replicas.connection_count, 0)
+        rig.seconds(1)
+        self.assertEqual(self.successResultOf(waiting), 0)
+        self.assertEqual(liar.body(), b"")
+
+    def test_B155_a_negative_report_closes(self) -> None:
+        for first in (True, False):
+            rig = MasterRig(filled(1000))
+            slave = rig.slave() if first else rig.slave(500)
+            slave.report(-1)
+            self.assertTrue(slave.wire.aborted)
+
+    def test_B35_a_silent_slave_is_closed_after_20_seconds(self) -> None:
+        rig = MasterRig(filled(1000))
+        mute, waiting = rig.slave(), rig.slave(500)
+        rig.seconds(20)
+        self.assertFalse(mute.wire.aborted or waiting.wire.aborted)
+        rig.seconds(1)
+        self.assertTrue(mute.wire.aborted and waiting.wire.aborted)
+
+    def test_B35_a_reporting_slave_stays(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        for _ in range(12):
+            rig.seconds(5)
+            slave.report(1000)
+        self.assertFalse(slave.gone)
+
+    def test_B37_100_connects_and_closes_leave_nothing(self) -> None:
+        rig = MasterRig(filled(1000))
+        for index in range(100):
+            slave = rig.slave(500) if index % 2 else rig.slave()
+            slave.lose()
+        self.assertEqual(rig.service.replicas.connection_count, 0)
+        self.assertEqual(rig.service.status(), [])
+        rig.seconds(1.1)
+        self.assertEqual(rig.log.listeners, 0)
+
+    def test_B28_a_failing_setup_closes_that_socket_alone(self) -> None:
+        rig = MasterRig(filled(1000))
+        assert rig.factory is not None
+        self.patch(rig.service, "new_connection", lambda: 1 / 0)
+        self.assertIsNone(rig.factory.buildProtocol(None))  # type: ignore[arg-type]
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        del rig.service.new_connection
+        self.assertEqual(rig.slave(0).body(), bytes(rig.log))
+
+
+class WriteSideTests(SynchronousTestCase):
+    def test_B39_nothing_is_sent_before_the_first_report(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave()
+        rig.seconds(7)
+        rig.log.append(b"more")
+        self.assertEqual(slave.wire.value(), b"")
+
+    def test_B40_a_new_slave_gets_the_last_file(self) -> None:
+        rig = MasterRig(filled(2500, file_size=1000))
+        self.assertEqual(rig.slave(0).frames()[0], (2000, bytes(rig.log)[2000:]))
+
+    def test_B158_or_the_whole_log_where_that_is_set(self) -> None:
+        rig = MasterRig(filled(2500, file_size=1000), first_sync=FirstSync.MIN_OFFSET)
+        self.assertEqual(rig.slave(0).body(), bytes(rig.log))
+
+    def test_B41_frames_hold_a_batch_at_most(self) -> None:
+        rig = MasterRig(filled(100_000))
+        sizes = [len(body) for _, body in rig.slave(0).frames()]
+        self.assertEqual(sizes, [32768, 32768, 32768, 1696])
+
+    def test_B42_no_frame_crosses_a_file_end_in_either_gear(self) -> None:
+        rig = MasterRig(filled(2500, file_size=1000), batch_size=300)
+        slave = rig.slave(1)
+        rig.log.append(pattern(2345, seed=8))
+        frames = slave.frames()
+        self.assertEqual(b"".join(body for _, body in frames), bytes(rig.log)[1:])
+        for offset, body in frames:
+            self.assertLessEqual(len(body), 300)
+            self.assertEqual(offset // 1000, (offset + len(body) - 1) // 1000)
+
+    def test_B29_each_slave_has_its_own_position(self) -> None:
+        rig = MasterRig(filled(1000))
+        one, two = rig.slave(100), rig.slave(900)
+        rig.log.append(b"fresh")
+        self.assertEqual(one.body(), bytes(rig.log)[100:])
+        self.assertEqual(two.body(), bytes(rig.log)[900:])
+
+    def test_live_slaves_get_the_same_bytes_object_without_a_read(self) -> None:
+        rig = MasterRig(filled(1000))
+        slaves = [rig.slave(1000, host=f"10.0.0.{n}") for n in range(3)]
+        reads, given = rig.log.reads, []
+        for slave in slaves:
+            self.patch(slave.wire, "write", given.append)
+        rig.log.append(b"fresh bytes")
+        self.assertEqual(len(given), 3)
+        self.assertEqual(len(set(map(id, given))), 1)
+        self.assertEqual(rig.log.reads, reads)
+
+    def test_B45_B79_a_put_leaves_in_the_same_turn(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        rig.log.append(b"fresh")
+        self.assertEqual(slave.frames(), [(1000, b"fresh")])
+
+    def test_B22_B44_heartbeat_of_12_bytes_once_per_idle_interval(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        rig.seconds(5)
+        self.assertEqual(slave.wire.value(), b"")
+        rig.seconds(1)
+        self.assertEqual(slave.wire.take(), struct.pack(">qi", 1000, 0))
+        slave.report(1000)
+        rig.seconds(12)
+        self.assertEqual(slave.frames(), [(1000, b"")] * 2)
+
+    def test_B44_no_heartbeat_under_load(self) -> None:
+        rig = MasterRig()
+        slave = rig.slave(0)
+        for _ in range(30):
+            rig.log.append(b"x")
+            rig.seconds(0.5)
+            slave.report(rig.log.max_offset)
+        self.assertNotIn(b"", [body for _, body in slave.frames()])
+
+    def test_B44_a_late_first_report_gets_a_heartbeat_before_its_data(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave()
+        rig.seconds(5.5)
+        slave.report(0)
+        self.assertEqual(slave.frames(), [(0, b""), (0, bytes(rig.log))])
+
+    def test_B43_a_full_transport_gets_no_heartbeat(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        slave.wire.fill()
+        rig.seconds(12)
+        self.assertEqual(slave.wire.value(), b"")
+
+    def test_B47_a_stuck_slave_costs_no_more_than_the_window(self) -> None:
+        rig = MasterRig(MemoryLog(file_size=1 << 30))
+        slave = rig.slave(0)
+        slave.wire.fill()
+        for _ in range(300):
+            rig.log.append(bytes(10_000))
+        self.assertLessEqual(len(slave.wire.value()), connection.HA_WRITE_WINDOW)
+        self.assertEqual(rig.service.status()[0].state, "catching up")
+        slave.wire.drain()
+        self.assertEqual(slave.body(), bytes(3_000_000))
+        self.assertEqual(rig.service.status()[0].state, "live")
+
+    def test_B46_B47_a_lagging_slave_is_fed_one_chunk_per_drain(self) -> None:
+        rig = MasterRig(filled(5 << 20, file_size=1 << 30))
+        slave = rig.slave()
+        write = slave.wire.write
+
+        def full_after_each(data: bytes) -> None:
+            write(data)
+            slave.wire.fill()
+
+        self.patch(slave.wire, "write", full_after_each)
+        slave.report(1)
+        got = b""
+        for _ in range(5):
+            self.assertLessEqual(len(slave.wire.value()), connection.CATCH_UP_CHUNK + 64 * 12)
+            got += slave.body()
+            rig.log.append(b"meanwhile")
+            slave.wire.drain()
+        self.assertEqual(got + slave.body(), bytes(rig.log)[1:])
+
+    def test_changing_gear_over_and_over_loses_and_repeats_nothing(self) -> None:
+        self.patch(connection, "HA_WRITE_WINDOW", 3000)
+        rig = MasterRig(filled(5000, file_size=1000))
+        slave = rig.slave(1)
+        for step in range(200):
+            if step % 7 == 2:
+                slave.wire.fill()
+            rig.log.append(pattern(step * 13 % 1700 + 1, seed=step))
+            if step % 7 == 6:
+                slave.wire.drain()
+        slave.wire.drain()
+        frames = slave.frames()
+        position = 1
+        for offset, body in frames:
+            self.assertEqual(offset, position)
+            position += len(body)
+        self.assertEqual(b"".join(body for _, body in frames), bytes(rig.log)[1:])
+
+    def test_a_link_that_missed_bytes_is_closed_and_the_others_go_on(self) -> None:
+        rig = MasterRig(filled(1000))
+        broken, sound = rig.slave(1000), rig.slave(1000)
+        broken.link.progress.next_offset -= 1
+        rig.log.append(b"fresh")
+        self.assertEqual(len(self.flushLoggedErrors(AssertionError)), 1)
+        self.assertTrue(broken.wire.aborted)
+        self.assertEqual((broken.body(), sound.body()), (b"", b"fresh"))
+        rig.log.append(b"again")
+        self.assertEqual((broken.body(), sound.body()), (b"", b"again"))
+
+    def test_a_log_without_live_slaves_has_no_listener(self) -> None:
+        rig = MasterRig(filled(1000))
+        self.assertEqual(rig.log.listeners, 0)
+        slave = rig.slave(1000)
+        self.assertEqual(rig.log.listeners, 1)
+        slave.lose()
+        rig.seconds(1.1)
+        self.assertEqual(rig.log.listeners, 0)
+        rig.slave(1000)
+        self.assertEqual(rig.log.listeners, 1)
+
+
+class StrangerTests(SynchronousTestCase):
+    def test_a_port_scanner_is_closed_counted_and_logged_once_a_minute(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        for _ in range(10):
+            scanner = rig.slave(host="10.9.9.9")
+            scanner.send(b"GET / HTTP/1.1\r\n\r\n")
+            self.assertTrue(scanner.wire.aborted)
+            scanner.lose()
+        self.assertEqual(len(caught.texts("warn")), 1)
+        self.assertEqual((rig.service.strangers_total, rig.service.complaints.total), (10, 10))
+        rig.seconds(60)
+        rig.slave(host="10.9.9.9").send(b"\xff" * 8)
+        self.assertEqual(len(caught.texts("warn")), 2)
+        self.assertIn("9 more like it", caught.texts("warn")[1])
+
+    def test_each_source_is_logged_for_itself(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        for host in ("10.9.9.1", "10.9.9.2"):
+            rig.slave(host=host).send(b"\xff" * 8)
+        self.assertEqual(len(caught.texts("warn")), 2)
+
+    def test_a_connection_that_says_nothing_is_counted_and_logged(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        scanner = rig.slave()
+        scanner.send(b"1234567")
+        scanner.lose()
+        self.assertEqual(rig.service.strangers_total, 1)
+        self.assertIn("left without a report", caught.texts("warn")[0])
+
+    def test_a_trickle_of_bytes_keeps_no_place(self) -> None:
+        rig = MasterRig(filled(1000))
+        trickler = rig.slave()
+        for _ in range(7):
+            trickler.send(b"\0")
+            rig.seconds(3)
+        self.assertTrue(trickler.wire.aborted)
+
+    def test_too_many_strangers_push_out_the_scanners_not_the_slave(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(host="10.0.0.2")
+        scanners = [rig.slave(host="10.9.9.9") for _ in range(master.MAX_UNREPORTED + 20)]
+        self.assertEqual([peer.wire.aborted for peer in scanners].count(True), 21)
+        self.assertTrue(scanners[0].wire.aborted)
+        slave.report(1000)
+        rig.log.append(b"fresh")
+        self.assertEqual(slave.body(), b"fresh")
+
+    def test_reporting_slaves_are_not_strangers(self) -> None:
+        rig = MasterRig(filled(1000))
+        slaves = [rig.slave(1000) for _ in range(master.MAX_UNREPORTED + 20)]
+        self.assertFalse(any(slave.gone for slave in slaves))
+
+
+class RefusalTests(SynchronousTestCase):
+    def test_B143_an_expired_offset_is_refused_loudly_told_and_closed_late(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(3500, file_size=1000))
+        rig.log.expire(2000)
+        slave = rig.slave(1500)
+        self.assertEqual(rig.service.status()[0].state, "offset expired")
+        self.assertEqual(rig.service.replicas.connection_count, 0)
+        self.assertRegex(caught.texts("error")[0], "1500, the log holds 2000 to 3500")
+        rig.seconds(connection.REFUSED_LINGER - 0.2)
+        self.assertEqual((slave.wire.value(), slave.gone), (b"", False))
+        rig.seconds(0.4)
+        self.assertEqual((slave.frames(), slave.wire.closed), ([(2000, b"")], True))
+
+    def test_B140_an_offset_ahead_of_the_log_is_refused_the_same_way(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1200)
+        rig.log.append(bytes(500))
+        self.assertIn("1200", caught.texts("error")[0])
+        rig.seconds(connection.REFUSED_LINGER + 0.2)
+        self.assertEqual(slave.frames(), [(1500, b"")])
+        self.assertTrue(slave.wire.closed)
+
+    def test_a_slave_overtaken_by_retention_while_it_lags_is_refused(self) -> None:
+        rig = MasterRig(MemoryLog(file_size=1000))
+        slave = rig.slave(0)
+        slave.wire.fill()
+        for _ in range(4):
+            rig.log.append(bytes(connection.HA_WRITE_WINDOW))
+        slave.body()
+        rig.log.expire(rig.log.max_offset // 1000 * 1000)
+        slave.wire.drain()
+        self.assertEqual(rig.service.status()[0].state, "offset expired")
+        rig.seconds(connection.REFUSED_LINGER + 0.1)
+        self.assertEqual(slave.frames()[-1], (rig.log.min_offset, b""))
+
+    def test_a_refused_slave_holds_nothing_back(self) -> None:
+        rig = MasterRig(filled(1000))
+        refused = rig.slave(1 << 30)
+        refused.send(bytes(1 << 20))
+        self.assertEqual(rig.service.replicas.push2_slave_max_offset, 0)
+        refused.lose()
+        self.assertEqual(rig.service.status(), [])
+
+
+class LifeTests(SynchronousTestCase):
+    def test_stop_closes_port_and_links_and_releases_puts(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        end = rig.log.append(b"x")
+        waiting = rig.service.wait(end, end, 100.0)
+        stopped = rig.service.stopService()
+        self.assertTrue(slave.wire.closed)
+        self.assertFalse(rig.port.open)
+        self.assertNoResult(stopped)
+        slave.lose()
+        self.successResultOf(stopped)
+        self.assertEqual(self.successResultOf(waiting), 1000)
+        self.assertEqual(rig.clock.getDelayedCalls(), [])
+        self.assertEqual(rig.log.listeners, 0)
+
+    def test_B19_a_peer_that_takes_nothing_cannot_hold_up_a_stop(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        slave.wire.fill()
+        stopped = rig.service.stopService()
+        rig.seconds(0.6)
+        self.assertTrue(slave.wire.aborted)
+        slave.lose()
+        self.successResultOf(stopped)
+
+    def test_drain_waits_for_the_last_ack(self) -> None:
+        rig = MasterRig(filled(1000))
+        one, two = rig.slave(1000), rig.slave(900)
+        drained = rig.service.drain(3.0)
+        self.assertNoResult(drained)
+        one.report(1000)
+        self.assertNoResult(drained)
+        two.report(1000)
+        self.assertTrue(self.successResultOf(drained))
+        self.assertTrue(self.successResultOf(rig.service.drain(3.0)))
+
+    def test_drain_ends_at_its_limit(self) -> None:
+        rig = MasterRig(filled(1000))
+        rig.slave(900)
+        drained = rig.service.drain(3.0)
+        rig.seconds(3)
+        self.assertFalse(self.successResultOf(drained))
+
+    def test_B49_lag_is_the_masters_end_minus_the_best_report(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(400)
+        self.assertEqual(rig.service.fall_behind, 600)
+        for _ in range(14):
+            rig.seconds(5)
+            slave.report(400)
+        self.assertEqual(sum("600 bytes behind" in text for text in caught.texts("info")), 2)
+
+    def test_status_shows_each_slave(self) -> None:
+        rig = MasterRig(filled(1000))
+        rig.slave(400, host="10.0.0.7")
+        rig.slave(host="10.0.0.8")
+        first, second = rig.service.status()
+        self.assertRegex(first.address, r"^10\.0\.0\.7:\d+$")
+        self.assertEqual(
+            (first.state, first.ack_offset, first.sent_offset, first.lag_bytes), ("live", 400, 1000, 600)
+        )
+        self.assertEqual((second.state, second.ack_offset), ("awaiting first report", -1))
+
+
+class PutPathTests(SynchronousTestCase):
+    def test_B70_B71_usable_needs_a_link_within_the_limit(self) -> None:
+        rig = MasterRig(filled(1000), fall_behind_max=256)
+        self.assertFalse(rig.service.is_slave_ok(1000))
+        slave = rig.slave(800)
+        self.assertTrue(rig.service.is_slave_ok(1055))
+        self.assertFalse(rig.service.is_slave_ok(1056))
+        slave.lose()
+        self.assertFalse(rig.service.is_slave_ok(1000))
+
+    def test_B76_a_vanished_slave_leaves_the_put_to_its_deadline(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        end = rig.log.append(b"x")
+        waiting = rig.service.wait(end, end, 5.0)
+        slave.lose()
+        rig.seconds(4.9)
+        self.assertNoResult(waiting)
+        rig.seconds(0.1)
+        self.assertEqual(self.successResultOf(waiting), 1000)
+
+    def test_too_few_copies_refuse_before_the_append(self) -> None:
+        rig = MasterRig(filled(1000), in_sync_replicas=2, min_in_sync_replicas=2)
+        self.assertRegex(rig.service.refusal() or "", "1 copies in sync, 2 needed")
+        rig.slave(1000)
+        self.assertIsNone(rig.service.refusal())
+
+    def test_three_replicas_wait_for_the_second_slave(self) -> None:
+        rig = MasterRig(filled(1000), in_sync_replicas=3)
+        one, two = rig.slave(1000), rig.slave(1000)
+        end = rig.log.append(b"x")
+        waiting = rig.service.wait(end, end, 5.0)
+        one.report(end)
+        self.assertNoResult(waiting)
+        two.report(end)
+        self.assertEqual(self.successResultOf(waiting), end)
+
+    def test_one_replica_waits_for_nobody(self) -> None:
+        rig = MasterRig(filled(1000), in_sync_replicas=1)
+        self.assertTrue(rig.service.is_slave_ok(1000))
+        self.assertEqual(self.successResultOf(rig.service.wait(1000, 1000, 5.0)), 1000)

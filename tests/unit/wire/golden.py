@@ -1,0 +1,49 @@
+"""The golden RocketMQ 4.9.7 pair as the tests of this folder want it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hatwisted.wire.record import END, NEED_DATA, Blank, Record, decode_record
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
+
+
+def log_files() -> list[Path]:
+    """Master's and slave's log files."""
+    return sorted(GOLDEN.glob("*/commitlog/*"))
+
+
+def records() -> Iterator[tuple[bytes, int, int, Record | Blank]]:
+    """(file content, position, physical offset, what lies there) for all written bytes of both logs."""
+    for path in log_files():
+        data = path.read_bytes()
+        position = 0
+        while position < len(data):
+            physical = int(path.name) + position
+            found = decode_record(data, position, at=physical)
+            if found is END:
+                break
+            assert found is not NEED_DATA
+            yield data, position, physical, found
+            position += found.total_size
+
+
+def config_files() -> list[Path]:
+    """All JSON files of both stores."""
+    return sorted(GOLDEN.glob("*/config/*.json"))
+
+
+def link_events() -> list[tuple[str, bytes]]:
+    """(direction, bytes) of the captured HA link, in order of time."""
+    lines = (GOLDEN / "ha-wire.jsonl").read_text().splitlines()
+    return [(event["dir"], bytes.fromhex(event["hex"])) for event in map(json.loads, lines)]
+
+
+def answers() -> dict[str, dict[str, Any]]:
+    """Captured remoting answers: name -> {"header": ..., "body": text}."""
+    loaded: dict[str, dict[str, Any]] = json.loads((GOLDEN / "remoting-answers.json").read_text())
+    return loaded

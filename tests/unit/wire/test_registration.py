@@ -1,0 +1,170 @@
+"""Registrations, routes and cluster info: captured bodies, the compressed form, hostile ones."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.wire import registration
+from hatwisted.wire.codes import V5_3_3
+from hatwisted.wire.fastjson import dumps_pretty
+from hatwisted.wire.registration import (
+    BadRegistration,
+    BrokerData,
+    ClusterInfo,
+    DataVersion,
+    QueueData,
+    RegisterBody,
+    TopicConfig,
+    TopicRoute,
+    TopicTable,
+    body_checksum,
+    decode_body,
+    decode_register_body,
+    encode_body,
+    encode_register_body,
+)
+from tests.unit.wire import golden
+
+
+def body_of(name: str) -> bytes:
+    text: str = golden.answers()[name]["body"]
+    return text.encode()
+
+
+TOPICS = decode_body(body_of("GET_ALL_TOPIC_CONFIG"), TopicTable)
+BODY = RegisterBody(topic_config_serialize_wrapper=TOPICS, filter_server_list=["h:1"])
+
+
+def piece(text: bytes) -> bytes:
+    return len(text).to_bytes(4, "big") + text
+
+
+class Captured(SynchronousTestCase):
+    def test_topic_table_there_and_back(self) -> None:
+        self.assertEqual(encode_body(TOPICS), body_of("GET_ALL_TOPIC_CONFIG"))
+        self.assertEqual(TOPICS.data_version, DataVersion(counter=5, timestamp=1795221204877))
+        self.assertEqual(TOPICS.topic_config_table["SCHEDULE_TOPIC_XXXX"].write_queue_nums, 18)
+        self.assertEqual(dumps_pretty(TOPICS), (golden.GOLDEN / "slave/config/topics.json").read_bytes())
+
+    def test_B112_route_lists_every_id_and_is_written_with_quoted_ids(self) -> None:
+        captured = body_of("NAMESRV_GET_ROUTEINFO_BY_TOPIC")
+        route = decode_body(captured, TopicRoute)
+        self.assertEqual(route.broker_datas[0].broker_addrs, {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"})
+        self.assertEqual(route.queue_datas[0].write_queue_nums, 4)
+        self.assertEqual(encode_body(route), captured.replace(b"{0:", b'{"0":').replace(b",1:", b',"1":'))
+
+    def test_cluster_info(self) -> None:
+        captured = body_of("NAMESRV_GET_BROKER_CLUSTER_INFO")
+        info = decode_body(captured, ClusterInfo)
+        self.assertEqual(info.cluster_addr_table, {"DefaultCluster": ["broker-a"]})
+        self.assertEqual(encode_body(info), captured.replace(b"{0:", b'{"0":').replace(b",1:", b',"1":'))
+
+    def test_order_conf_is_written_only_when_there(self) -> None:
+        route = TopicRoute(
+            broker_datas=[BrokerData(broker_name="b", broker_addrs={0: "h:1"})],
+            queue_datas=[QueueData(broker_name="b", perm=6, read_queue_nums=1, write_queue_nums=1)],
+            order_topic_conf="b:4",
+        )
+        self.assertIn(b'"orderTopicConf":"b:4"', encode_body(route))
+        self.assertEqual(decode_body(encode_body(route), TopicRoute), route)
+
+    def test_unknown_fields_and_numbers_as_text(self) -> None:
+        text = b'{"counter":"3","timestamp":"1795221543635","stateVersion":0,"later":{}}'
+        version = decode_body(text, DataVersion)
+        self.assertEqual((version.counter, version.timestamp, version.state_version), (3, 1795221543635, 0))
+        following = version.following(1795221543700)
+        self.assertEqual(encode_body(following), b'{"counter":4,"stateVersion":0,"timestamp":1795221543700}')
+
+
+class RegisterBodies(SynchronousTestCase):
+    def test_B109_plain_there_and_back(self) -> None:
+        data = encode_register_body(BODY)
+        self.assertTrue(
+            data.startswith(b'{"filterServerList":["h:1"],"topicConfigSerializeWrapper":{"dataVersion":')
+        )
+        self.assertEqual(decode_register_body(data, version=407, checksum=body_checksum(data)), BODY)
+
+    def test_compressed_there_and_back(self) -> None:
+        data = encode_register_body(BODY, compressed=True)
+        self.assertLess(len(data), 500)
+        self.assertEqual(
+            decode_register_body(data, compressed=True, version=407, checksum=body_checksum(data)), BODY
+        )
+
+    def test_compressed_with_what_5_x_appends(self) -> None:
+        line = b'T 4 4 6 SINGLE_TAG {"+message.type": "NORMAL"}'
+        plain = (
+            piece(b'{"counter":1,"timestamp":2,"stateVersion":0}') + b"\0\0\0\1" + piece(line) + piece(b"[]")
+        )
+        data = zlib.compress(plain + b"\0\0\0\1" + piece(b"{}"))
+        body = decode_register_body(data, compressed=True, version=479)
+        topic = TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4)
+        self.assertEqual(body.topic_config_serialize_wrapper.topic_config_table, {"T": topic})
+
+    def test_5x_compresses_and_says_that_it_does_not(self) -> None:
+        body = RegisterBody(
+            topic_config_serialize_wrapper=TopicTable(topic_config_table={"T": TopicConfig(topic_name="T")})
+        )
+        sent = encode_register_body(body, compressed=True)
+        self.assertEqual(decode_register_body(sent, compressed=False, version=V5_3_3), body)
+
+    def test_old_brokers_send_the_bare_table(self) -> None:
+        body = decode_register_body(encode_body(TOPICS), version=36)
+        self.assertEqual(body.topic_config_serialize_wrapper, TOPICS)
+
+    def test_empty_body_registers_no_topics(self) -> None:
+        self.assertEqual(decode_register_body(b"", version=407), RegisterBody())
+
+    def test_B109_wrong_checksum(self) -> None:
+        error = self.assertRaises(BadRegistration, decode_register_body, b"{}", version=407, checksum=5)
+        self.assertEqual(str(error), "crc32 not match")
+
+    def test_what_is_no_registration(self) -> None:
+        for data in (
+            b"?",
+            b"[]",
+            b'{"filterServerList":5}',
+            b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{}}}}',
+        ):
+            self.assertRaises(BadRegistration, decode_register_body, data, version=407)
+
+    def test_compressed_body_that_is_no_zlib_stream(self) -> None:
+        error = self.assertRaises(
+            BadRegistration, decode_register_body, b"junk", compressed=True, version=407
+        )
+        self.assertIn("compressed body", str(error))
+
+    def test_compressed_body_cut_anywhere(self) -> None:
+        data = encode_register_body(BODY, compressed=True)
+        for cut in range(1, len(data)):
+            self.assertRaises(BadRegistration, decode_register_body, data[:cut], compressed=True, version=407)
+        plain = zlib.decompress(data)
+        for cut in range(0, len(plain), 3):
+            broken = zlib.compress(plain[:cut])
+            self.assertRaises(BadRegistration, decode_register_body, broken, compressed=True, version=407)
+
+    def test_bad_topic_lines(self) -> None:
+        for line in (b"", b"T 4 4 6", b"T x 4 6 SINGLE_TAG", b"\xff 4 4 6 SINGLE_TAG"):
+            data = zlib.compress(piece(b"{}") + b"\0\0\0\1" + piece(line) + piece(b"[]"))
+            self.assertRaises(BadRegistration, decode_register_body, data, compressed=True, version=407)
+
+    def test_a_body_that_inflates_without_end_is_refused(self) -> None:
+        self.patch(registration, "MAX_INFLATED", 100_000)
+        bomb = zlib.compress(bytes(1_000_000))
+        error = self.assertRaises(BadRegistration, decode_register_body, bomb, compressed=True, version=407)
+        self.assertIn("more than 100000 bytes", str(error))
+
+    def test_any_bytes_give_a_body_or_the_one_error(self) -> None:
+        chance = random.Random(103)
+        plain = zlib.decompress(encode_register_body(BODY, compressed=True))
+        for _ in range(1500):
+            noise = bytearray(plain)
+            for _ in range(chance.randrange(1, 4)):
+                noise[chance.randrange(len(noise))] = chance.randrange(256)
+            try:
+                decode_register_body(zlib.compress(bytes(noise), 1), compressed=True, version=407)
+            except BadRegistration:
+                continue
