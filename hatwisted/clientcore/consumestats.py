@@ -4,9 +4,7 @@ last hour."""
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
-
-from twisted.internet.interfaces import IReactorTime
+from typing import Final, Protocol
 
 MINUTE: Final = 60.0
 HOUR: Final = 3600.0
@@ -14,10 +12,17 @@ SLOTS: Final = 60
 """Parts of a window; what is older than the window by less than one part may still count."""
 
 
+class Seconds(Protocol):
+    """What tells the time."""
+
+    def seconds(self) -> float:
+        """Of any clock that goes forward."""
+
+
 class Window:
     """Sums of numbers of the last `span` seconds, in SLOTS parts."""
 
-    def __init__(self, clock: IReactorTime, span: float) -> None:
+    def __init__(self, clock: Seconds, span: float) -> None:
         self._clock = clock
         self._span = span
         self._slots: deque[tuple[int, int, float]] = deque()
@@ -45,7 +50,7 @@ class Window:
 
 
 class _Topic:
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, clock: Seconds) -> None:
         self.pulls, self.pulled, self.calls, self.failures = (Window(clock, MINUTE) for _ in range(4))
         self.failures_of_hour = Window(clock, HOUR)
 
@@ -53,7 +58,7 @@ class _Topic:
 class ConsumeStats:
     """Of one consumer; topics are those it subscribes to."""
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, clock: Seconds) -> None:
         self._clock = clock
         self._topics: dict[str, _Topic] = {}
 

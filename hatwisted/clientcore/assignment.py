@@ -9,21 +9,16 @@ lock only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
-from twisted.internet.defer import Deferred, DeferredLock
-from twisted.internet.interfaces import IDelayedCall
-from twisted.logger import Logger
-
-from hatwisted.client.beginning import Beginning
-from hatwisted.client.errors import ClientError, Closed
-from hatwisted.client.offsets import OffsetStore
-from hatwisted.client.queuelocks import RENEWAL_INTERVAL, QueueLocks
-from hatwisted.client.queuereader import QueueReader
-from hatwisted.client.queuework import QueueWork
-from hatwisted.client.session import Session
-from hatwisted.client.subscription import Subscription
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.consumefrom import PullFrom
+from hatwisted.clientcore.consumeservice import ConsumeService
+from hatwisted.clientcore.errors import ClientError, Closed
+from hatwisted.clientcore.queuelocks import RENEWAL_INTERVAL, QueueLocks
+from hatwisted.clientcore.queuereader import QueueReader
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.subscription import Subscription
+from hatwisted.clientcore.tasks import Lock, Timer
 from hatwisted.wire.messagequeue import MessageQueue
 
 LOCK_RETRY: Final = 1.0
@@ -32,36 +27,48 @@ PROGRESS_RETRY: Final = 3.0
 """Seconds until a queue is looked at again whose progress couldn't be told."""
 
 
-class Assignment:
-    """make_reader: (queue, subscription, start) -> a reader that isn't started; dropped: told of queues that are
-    read no more; rebalance: wishes for a new share-out; locks: for consumption in order."""
+class Owner(Protocol):
+    """The consumer, as its assignment sees it."""
 
-    _log = Logger(namespace="hatwisted.client")
+    def reader(self, queue: MessageQueue, wish: Subscription, start: int) -> QueueReader:
+        """One that isn't started."""
+
+    def dropped(self, queue: MessageQueue) -> None:
+        """It's read no more."""
+
+    def rebalance(self) -> None:
+        """Share out queues again, soon."""
+
+
+class Assignment:
+    """pull_from: where a queue begins, and where its progress is kept
+    locks: for consumption in order, else None
+    auto_commit: note the progress of a queue that is given up
+    """
 
     def __init__(
         self,
         session: Session,
-        offsets: OffsetStore,
-        beginning: Beginning,
-        work: QueueWork,
-        make_reader: Callable[[MessageQueue, Subscription, int], QueueReader],
-        dropped: Callable[[MessageQueue], None],
-        rebalance: Callable[[], None],
+        owner: Owner,
+        work: ConsumeService,
+        pull_from: PullFrom,
         locks: QueueLocks | None,
+        *,
+        auto_commit: bool,
     ) -> None:
         self._session = session
-        self._offsets = offsets
-        self._beginning = beginning
+        self._owner = owner
         self._work = work
-        self._make_reader = make_reader
-        self._dropped = dropped
-        self._rebalance = rebalance
+        self._pull_from = pull_from
+        self._offsets = pull_from.offsets
         self._locks = locks
+        self._auto_commit = auto_commit
         self._readers: dict[MessageQueue, QueueReader] = {}
         self._releasing: set[MessageQueue] = set()
-        self._retry: IDelayedCall | None = None
-        self._renewal: IDelayedCall | None = None
-        self._noting = DeferredLock()
+        self._retry: Timer | None = None
+        self._renewal: Timer | None = None
+        self._noting = Lock()
+        self._log = session.log
         self._left_uncommitted = 0
         self._closed = False
 
@@ -96,12 +103,12 @@ class Assignment:
 
     async def _begin(self, queue: MessageQueue, wish: Subscription) -> Exception | None:
         try:
-            start = await self._beginning.of(queue)
-        except (CallFailed, ClientError) as error:
+            start = await self._pull_from.of(queue)
+        except ClientError as error:
             return error
         if self._closed:
             return Closed("the consumer was stopped")
-        reader = self._readers[queue] = self._make_reader(queue, wish, start)
+        reader = self._readers[queue] = self._owner.reader(queue, wish, start)
         reader.start()
         return None
 
@@ -116,21 +123,21 @@ class Assignment:
 
     def _try_later(self, seconds: float) -> None:
         if self._retry is None and not self._closed:
-            self._retry = self._session.clock.callLater(seconds, self._try_again)
+            self._retry = self._session.driver.call_later(seconds, self._try_again)
 
     def _try_again(self) -> None:
         self._retry = None
-        self._rebalance()
+        self._owner.rebalance()
 
     async def _give_up(self, queues: Iterable[MessageQueue]) -> None:
         readers = [self._drop(queue, hand_over=True) for queue in queues]
-        if self._locks is None and readers:
+        if self._locks is None and readers and self._auto_commit:
             await self._note(lambda: {each.queue: each.progress for each in readers})
 
     def _drop(self, queue: MessageQueue, *, hand_over: bool = False) -> QueueReader:
         reader = self._readers.pop(queue)
         reader.stop()
-        self._dropped(queue)
+        self._owner.dropped(queue)
         if self._locks is not None:
             # Not even by ourselves is it read again before the program is done with the messages in hand.
             self._releasing.add(queue)
@@ -142,12 +149,12 @@ class Assignment:
         try:
             await self._work.finished([reader])
             if hand_over:
-                if locks.held(queue):
+                if locks.held(queue) and self._auto_commit:
                     await self._note(lambda: {queue: reader.progress})
                 await locks.unlock([queue])
         finally:
             self._releasing.discard(queue)
-        self._rebalance()
+        self._owner.rebalance()
 
     async def reset(self, table: Mapping[MessageQueue, int]) -> None:
         """An administrator moves the group: forget what was read; the next round goes on from there."""
@@ -160,10 +167,12 @@ class Assignment:
     async def close(self) -> None:
         """Note the progress, read no more, unlock what the program isn't at work on."""
         self._closed = True
-        for call in (self._retry, self._renewal):
-            if call is not None and call.active():
-                call.cancel()
-        await self.commit()
+        for timer in (self._retry, self._renewal):
+            if timer is not None:
+                timer.cancel()
+        self._retry = self._renewal = None
+        if self._auto_commit:
+            await self.commit()
         self._left_uncommitted = self.uncommitted
         working = {queue for queue, reader in self._readers.items() if self._work.working(reader)}
         idle = self._readers.keys() - working
@@ -176,10 +185,11 @@ class Assignment:
     # ---- locks
 
     def _renew_later(self, seconds: float) -> None:
-        if not self._closed and (self._renewal is None or not self._renewal.active()):
-            self._renewal = self._session.clock.callLater(seconds, self._renew_soon)
+        if not self._closed and self._renewal is None:
+            self._renewal = self._session.driver.call_later(seconds, self._renew_soon)
 
     def _renew_soon(self) -> None:
+        self._renewal = None
         self._session.in_background(self._renew(), "renewal of locks")
 
     async def _renew(self) -> None:
@@ -192,7 +202,7 @@ class Assignment:
                 self._log.warn("{queue} is locked by somebody else now", queue=queue)
                 self._drop(queue)
             if others:
-                self._rebalance()
+                self._owner.rebalance()
             for queue in ours & lapsed:
                 await self._regained(queue)
         finally:
@@ -203,7 +213,7 @@ class Assignment:
         """Locked again after a while without: has somebody else gone on meanwhile?"""
         try:
             known = await self._offsets.read(queue)
-        except (CallFailed, ClientError) as error:
+        except ClientError as error:
             self._log.info("{queue}: progress isn't known yet: {error}", queue=queue, error=error)
             known = None
         reader = self._readers.get(queue)
@@ -211,7 +221,7 @@ class Assignment:
             return
         if known is not None and known > reader.progress:
             self._drop(queue)
-            self._rebalance()
+            self._owner.rebalance()
         else:
             self._work.arrived(reader)
 
@@ -226,7 +236,7 @@ class Assignment:
     @property
     def committing(self) -> bool:
         """Is progress being noted now?"""
-        return bool(self._noting.locked)
+        return self._noting.locked
 
     async def commit(self) -> None:
         """Note how far it is; what can't be noted is tried again with the next."""
@@ -245,7 +255,8 @@ class Assignment:
 
     async def _note(self, progress: Callable[[], Mapping[MessageQueue, int]]) -> bool:
         """One after the other, and each as things are at its turn: an older word must not come last."""
-        return await self._noting.run(lambda: Deferred.fromCoroutine(self._write(progress())))
+        async with self._noting:
+            return await self._write(progress())
 
     async def _write(self, progress: Mapping[MessageQueue, int]) -> bool:
         failed = await self._offsets.write(progress) if progress else []

@@ -1,4 +1,4 @@
-"""Messages that failed, back to the brokers: for a later try, or among the dead letters.
+"""CONSUMER_SEND_MSG_BACK: messages that failed, back to the brokers: for a later try, or among the dead letters.
 
 The broker that has the message takes it back by its offset (36). If it can't, a copy goes to any other that has
 the group's retry topic, as RocketMQ's clients do; if nobody takes it, it's tried again until somebody does: a
@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from twisted.internet.task import deferLater
-from twisted.logger import Logger
-
-from hatwisted.client.errors import ClientError, NoRoute
-from hatwisted.client.message import (
+from hatwisted.clientcore.driver import Log
+from hatwisted.clientcore.errors import ClientError, NoRoute, Rejected
+from hatwisted.clientcore.message import (
     PROPERTY_ORIGIN_ID,
     PROPERTY_RETRY_TOPIC,
     RETRY_PREFIX,
     Message,
     ReceivedMessage,
 )
-from hatwisted.client.producer import Producer
-from hatwisted.client.session import Session
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.producer import Producer
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.tasks import sleep
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode
 
@@ -32,14 +30,12 @@ MAX_RECONSUME: Final = 16
 FIRST_DELAY_LEVEL: Final = 3
 """Of the first retry; each further one waits a level longer."""
 LAST_DELAY_LEVEL: Final = 18
-GIVE_BACK_PAUSE: Final = 5.0
+SEND_BACK_PAUSE: Final = 5.0
 """Seconds until a message that nobody took back is offered again."""
 
 
-class GiveBack:
+class SendBack:
     """copies: gives the producer for copies; max_reconsume: failures until a dead letter."""
-
-    _log = Logger(namespace="hatwisted.client")
 
     def __init__(
         self, session: Session, group: str, copies: Callable[[], Producer], max_reconsume: int = MAX_RECONSUME
@@ -48,30 +44,26 @@ class GiveBack:
         self._group = group
         self._copies = copies
         self._max = max_reconsume
+        self._log = session.log
         self.stopped = False
 
-    async def give_back(self, message: ReceivedMessage, error: Exception) -> None:
+    async def send_back(self, message: ReceivedMessage, error: Exception) -> None:
         """Returns when a broker has taken it. ClientError if the consumer stops before one does."""
-        self._log.info(
-            "message {id} of {topic} failed ({error!r}) and is given back",
-            id=message.message_id,
-            topic=message.topic,
-            error=error,
-        )
+        log_failed(self._log, message, error, "is sent back")
         while not self.stopped:
             try:
                 await self._send_back(message)
                 return
-            except (CallFailed, ClientError) as first:
+            except ClientError as first:
                 try:
                     await self.send_copy(message)
                     return
-                except (CallFailed, ClientError) as second:
+                except ClientError as second:
                     self._log.warn(
-                        "{id} can't be given back: {a}; {b}", id=message.message_id, a=first, b=second
+                        "{id} can't be sent back: {a}; {b}", id=message.message_id, a=first, b=second
                     )
-            await deferLater(self._session.clock, GIVE_BACK_PAUSE)
-        raise ClientError(f"message {message.message_id} wasn't given back before the stop")
+            await sleep(self._session.driver, SEND_BACK_PAUSE)
+        raise ClientError(f"message {message.message_id} wasn't sent back before the stop")
 
     async def _send_back(self, message: ReceivedMessage) -> None:
         address = self._session.routes.master(message.queue.topic, message.queue.broker_name)
@@ -104,3 +96,12 @@ class GiveBack:
         )
         times = message.reconsume_times + 1
         await self._copies().send_retry(copy, message.message_id, times, self._max)
+
+
+def log_failed(log: Log, message: ReceivedMessage, error: Exception, what: str) -> None:
+    """The program failed on `message`: its traceback at error. A rejected one is the program's wish."""
+    if isinstance(error, Rejected):
+        log.info("message {id} of {queue} {what}", id=message.message_id, queue=message.queue, what=what)
+        return
+    text = "message {id} of {queue}, offset {at}: the program failed on it; it {what}"
+    log.exception(text, error, id=message.message_id, queue=message.queue, at=message.queue_offset, what=what)

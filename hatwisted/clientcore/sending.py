@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from hatwisted.client.compression import compress
-from hatwisted.client.errors import BadMessage
-from hatwisted.client.message import Message, checked_properties, checked_topic
-from hatwisted.client.routes import DEFAULT_TOPIC
+from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.compression import compress
+from hatwisted.clientcore.errors import BadMessage
+from hatwisted.clientcore.message import Message, checked_body, checked_properties, checked_topic
+from hatwisted.clientcore.routes import DEFAULT_TOPIC
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -34,6 +35,12 @@ class SendStatus(Enum):
 
 
 STORED: Final = frozenset(status.value for status in SendStatus)
+
+RETRY_CODES: Final = frozenset((
+    ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST, 204, 205, 1500,
+))  # fmt: skip
+"""What another broker may not say; 204, 205: no buyer, no current buyer; 1500: flow control of 5.x."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +74,11 @@ class Outgoing:
     max_reconsume_times: int | None = None
 
     @property
+    def pinned(self) -> bool:
+        """Is there one queue for it, and no other?"""
+        return self.order_key is not None or self.fixed_queue is not None
+
+    @property
     def size(self) -> int:
         """Bytes, for the producer's limits."""
         return len(self.body) + len(self.properties)
@@ -94,6 +106,10 @@ class Outgoing:
             "n": queue.broker_name,
         }
 
+    def request(self, group: str, queue: MessageQueue, now_ms: int) -> RemotingCommand:
+        """As it goes to `queue`."""
+        return command(self.code, self.fields(group, queue, now_ms), self.body)
+
 
 def single(
     message: Message, unique_key: str, *, above: int, limit: int, extra: Mapping[str, str]
@@ -102,7 +118,7 @@ def single(
 
     Raises BadMessage.
     """
-    body, sys_flag = compress(message.body, above)
+    body, sys_flag = compress(checked_body(message.body), above)
     if len(body) > limit:
         raise BadMessage(f"a body of {len(body)} bytes, {limit} at most")
     return Outgoing(
@@ -130,7 +146,7 @@ def batched(messages: Sequence[Message], unique_keys: Sequence[str], limit: int)
     if any(each.delay_level for each in messages):
         raise BadMessage("delayed messages can't be sent in a batch")
     body = encode_batch(
-        (each.flag, each.body, checked_properties(each.all_properties(key)))
+        (each.flag, checked_body(each.body), checked_properties(each.all_properties(key)))
         for each, key in zip(messages, unique_keys, strict=True)
     )
     if len(body) > limit:
@@ -149,15 +165,15 @@ def batched(messages: Sequence[Message], unique_keys: Sequence[str], limit: int)
 def batch_share(message: Message) -> int:
     """About the bytes that `message` adds to a batch."""
     names = sum(len(name) + len(value) + 2 for name, value in message.properties.items())
-    return BATCH_ENTRY_FIXED + len(message.body) + names + 64
+    return BATCH_ENTRY_FIXED + len(checked_body(message.body)) + names + 64
 
 
 def results(answer: RemotingCommand, out: Outgoing, queue: MessageQueue, address: str) -> list[SendResult]:
-    """One result per message of a stored request. ValueError if the answer lacks something."""
+    """One result per message of a stored request. BadAnswer if the answer lacks something."""
     ids = answer.ext.get("msgId", "").split(",")
-    first = int(answer.ext["queueOffset"])
+    first = number_in(address, answer, "queueOffset")
     placed = MessageQueue(
-        broker_name=queue.broker_name, queue_id=int(answer.ext["queueId"]), topic=queue.topic
+        broker_name=queue.broker_name, queue_id=number_in(address, answer, "queueId"), topic=queue.topic
     )
     return [
         SendResult(

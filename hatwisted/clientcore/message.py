@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hatwisted.client.compression import decompress
-from hatwisted.client.errors import BadMessage
+from hatwisted.clientcore.compression import decompress
+from hatwisted.clientcore.errors import BadAnswer, BadMessage
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messageid import encode_message_id
@@ -66,9 +66,22 @@ class Message:
         return found
 
 
+def checked_body(body: object) -> bytes:
+    """`body` if it's bytes; BadMessage otherwise, which a text is: nobody knows its encoding but the program."""
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, (bytearray, memoryview)):
+        return bytes(body)
+    raise BadMessage(f"a body is bytes, and this one is a {type(body).__name__}: encode it, as text.encode()")
+
+
 def checked_topic(topic: str) -> str:
     """`topic` if a broker takes it as a name; BadMessage otherwise."""
-    if not 0 < len(topic) <= layout.MAX_TOPIC_LENGTH or not _TOPIC_LETTERS.issuperset(topic):
+    if (
+        not isinstance(topic, str)
+        or not 0 < len(topic) <= layout.MAX_TOPIC_LENGTH
+        or not _TOPIC_LETTERS.issuperset(topic)
+    ):
         raise BadMessage(f"topic {topic!r}: 1 to 127 letters, digits and any of %|_- are allowed")
     return topic
 
@@ -156,12 +169,15 @@ def received(record: Record, broker_name: str) -> ReceivedMessage:
 
 
 def decode_records(body: bytes) -> list[Record]:
-    """All records of a pull's answer. ValueError (CorruptRecord) if the broker sent something else."""
+    """All records of a pull's answer. BadAnswer if the broker sent something else."""
     found, position = [], 0
     while position < len(body):
-        record = decode_record(body, position)
+        try:
+            record = decode_record(body, position)
+        except ValueError as error:
+            raise BadAnswer(f"a pull's answer has no record at {position} of {len(body)}: {error}") from None
         if not isinstance(record, Record):
-            raise ValueError(f"a pull's answer ends inside a record, at {position} of {len(body)}")
+            raise BadAnswer(f"a pull's answer ends inside a record, at {position} of {len(body)}")
         found.append(record)
         position += record.total_size
     return found

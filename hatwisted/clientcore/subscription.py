@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hatwisted.client.message import checked_topic
+from hatwisted.clientcore.message import checked_topic
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.layout import PROPERTY_TAGS
 

@@ -8,18 +8,14 @@ every 30 s, to masters for producers and to every broker when there are consumer
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.interfaces import IReactorTCP, IReactorTime
-from twisted.internet.task import LoopingCall
-from twisted.logger import Logger
-
-from hatwisted.client.command import command
-from hatwisted.client.errors import Closed, Refused
-from hatwisted.client.routes import MASTER_ID, Routes
-from hatwisted.remoting.client import Answer, CallFailed, ConnectFailed, RemotingClient, TooManyCalls
+from hatwisted.clientcore.command import command
+from hatwisted.clientcore.driver import Answer, Driver, Repeating, in_background
+from hatwisted.clientcore.errors import BadSetting, CallFailed, Closed, ConnectFailed, Refused
+from hatwisted.clientcore.routes import MASTER_ID, Routes
+from hatwisted.clientcore.tasks import Work, gather, settle_all
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
@@ -48,35 +44,25 @@ class GroupMember(Protocol):
     def asked(self, address: str, request: RemotingCommand) -> Answer:
         """A broker asks it something."""
 
-    def stop(self) -> Deferred[None]:
+    async def stop(self) -> None:
         """Leave in order."""
 
 
 class Session:
-    """connector: makes the connections; clock: times everything; client_id: unique among all clients."""
+    """driver: the loop it runs on; name_servers: "host:port" each; client_id: unique among all clients."""
 
-    _log = Logger(namespace="hatwisted.client")
-
-    def __init__(
-        self, connector: IReactorTCP, clock: IReactorTime, name_servers: Sequence[str], client_id: str
-    ) -> None:
-        self.clock = clock
+    def __init__(self, driver: Driver, name_servers: Sequence[str], client_id: str) -> None:
+        self.driver = driver
+        self.log = driver.log
         self.client_id = client_id
-        self.remoting = RemotingClient(connector, clock)
-        self.remoting.on_request = self._asked
-        self.remoting.on_lost(self._lost)
-        self.routes = Routes(self.remoting, clock, name_servers)
+        self.routes = Routes(driver, name_servers)
+        driver.serve(self._asked, self._lost)
         self._producers: dict[str, GroupMember] = {}
         self._consumers: dict[str, GroupMember] = {}
         self._beaten: set[str] = set()
-        self._beat = self._loop(self._heartbeat_quietly)
-        self._refresh = self._loop(self._refresh_routes)
+        self._beat = Repeating(driver, HEARTBEAT_INTERVAL, self._heartbeat_quietly, "heartbeat")
+        self._refresh = Repeating(driver, ROUTE_INTERVAL, self._refresh_routes, "refresh of routes")
         self._closed = self._introducing = False
-
-    def _loop(self, what: Any) -> LoopingCall:
-        loop = LoopingCall(what)
-        loop.clock = self.clock
-        return loop
 
     # ---- who stands on it
 
@@ -91,16 +77,16 @@ class Session:
         return list(self._producers.values())
 
     def join(self, member: GroupMember, *, consumer: bool) -> None:
-        """From now on `member` is in the heartbeats. Closed, or ValueError if the group has one here."""
+        """From now on `member` is in the heartbeats. Closed, or BadSetting if the group has one here."""
         if self._closed:
             raise Closed("this cluster link is closed")
         table = self._consumers if consumer else self._producers
         if table.get(member.group, member) is not member:
-            raise ValueError(f"group {member.group} has a member on this cluster link already")
+            raise BadSetting(f"group {member.group} has a member on this cluster link already")
         table[member.group] = member
         if not self._beat.running:
-            self._beat.start(HEARTBEAT_INTERVAL, now=False)
-            self._refresh.start(ROUTE_INTERVAL, now=False)
+            self._beat.start()
+            self._refresh.start()
 
     async def leave(self, member: GroupMember, *, consumer: bool) -> None:
         """Take `member` out of the heartbeats and tell all brokers that heard of it."""
@@ -111,16 +97,18 @@ class Session:
         field = "consumerGroup" if consumer else "producerGroup"
         ext = {"clientID": self.client_id, field: member.group}
         request = RemotingCommand(RequestCode.UNREGISTER_CLIENT, ext=ext)
-        calls = [self.remoting.call(each, request, CALL_TIMEOUT) for each in sorted(self._beaten)]
-        await DeferredList(calls, consumeErrors=True)
-        if not self._producers and not self._consumers and self._beat.running:
+        await settle_all(self._tell(each, request) for each in sorted(self._beaten))
+        if not self._producers and not self._consumers:
             self._beat.stop()
             self._refresh.stop()
 
     async def close(self) -> None:
         """Take no more members, close all connections. Whoever is left has to be stopped before."""
         self._closed = True
-        await self.remoting.close()
+        await self.driver.close()
+
+    async def _tell(self, address: str, request: RemotingCommand) -> None:
+        await self.driver.call(address, request, CALL_TIMEOUT)
 
     # ---- asking brokers
 
@@ -134,9 +122,7 @@ class Session:
     ) -> RemotingCommand:
         """The answer, whatever its code. CallFailed if there's none; who can't be reached is remembered."""
         try:
-            return await self.remoting.call(address, command(code, ext, body), timeout)
-        except TooManyCalls:
-            raise
+            return await self.driver.call(address, command(code, ext, body), timeout)
         except ConnectFailed:
             self.routes.unreachable(address)
             raise
@@ -166,8 +152,7 @@ class Session:
                 "producerDataSet": [each.heartbeat() for each in self._producers.values()],
             }
         )
-        calls = [self._beat_one(address, body) for address in self._listeners()]
-        await DeferredList([Deferred.fromCoroutine(call) for call in calls])
+        await gather(self._beat_one(address, body) for address in self._listeners())
 
     def introduce(self) -> None:
         """Beat soon, if a known broker hasn't heard of this client yet."""
@@ -193,7 +178,7 @@ class Session:
         try:
             await self.ask(address, RequestCode.HEART_BEAT, body=body)
         except (CallFailed, Refused) as error:
-            self._log.info("heartbeat: {error}", error=error)
+            self.log.info("heartbeat: {error}", error=error)
         else:
             self._beaten.add(address)
 
@@ -207,11 +192,9 @@ class Session:
         topics = {topic for member in members for topic in member.topics} | {*self.routes.known_topics}
         self.in_background(self.routes.refresh(sorted(topics)), "refresh of routes")
 
-    def in_background(self, work: Coroutine[Deferred[Any], Any, Any], what: str) -> None:
+    def in_background(self, work: Work[Any], what: str) -> None:
         """Run a coroutine that nobody waits for; its failure is logged."""
-        Deferred.fromCoroutine(work).addErrback(
-            lambda failure: self._log.failure("{what} failed", failure=failure, what=what)
-        )
+        in_background(self.driver, work, what)
 
     # ---- what brokers want
 

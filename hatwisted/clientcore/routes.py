@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
-from twisted.python.failure import Failure
-
-from hatwisted.client.errors import NoNameServer, Refused
-from hatwisted.remoting.client import CallFailed, RemotingClient, parse_address
+from hatwisted.clientcore.address import parse_address
+from hatwisted.clientcore.driver import Driver
+from hatwisted.clientcore.errors import BadAnswer, BadSetting, CallFailed, NoNameServer, Refused
+from hatwisted.clientcore.tasks import Task, Waiter
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import TopicRoute, decode_body
+from hatwisted.wire.registration import BadRegistration, QueueData, TopicRoute, decode_body
 from hatwisted.wire.remoting import RemotingCommand
 
 CALL_TIMEOUT: Final = 3.0
@@ -36,16 +34,15 @@ MASTER_ID: Final = 0
 class Routes:
     """name_servers: "host:port" each, at least one."""
 
-    def __init__(self, client: RemotingClient, clock: IReactorTime, name_servers: Sequence[str]) -> None:
+    def __init__(self, driver: Driver, name_servers: Sequence[str]) -> None:
         if not name_servers:
-            raise ValueError("no name server given")
+            raise BadSetting("no name server is given: give host:port, several separated by ;")
         for address in name_servers:
             parse_address(address)
-        self._client = client
-        self._clock = clock
+        self._driver = driver
         self._servers = list(name_servers)
         self._routes: dict[str, TopicRoute] = {}
-        self._asking: dict[str, list[Deferred[TopicRoute | None]]] = {}
+        self._asking: dict[str, list[Waiter[TopicRoute | None]]] = {}
         self._unreachable: dict[str, float] = {}
 
     # ---- asking
@@ -60,7 +57,7 @@ class Routes:
         told = []
         for address in list(self._servers):
             try:
-                answer = await self._client.call(address, request, CALL_TIMEOUT)
+                answer = await self._driver.call(address, request, CALL_TIMEOUT)
             except CallFailed as error:
                 told.append(str(error))
                 if self._servers[0] == address:
@@ -75,20 +72,24 @@ class Routes:
         known = self._routes.get(topic)
         if known is not None and not fresh:
             return known
-        mine: Deferred[TopicRoute | None] = Deferred()
+        mine: Waiter[TopicRoute | None] = Waiter()
         waiting = self._asking.setdefault(topic, [])
         waiting.append(mine)
         if len(waiting) == 1:
             # Everybody waits in line, who came first too: sends of one topic go on in the order they came.
-            Deferred.fromCoroutine(self._fetch(topic)).addBoth(self._fetched, topic)
+            Task(self._fetch(topic)).when_done(lambda fetched: self._fetched(fetched, topic))
         return await mine
 
-    def _fetched(self, outcome: TopicRoute | Failure | None, topic: str) -> None:
-        for each in self._asking.pop(topic):
-            if isinstance(outcome, Failure):
-                each.errback(outcome)
-            else:
-                each.callback(outcome)
+    def _fetched(self, fetched: Waiter[TopicRoute | None], topic: str) -> None:
+        waiting = self._asking.pop(topic)
+        try:
+            route = fetched.result()
+        except Exception as error:
+            for each in waiting:
+                each.fail(error)
+        else:
+            for each in waiting:
+                each.fire(route)
 
     async def _fetch(self, topic: str) -> TopicRoute | None:
         request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic})
@@ -97,7 +98,7 @@ class Routes:
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise Refused.of(address, answer)
-        route = self._routes[topic] = decode_body(answer.body, TopicRoute)
+        route = self._routes[topic] = decode_route(address, answer)
         return route
 
     async def refresh(self, topics: Iterable[str]) -> None:
@@ -107,7 +108,7 @@ class Routes:
                 await self.route(topic, fresh=True)
             except NoNameServer:
                 return
-            except Refused:
+            except (Refused, BadAnswer):
                 continue
 
     def forget(self, topic: str) -> None:
@@ -134,7 +135,7 @@ class Routes:
         route = self._routes.get(topic)
         addresses = {} if route is None else addresses_of(route, broker_name)
         order = sorted(addresses, key=lambda number: (number != wished_id, number < wished_id, number))
-        now = self._clock.seconds()
+        now = self._driver.seconds()
         for number in order:
             if self._unreachable.get(addresses[number], 0.0) <= now:
                 return addresses[number]
@@ -147,7 +148,7 @@ class Routes:
 
     def unreachable(self, address: str) -> None:
         """It was tried in vain: whoever can read elsewhere should, for a while."""
-        self._unreachable[address] = self._clock.seconds() + UNREACHABLE_PAUSE
+        self._unreachable[address] = self._driver.seconds() + UNREACHABLE_PAUSE
 
 
 def addresses_of(route: TopicRoute, broker_name: str) -> dict[int, str]:
@@ -180,3 +181,37 @@ def readable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
 
 def _queue(topic: str, broker: str, number: int) -> MessageQueue:
     return MessageQueue(broker_name=broker, queue_id=number, topic=topic)
+
+
+def decode_route(address: str, answer: RemotingCommand) -> TopicRoute:
+    """The route that a name server's answer holds. Raises BadAnswer."""
+    try:
+        return decode_body(answer.body, TopicRoute)
+    except BadRegistration as error:
+        raise BadAnswer(f"{address}: {error}") from None
+
+
+def merged(routes: Iterable[TopicRoute]) -> TopicRoute:
+    """All brokers and queues that any of `routes` has: what several name servers know together. Where two
+    contradict each other about an address, the earlier is believed."""
+    result, *others = routes
+    for other in others:
+        known = {group.broker_name: group for group in result.broker_datas}
+        for group in other.broker_datas:
+            if group.broker_name in known:
+                mine = known[group.broker_name]
+                mine.broker_addrs = group.broker_addrs | mine.broker_addrs
+            else:
+                result.broker_datas.append(group)
+        result.queue_datas = _more_queues([*result.queue_datas, *other.queue_datas])
+    return result
+
+
+def _more_queues(datas: Iterable[QueueData]) -> list[QueueData]:
+    """One entry a broker: the one with most queues to read (a topic's queues may just have been added)."""
+    chosen: dict[str, QueueData] = {}
+    for data in datas:
+        mine = chosen.get(data.broker_name)
+        if mine is None or data.read_queue_nums > mine.read_queue_nums:
+            chosen[data.broker_name] = data
+    return list(chosen.values())

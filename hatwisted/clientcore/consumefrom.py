@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from typing import Final
 
-from hatwisted.client.message import RETRY_PREFIX
-from hatwisted.client.offsets import OffsetStore, broker_address
-from hatwisted.client.session import Session
+from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.message import RETRY_PREFIX
+from hatwisted.clientcore.offsets import OffsetStore, broker_address
+from hatwisted.clientcore.options import ConsumeFrom
+from hatwisted.clientcore.session import Session
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
 
-
-class ConsumeFrom(Enum):
-    """Where a group begins in a queue it has never read."""
-
-    LAST = "CONSUME_FROM_LAST_OFFSET"
-    FIRST = "CONSUME_FROM_FIRST_OFFSET"
-    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
-
-
-_CODES = {
+_CODES: Final = {
     ConsumeFrom.LAST: RequestCode.GET_MAX_OFFSET,
     ConsumeFrom.FIRST: RequestCode.GET_MIN_OFFSET,
     ConsumeFrom.TIMESTAMP: RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
 }
 
 
-class Beginning:
+class PullFrom:
     """place: for queues never read; timestamp: ms, for ConsumeFrom.TIMESTAMP."""
 
     def __init__(self, session: Session, offsets: OffsetStore, place: ConsumeFrom, timestamp: int) -> None:
         self._session = session
-        self._offsets = offsets
+        self.offsets = offsets
         self.place = place
         self._timestamp = timestamp
 
     async def of(self, queue: MessageQueue) -> int:
         """The offset to read first. Any error means "not known now"."""
-        known = await self._offsets.read(queue)
+        known = await self.offsets.read(queue)
         if known is not None:
             return known
         if queue.topic.startswith(RETRY_PREFIX):
@@ -47,4 +40,4 @@ class Beginning:
             fields["timestamp"] = self._timestamp
         address = broker_address(self._session, queue)
         answer = await self._session.ask(address, _CODES[self.place], fields)
-        return int(answer.ext["offset"])
+        return number_in(address, answer, "offset")

@@ -10,7 +10,7 @@ import importlib
 import zlib
 from typing import Any, Final
 
-from hatwisted.client.errors import ClientError
+from hatwisted.clientcore.errors import UnreadableBody
 from hatwisted.wire import layout
 
 COMPRESS_ABOVE: Final = 4096
@@ -18,10 +18,6 @@ COMPRESS_ABOVE: Final = 4096
 LEVEL: Final = 5
 MAX_INFLATED: Final = 64 * 1024 * 1024
 """Bytes one body may grow to: far above a broker's maxMessageSize, so only an attack is stopped."""
-
-
-class UnreadableBody(ClientError):
-    """A body can't be decompressed; the message says why."""
 
 
 def compress(body: bytes, above: int = COMPRESS_ABOVE) -> tuple[bytes, int]:

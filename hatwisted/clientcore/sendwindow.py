@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from twisted.internet.defer import Deferred, succeed
-
-from hatwisted.client.errors import Closed, ProducerFull
+from hatwisted.clientcore.errors import Closed, ProducerFull
+from hatwisted.clientcore.tasks import Waiter
 
 
 class SendWindow:
@@ -20,9 +19,9 @@ class SendWindow:
         self._max_requests = max_requests
         self._max_bytes = max_bytes
         self._requests = 0
-        self._waiting: deque[tuple[int, Deferred[None]]] = deque()
-        self._ready: list[Deferred[None]] = []
-        self._idle: list[Deferred[None]] = []
+        self._waiting: deque[tuple[int, Waiter[None]]] = deque()
+        self._ready: list[Waiter[None]] = []
+        self._idle: list[Waiter[None]] = []
         self.waiting_bytes = 0
 
     @property
@@ -30,20 +29,20 @@ class SendWindow:
         """Requests that wait for an answer."""
         return self._requests
 
-    def enter(self, size: int) -> Deferred[None]:
-        """Fires when a request may go. Raises ProducerFull."""
+    async def enter(self, size: int) -> None:
+        """Returns when a request may go. Raises ProducerFull."""
         if self._requests < self._max_requests and not self._waiting:
             self._requests += 1
-            return succeed(None)
+            return
         if self.waiting_bytes and self.waiting_bytes + size > self._max_bytes:
             raise ProducerFull(
                 f"{self.waiting_bytes} bytes wait behind {self._requests} requests without answers: "
                 "await ready() between sends"
             )
-        turn: Deferred[None] = Deferred()
+        turn: Waiter[None] = Waiter(lambda: self._give_up(size, turn))
         self._waiting.append((size, turn))
         self.waiting_bytes += size
-        return turn
+        await turn
 
     def leave(self) -> None:
         """A request has its answer."""
@@ -52,37 +51,41 @@ class SendWindow:
             size, turn = self._waiting.popleft()
             self.waiting_bytes -= size
             self._requests += 1
-            turn.callback(None)
+            turn.fire(None)
         if not self._waiting:
             self._fire(self._ready)
             if not self._requests:
                 self._fire(self._idle)
 
-    def ready(self) -> Deferred[None]:
-        """Fires when the next request wouldn't wait."""
-        if self._requests < self._max_requests and not self._waiting:
-            return succeed(None)
-        return self._wait(self._ready)
+    async def ready(self) -> None:
+        """Returns when the next request wouldn't wait."""
+        if self._requests >= self._max_requests or self._waiting:
+            await self._wait(self._ready)
 
-    def idle(self) -> Deferred[None]:
-        """Fires when everything has its answer."""
-        return self._wait(self._idle) if self._requests or self._waiting else succeed(None)
+    async def idle(self) -> None:
+        """Returns when everything has its answer."""
+        if self._requests or self._waiting:
+            await self._wait(self._idle)
 
     def close(self) -> None:
         """Who still waits for a turn gets Closed."""
         waiting, self._waiting = self._waiting, deque()
         self.waiting_bytes = 0
         for _, turn in waiting:
-            turn.errback(Closed("the producer was stopped before this message's turn"))
+            turn.fail(Closed("the producer was stopped before this message's turn"))
+
+    def _give_up(self, size: int, turn: Waiter[None]) -> None:
+        self._waiting.remove((size, turn))
+        self.waiting_bytes -= size
 
     @staticmethod
-    def _wait(line: list[Deferred[None]]) -> Deferred[None]:
-        waiter: Deferred[None] = Deferred()
+    def _wait(line: list[Waiter[None]]) -> Waiter[None]:
+        waiter: Waiter[None] = Waiter()
         line.append(waiter)
         return waiter
 
     @staticmethod
-    def _fire(line: list[Deferred[None]]) -> None:
+    def _fire(line: list[Waiter[None]]) -> None:
         waiting, line[:] = list(line), []
         for waiter in waiting:
-            waiter.callback(None)
+            waiter.fire(None)

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from twisted.internet.defer import Deferred, gatherResults
-from twisted.logger import Logger
-
-from hatwisted.client.errors import ClientError, NoRoute
-from hatwisted.client.session import Session
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.errors import ClientError, NoRoute
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.tasks import gather
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue
@@ -29,8 +26,6 @@ RENEWAL_INTERVAL: Final = 20.0
 class QueueLocks:
     """The locks of one group's member."""
 
-    _log = Logger(namespace="hatwisted.client")
-
     def __init__(self, session: Session, group: str) -> None:
         self._session = session
         self._group = group
@@ -39,7 +34,7 @@ class QueueLocks:
     def held(self, queue: MessageQueue) -> bool:
         """May its messages be consumed now?"""
         locked = self._locked.get(queue)
-        return locked is not None and self._session.clock.seconds() - locked < LOCK_LIFE
+        return locked is not None and self._session.driver.seconds() - locked < LOCK_LIFE
 
     def locked_at(self, queue: MessageQueue) -> float | None:
         """When it was last renewed (the clock's seconds)."""
@@ -47,22 +42,23 @@ class QueueLocks:
 
     async def lock(self, queues: Iterable[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
         """Lock or renew: (ours, another member's). What is in neither, its broker couldn't be asked about."""
-        asked = [self._lock(name, part) for name, part in _by_broker(queues).items()]
-        answers = await gatherResults([Deferred.fromCoroutine(each) for each in asked])
+        answers = await gather(self._lock(name, part) for name, part in _by_broker(queues).items())
         ours = {queue for granted, _ in answers for queue in granted}
         return ours, {queue for _, refused in answers for queue in refused}
 
     async def _lock(
         self, broker_name: str, queues: set[MessageQueue]
     ) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        now = self._session.clock.seconds()
+        now = self._session.driver.seconds()
         try:
             answer = await self._session.ask(
                 self._master(broker_name, queues), RequestCode.LOCK_BATCH_MQ, body=self._body(queues)
             )
             granted = {parse_queue(each) for each in fastjson.loads(answer.body).get("lockOKMQSet") or []}
-        except (CallFailed, ClientError, ValueError, AttributeError) as error:
-            self._log.info("queues of {broker} can't be locked: {error}", broker=broker_name, error=error)
+        except (ClientError, ValueError, AttributeError) as error:
+            self._session.log.info(
+                "queues of {broker} can't be locked: {error}", broker=broker_name, error=error
+            )
             return set(), set()
         granted &= queues
         for queue in queues - granted:
@@ -73,15 +69,14 @@ class QueueLocks:
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
         """Give up; a broker that can't be told lets them lapse."""
         mine = {queue for queue in queues if self._locked.pop(queue, None) is not None}
-        asked = [self._unlock(name, part) for name, part in _by_broker(mine).items()]
-        await gatherResults([Deferred.fromCoroutine(each) for each in asked])
+        await gather(self._unlock(name, part) for name, part in _by_broker(mine).items())
 
     async def _unlock(self, broker_name: str, queues: set[MessageQueue]) -> None:
         try:
             address = self._master(broker_name, queues)
             await self._session.ask(address, RequestCode.UNLOCK_BATCH_MQ, body=self._body(queues))
-        except (CallFailed, ClientError) as error:
-            self._log.info("queues of {broker} stay locked: {error}", broker=broker_name, error=error)
+        except ClientError as error:
+            self._session.log.info("queues of {broker} stay locked: {error}", broker=broker_name, error=error)
 
     def _master(self, broker_name: str, queues: Iterable[MessageQueue]) -> str:
         topics = {queue.topic for queue in queues}

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from twisted.internet.defer import Deferred, gatherResults
-
-from hatwisted.client.errors import ClientError, NoRoute, Refused
-from hatwisted.client.routes import MASTER_ID
-from hatwisted.client.session import Session
-from hatwisted.remoting.client import CallFailed, CallTimedOut, ConnectFailed
+from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.errors import CallTimedOut, ClientError, ConnectFailed, NoRoute, Refused
+from hatwisted.clientcore.routes import MASTER_ID
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.tasks import gather
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_table
@@ -57,14 +56,14 @@ class BrokerOffsets:
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise Refused.of(address, answer)
-        return int(answer.ext["offset"])
+        return number_in(address, answer, "offset")
 
     async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
         # Brokers beside each other, so that a mute one delays nobody; a broker's queues one by one.
         parts: dict[str, dict[MessageQueue, int]] = {}
         for queue, offset in offsets.items():
             parts.setdefault(queue.broker_name, {})[queue] = offset
-        told = await gatherResults([Deferred.fromCoroutine(self._write(part)) for part in parts.values()])
+        told = await gather(self._write(part) for part in parts.values())
         return [error for errors in told for error in errors]
 
     async def _write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
@@ -72,7 +71,7 @@ class BrokerOffsets:
         for queue, offset in offsets.items():
             try:
                 await self._write_one(queue, offset)
-            except (CallFailed, ClientError) as error:
+            except ClientError as error:
                 failed.append(error)
                 if isinstance(error, CallTimedOut):
                     break

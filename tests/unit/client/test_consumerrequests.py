@@ -5,17 +5,19 @@ import json
 from twisted.internet.defer import Deferred, fail
 from twisted.trial.unittest import TestCase
 
-from hatwisted.client.beginning import ConsumeFrom
-from hatwisted.client.delivery import Rejected
-from hatwisted.client.message import Message
-from hatwisted.client.questions import MAX_DIRECT
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.consumerrequests import MAX_DIRECT
+from hatwisted.clientcore.errors import Rejected
+from hatwisted.clientcore.message import Message
+from hatwisted.clientcore.options import ConsumeFrom
+from hatwisted.clientcore.tasks import Waiter
 from hatwisted.wire import fastjson
 from hatwisted.wire.messagequeue import parse_queue_key
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 
-class TestQuestions(TestCase):
+class TestConsumerRequests(TestCase):
     timeout = 50
 
     def setUp(self):
@@ -38,7 +40,7 @@ class TestQuestions(TestCase):
         """A tool's question to the broker, passed on by it."""
         address = self.rig.brokers["broker-a"].address
         ext = {"consumerGroup": "g", "clientId": self.cluster.client_id, **ext}
-        return await self.rig.new_cluster().session.call(address, code, ext)
+        return await deferred(self.rig.new_cluster().session.call(address, code, ext))
 
     @asynchronous
     async def test_307_running_info_has_what_tools_show(self):
@@ -82,6 +84,7 @@ class TestQuestions(TestCase):
             [each["consumeResult"] for each in told], ["CR_SUCCESS", "CR_LATER", "CR_THROW_EXCEPTION"]
         )
         self.assertEqual(told[2]["remark"], "ValueError: no")
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
         self.assertEqual((told[0]["order"], told[0]["autoCommit"]), (False, True))
         self.assertEqual(seen, [(b"0", "Asked", "broker-a")] * 4)
 
@@ -103,24 +106,24 @@ class TestQuestions(TestCase):
     async def test_309_what_cannot_be_read_and_what_is_too_much_are_refused(self):
         waiting = []
         consumer = await self.running(lambda batch: waiting.append(Deferred()) or waiting[-1], count=1)
-        bad = consumer.asked("h:1", RemotingCommand(309, body=b"nonsense"))
+        bad = consumer._core.asked("h:1", RemotingCommand(309, body=b"nonsense"))
         self.assertEqual((bad.code, "can't be read" in bad.remark), (1, True))
         address = self.rig.brokers["broker-a"].address
         record = (
-            await self.rig.new_cluster().session.ask(
+            await deferred(self.rig.new_cluster().session.ask(
                 address, 11, {
                     "consumerGroup": "g", "topic": "Asked", "queueId": self.sent[0].queue.queue_id,
                     "queueOffset": 0, "maxMsgNums": 1, "sysFlag": 4, "commitOffset": 0,
                     "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0,
                 },
-            )
+            ))
         ).body  # fmt: skip
         for _ in range(MAX_DIRECT):
-            self.assertIsInstance(consumer.asked("h:1", RemotingCommand(309, body=record)), Deferred)
-        self.assertEqual(consumer.asked("h:1", RemotingCommand(309, body=record)).code, 1)
+            self.assertIsInstance(consumer._core.asked("h:1", RemotingCommand(309, body=record)), Waiter)
+        self.assertEqual(consumer._core.asked("h:1", RemotingCommand(309, body=record)).code, 1)
         for each in waiting:
             each.callback(None)
-        self.assertIsInstance(consumer.asked("h:1", RemotingCommand(309, body=record)), Deferred)
+        self.assertIsInstance(consumer._core.asked("h:1", RemotingCommand(309, body=record)), Waiter)
         waiting[-1].callback(None)
 
     @asynchronous
@@ -128,7 +131,7 @@ class TestQuestions(TestCase):
         seen = []
         consumer = await self.running(seen.extend)
         await self.rig.until(lambda: sum(consumer.progress.values()) == 3)
-        answer = consumer.asked("h:1", RemotingCommand(221, ext={"topic": "Asked", "group": "g"}))
+        answer = consumer._core.asked("h:1", RemotingCommand(221, ext={"topic": "Asked", "group": "g"}))
         table = fastjson.loads(answer.body)["messageQueueTable"]
         self.assertEqual(sorted(table.values()), [0, 0, 0, 3])
         await consumer.stop()
@@ -149,6 +152,6 @@ class TestQuestions(TestCase):
             % queue.queue_id
         )
         for body, count in ((mapped, 5), (listed, 6), (b"[]", 6), (b'{"offsetTable":7}', 6)):
-            consumer.asked("h:1", RemotingCommand(220, body=body))
+            consumer._core.asked("h:1", RemotingCommand(220, body=body))
             await self.rig.until(lambda count=count: len(seen) == count)
         self.assertEqual([each.body for each in seen], [b"0", b"1", b"2", b"1", b"2", b"2"])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twisted.internet.defer import Deferred, gatherResults
-
-from hatwisted.client.allocation import allocate
-from hatwisted.client.errors import ClientError
-from hatwisted.client.routes import MASTER_ID, readable_queues
-from hatwisted.client.session import Session
-from hatwisted.client.subscription import SQL92, Subscription
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.allocation import allocate
+from hatwisted.clientcore.errors import CallFailed, ClientError
+from hatwisted.clientcore.routes import MASTER_ID, readable_queues
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.subscription import SQL92, Subscription
+from hatwisted.clientcore.tasks import gather
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
@@ -57,8 +55,7 @@ class Membership:
     async def _members(self, route: TopicRoute) -> set[str]:
         """Who any broker of the topic has heard of. One alone may have just started: by its word the first member
         to ask would take everything, beside those who still read. Fails if none can be asked."""
-        asked = [self._told_by(address) for address in _addresses(route)]
-        told = await gatherResults([Deferred.fromCoroutine(each) for each in asked])
+        told = await gather(self._told_by(address) for address in _addresses(route))
         members = [each for each in told if not isinstance(each, CallFailed)]
         if not members:
             failures = (each for each in told if isinstance(each, CallFailed))
