@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -24,6 +23,7 @@ from hatwisted.broker.filter.subscription import TAG, BadClientData
 from hatwisted.broker.topic.topicconfig import RETRY_PREFIX, TopicConfigTable, name_problem
 from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection, response
 from hatwisted.sqlfilter.errors import Sql92Error
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.layout import MAX_TOPIC_LENGTH
@@ -73,17 +73,15 @@ class ConsumerProcessors:
         self._starts_hot = starts_hot
         self._slave = slave
         self._watched: set[RemotingConnection] = set()
-        self._scan = LoopingCall(self.clients.expire)
-        self._scan.clock = clock
+        self._scan = PeriodicCall(clock, "the scan for silent clients", self.clients.expire)
 
     def start(self) -> None:
         """Begin to look for silent clients."""
-        self._scan.start(CLIENT_SCAN_INTERVAL, now=False)
+        self._scan.start(CLIENT_SCAN_INTERVAL)
 
     def stop(self) -> None:
         """End looking."""
-        if self._scan.running:
-            self._scan.stop()
+        self._scan.stop()
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""

@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults, maybeDeferred, succeed
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -41,6 +41,7 @@ from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.store.errors import StoreError
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put, PutStatus
+from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.layout import (
     HALF_TOPIC,
     PRE_BLANK_SIZE,
@@ -149,7 +150,7 @@ class LevelDelivery:
         delays = store.delay_levels
         self._delay = delays[level - 1] if level <= len(delays) else None
         """ms; None for a level that isn't configured any more."""
-        self._timer: IDelayedCall | None = None
+        self._timer = GuardedTimer(clock, f"delivery of delay level {level}", self._turn, FIRST_PAUSE)
         self._putting: Deferred[None] | None = None
         self._stopped = False
         self._stored: set[int] = set()
@@ -167,15 +168,13 @@ class LevelDelivery:
 
     def wake(self) -> None:
         """The queue has grown."""
-        if self._timer is None and self._putting is None:
+        if not self._timer.pending and self._putting is None:
             self._again(0)
 
     def stop(self) -> Deferred[None]:
         """No more turns; fires when the batch on its way is settled."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.cancel()
         if self._putting is None:
             return succeed(None)
         settled: Deferred[None] = Deferred()
@@ -184,10 +183,9 @@ class LevelDelivery:
 
     def _again(self, seconds: float) -> None:
         if not self._stopped:
-            self._timer = self._clock.callLater(seconds, self._turn)
+            self._timer.set(seconds)
 
     def _turn(self) -> None:
-        self._timer = None
         try:
             batch, wait = self._due()
         except (OSError, StoreError, LookupError) as error:
