@@ -40,10 +40,10 @@ from hatwisted.ha.progress import FirstSync
 from hatwisted.ha.settings import HaAck, MasterSettings, SlaveSettings
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.sockets import SocketSizes
+from hatwisted.logcodec.delaylevel import parse_delay_levels
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.configfile import ConfigFile
-from hatwisted.store.delaylevel import parse_delay_levels
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.retention import RetentionPolicy
