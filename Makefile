@@ -16,7 +16,7 @@ help:
 	@echo '              INPUT=path (text, NDJSON or a RocketMQ store folder), ONCE=1 to exit after the check'
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
 	@echo '              JOBS=n files at once (2), PYTEST=options'
-	@echo 'make lint     ruff and mypy'
+	@echo 'make lint     ruff, mypy and import-linter'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the fast tests with a coverage table'
 	@echo 'make install  create $(VENV) (done by all of the above); make clean removes what make created'
@@ -49,6 +49,7 @@ lint: install
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
+	$(BIN)/lint-imports --no-logo
 
 bench: install
 	$(BIN)/python -m bench $(BENCH)
@@ -58,5 +59,5 @@ coverage: install
 	$(BIN)/python -m coverage report --skip-covered
 
 clean:
-	rm -rf $(VENV) var build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage _trial_temp*
+	rm -rf $(VENV) var build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis .coverage _trial_temp*
 	find hatwisted tests twisted bench -name __pycache__ -type d -prune -exec rm -rf {} +
