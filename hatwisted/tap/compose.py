@@ -36,8 +36,7 @@ from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, Nam
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.interfaces import LogDiffers, MasterRange
 from hatwisted.ha.master import HAService
-from hatwisted.ha.progress import FirstSync
-from hatwisted.ha.settings import HaAck, MasterSettings, SlaveSettings
+from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.namesrv.service import NameServerService
@@ -301,7 +300,7 @@ def _ha_service(
         max_gap_not_in_sync=config.ha_max_gap_not_in_sync,
         in_sync_replicas=config.in_sync_replicas,
         min_in_sync_replicas=config.min_in_sync_replicas,
-        first_sync=FirstSync(config.ha_first_sync.value),
+        first_sync=config.ha_first_sync,
         sockets=SocketSizes(config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size),
     )
     return HAService(
@@ -319,8 +318,8 @@ def _ha_client(
     settings = SlaveSettings(
         heartbeat_interval=config.ha_send_heartbeat_interval / 1000,
         housekeeping_interval=config.ha_housekeeping_interval / 1000,
-        ack=HaAck(config.ha_ack.value),
-        first_sync=FirstSync(config.ha_first_sync.value),
+        ack=config.ha_ack,
+        first_sync=config.ha_first_sync,
         sockets=SocketSizes(config.client_socket_snd_buf_size, config.client_socket_rcv_buf_size),
     )
     return HAClientService(
