@@ -21,7 +21,7 @@ help:
 	@echo '              INPUT=path (text, NDJSON or a RocketMQ store folder), ONCE=1 to exit after the check'
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
 	@echo '              JOBS=n files at once (2), PYTEST=options'
-	@echo 'make lint     ruff and mypy'
+	@echo 'make lint     ruff, mypy and import-linter'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the fast tests with a coverage table'
 	@echo 'make install  the server alone into $(VENV); the other targets add what they need'
@@ -59,6 +59,7 @@ lint: $(call extras,lint pipeline)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
+	$(BIN)/lint-imports --no-logo
 
 bench: $(call extras,bench pipeline)
 	$(BIN)/python -m bench $(BENCH)
@@ -68,5 +69,5 @@ coverage: $(call extras,test pipeline)
 	$(BIN)/python -m coverage report --skip-covered
 
 clean:
-	rm -rf $(VENV) var build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage _trial_temp*
+	rm -rf $(VENV) var build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis .coverage _trial_temp*
 	find hatwisted tests twisted bench -name __pycache__ -type d -prune -exec rm -rf {} +
