@@ -41,6 +41,8 @@ from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.interfaces import PortUnavailable
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.configfile import ConfigFile
 from hatwisted.store.delaylevel import parse_delay_levels
 from hatwisted.store.filesystem import PosixFileSystem
@@ -48,7 +50,7 @@ from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.retention import RetentionPolicy
 from hatwisted.store.worker import ThreadWorker
 from hatwisted.tap.embedded import Announcement, claim_name_server_port, stacked
-from hatwisted.tap.ports import ClaimedPorts, PortUnavailable
+from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.hostport import HostPort
 
 
@@ -107,12 +109,11 @@ def _name_server(
     ports: ClaimedPorts, reactor: Any, config: NamesrvConfig, interface: str
 ) -> NameServerService:
     return NameServerService(
-        ports,
+        config,
         reactor,
         PosixFileSystem(),
         ThreadWorker(reactor, threads=1, name="namesrv"),
-        config=config,
-        interface=interface,
+        partial(ports.listen, config.listen_port, interface=interface),
     )
 
 
@@ -145,7 +146,7 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
     fs = PosixFileSystem()
     worker = ThreadWorker(reactor, name="store")
     flush_worker = ThreadWorker(reactor, threads=1, name="flush")
-    client = RemotingClient(reactor, reactor)
+    client = RemotingClient(TcpConnecting(reactor), reactor)
     tables = BrokerTables(
         reactor,
         fs,
@@ -166,7 +167,7 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
     store_host = HostPort(_packed_address(config.broker_ip1), config.listen_port).pack()
 
     def listen(port: int, factory: IProtocolFactory) -> IListeningPort:
-        return ports.listenTCP(port, factory, config.server_socket_backlog, interface)
+        return ports.listen(port, factory, config.server_socket_backlog, interface)
 
     return NodeParts(
         clock=reactor,
