@@ -36,20 +36,21 @@ from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, Nam
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.interfaces import LogDiffers, MasterRange
 from hatwisted.ha.master import HAService
-from hatwisted.ha.progress import FirstSync
-from hatwisted.ha.settings import HaAck, MasterSettings, SlaveSettings
+from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.sockets import SocketSizes
+from hatwisted.logcodec.delaylevel import parse_delay_levels
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.interfaces import PortUnavailable
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.configfile import ConfigFile
-from hatwisted.store.delaylevel import parse_delay_levels
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.retention import RetentionPolicy
 from hatwisted.store.worker import ThreadWorker
 from hatwisted.tap.embedded import Announcement, claim_name_server_port, stacked
-from hatwisted.tap.ports import ClaimedPorts, PortUnavailable
+from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.hostport import HostPort
 
 
@@ -108,12 +109,11 @@ def _name_server(
     ports: ClaimedPorts, reactor: Any, config: NamesrvConfig, interface: str
 ) -> NameServerService:
     return NameServerService(
-        ports,
+        config,
         reactor,
         PosixFileSystem(),
         ThreadWorker(reactor, threads=1, name="namesrv"),
-        config=config,
-        interface=interface,
+        partial(ports.listen, config.listen_port, interface=interface),
     )
 
 
@@ -146,7 +146,7 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
     fs = PosixFileSystem()
     worker = ThreadWorker(reactor, name="store")
     flush_worker = ThreadWorker(reactor, threads=1, name="flush")
-    client = RemotingClient(reactor, reactor)
+    client = RemotingClient(TcpConnecting(reactor), reactor)
     tables = BrokerTables(
         reactor,
         fs,
@@ -167,7 +167,7 @@ def _node_parts(config: BrokerConfig, reactor: Any) -> NodeParts:
     store_host = HostPort(_packed_address(config.broker_ip1), config.listen_port).pack()
 
     def listen(port: int, factory: IProtocolFactory) -> IListeningPort:
-        return ports.listenTCP(port, factory, config.server_socket_backlog, interface)
+        return ports.listen(port, factory, config.server_socket_backlog, interface)
 
     return NodeParts(
         clock=reactor,
@@ -301,7 +301,7 @@ def _ha_service(
         max_gap_not_in_sync=config.ha_max_gap_not_in_sync,
         in_sync_replicas=config.in_sync_replicas,
         min_in_sync_replicas=config.min_in_sync_replicas,
-        first_sync=FirstSync(config.ha_first_sync.value),
+        first_sync=config.ha_first_sync,
         sockets=SocketSizes(config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size),
     )
     return HAService(
@@ -319,8 +319,8 @@ def _ha_client(
     settings = SlaveSettings(
         heartbeat_interval=config.ha_send_heartbeat_interval / 1000,
         housekeeping_interval=config.ha_housekeeping_interval / 1000,
-        ack=HaAck(config.ha_ack.value),
-        first_sync=FirstSync(config.ha_first_sync.value),
+        ack=config.ha_ack,
+        first_sync=config.ha_first_sync,
         sockets=SocketSizes(config.client_socket_snd_buf_size, config.client_socket_rcv_buf_size),
     )
     return HAClientService(

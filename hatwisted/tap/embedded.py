@@ -21,7 +21,8 @@ from twisted.logger import Logger
 
 from hatwisted.config.errors import SettingError
 from hatwisted.namesrv.service import DEFAULT_PORT
-from hatwisted.tap.ports import ClaimedPorts, PortUnavailable
+from hatwisted.remoting.interfaces import PortUnavailable
+from hatwisted.tap.ports import ClaimedPorts
 
 
 class Stack(MultiService):
@@ -53,7 +54,7 @@ def claim_name_server_port(ports: ClaimedPorts, interface: str, wished: int | No
     except PortUnavailable as error:
         if wished is not None:
             raise SettingError("embeddedNamesrvPort", str(error)) from None
-        port = ports.claim_any(interface)
+        port = ports.claim(0, interface)
         return port, (
             f"{error}; the name server takes port {port}, another one with every start: set namesrvAddr if "
             "this host has a name server, or embeddedNamesrvPort"

@@ -1,5 +1,6 @@
 """A cluster in this process for the client's tests: name server and masters as twistd would start them."""
 
+from functools import partial
 from pathlib import Path
 
 from twisted.internet import reactor, task
@@ -12,6 +13,7 @@ from hatwisted.namesrv.service import NameServerService
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.worker import InlineWorker
 from hatwisted.tap import compose
+from hatwisted.tap.ports import ClaimedPorts
 from tests.support.patience import patient
 from tests.support.processes import BROKER_PORTS, free_port
 
@@ -51,7 +53,8 @@ class ClusterRig:
     def start(self):
         fs, worker = PosixFileSystem(), InlineWorker()
         config = NamesrvConfig(listen_port=0, kv_config_path=str(self.folder / "kv.json"))
-        self.names = NameServerService(reactor, reactor, fs, worker, config=config, interface="127.0.0.1")
+        listen = partial(ClaimedPorts(reactor).listen, 0, interface="127.0.0.1")
+        self.names = NameServerService(config, reactor, fs, worker, listen)
         self.names.startService()
         self.case.addCleanup(self.names.stopService)
         for number in range(self.masters):

@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from hatwisted.config.errors import SettingError
 from hatwisted.config.load import load_broker_config
 from hatwisted.remoting.client import CallFailed, RemotingClient
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.tap import compose, embedded
 from hatwisted.tap.embedded import Stack, claim_name_server_port, stacked
 from hatwisted.tap.ports import ClaimedPorts
@@ -90,7 +91,7 @@ class TestMasterWithNameServer(TestCase):
     def setUp(self):
         self.output = io.StringIO()
         self.patch(sys, "stdout", self.output)
-        self.client = RemotingClient(reactor, reactor)
+        self.client = RemotingClient(TcpConnecting(reactor), reactor)
         self.addCleanup(self.client.close)
 
     def config(self, **settings):

@@ -10,6 +10,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.broker.admin.brokerconfig import EFFECTIVE
 from hatwisted.config.load import load_broker_config, with_path
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.tap import compose
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
@@ -54,7 +55,7 @@ class TestLiveConfig(TestCase):
         self.address = f"127.0.0.1:{config.listen_port}"
         self.node = compose.master(config, reactor)
         self.node.startService()
-        self.client = RemotingClient(reactor, reactor)
+        self.client = RemotingClient(TcpConnecting(reactor), reactor)
         self.addCleanup(self.client.close)
 
     def change(self, **settings):
