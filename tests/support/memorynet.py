@@ -29,7 +29,6 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.error import (
-    CannotListenError,
     ConnectionAborted,
     ConnectionDone,
     ConnectionLost,
@@ -52,6 +51,8 @@ from twisted.internet.interfaces import (
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
+
+from hatwisted.remoting.interfaces import BACKLOG, IConnecting, IListening, PortUnavailable
 
 FIRST_EPHEMERAL_PORT = 32768
 
@@ -114,7 +115,7 @@ class MemoryNetwork:
         return self.listening.get((self.names.get(host, host), port))
 
 
-@implementer(IReactorTCP)
+@implementer(IListening, IConnecting, IReactorTCP)
 class MemoryHost:
     """One machine: what it listens on and where its connections come from."""
 
@@ -123,24 +124,24 @@ class MemoryHost:
         self.address = address
 
     def claim(self, port: int, interface: str = "") -> int:
-        """The port's number, a free one for 0; raises CannotListenError for one that is taken."""
+        """See IListening: the port's number, a free one for 0; raises PortUnavailable for one that is taken."""
         if interface not in ("", "0.0.0.0", self.address):
             reason = OSError(errno.EADDRNOTAVAIL, f"not an address of {self.address}")
-            raise CannotListenError(interface, port, reason)
+            raise PortUnavailable(interface, port, reason)
         if (self.address, port) in self.network.listening:
-            raise CannotListenError(interface, port, OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)))
+            raise PortUnavailable(interface, port, OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)))
         return port or self.network.free_port()
 
     def listen(
-        self, port: int, factory: IProtocolFactory, backlog: int = 50, interface: str = ""
+        self, port: int, factory: IProtocolFactory, backlog: int = BACKLOG, interface: str = ""
     ) -> MemoryPort:
-        """Accept connections on a port, claimed before or not."""
+        """See IListening."""
         listening = MemoryPort(self.network, self.address, self.claim(port, interface), factory)
         listening.startListening()
         return listening
 
     def endpoint(self, host: str, port: int, timeout: float = 30) -> TCP4ClientEndpoint:
-        """The way to a host, by name or address; `timeout`: seconds for an attempt to connect."""
+        """See IConnecting."""
         return TCP4ClientEndpoint(self, host, port, timeout)
 
     listenTCP = listen
