@@ -8,7 +8,7 @@ Whatever goes wrong ends the link, never the service, and leaves the log at a fr
 to be reported next time: nothing is skipped, nothing is repaired by guessing. The reason stays visible in the
 state and decides when to dial again (`slavestate`).
 
-Rejected: re-using a link after a mismatch (the stream can't be re-positioned on this wire), and keeping
+Rejected: reusing a link after a mismatch (the stream can't be re-positioned on this wire), and keeping
 frames that the store refused in memory (the master has them).
 """
 
