@@ -6,10 +6,9 @@ from hatwisted.broker.node.registration import BrokerIdentity
 from hatwisted.broker.pull.pullmessage import PullOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
-from hatwisted.ha.progress import FirstSync
-from hatwisted.ha.settings import HaAck, MasterSettings, SlaveSettings
+from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
-from hatwisted.store.delaylevel import parse_delay_levels
+from hatwisted.logcodec.delaylevel import parse_delay_levels
 from hatwisted.store.messagestore import StoreOptions
 from hatwisted.store.retention import RetentionPolicy
 
@@ -103,7 +102,7 @@ def master_settings(config: BrokerConfig) -> MasterSettings:
         max_gap_not_in_sync=config.ha_max_gap_not_in_sync,
         in_sync_replicas=config.in_sync_replicas,
         min_in_sync_replicas=config.min_in_sync_replicas,
-        first_sync=FirstSync(config.ha_first_sync.value),
+        first_sync=config.ha_first_sync,
         sockets=SocketSizes(config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size),
     )
 
@@ -113,7 +112,7 @@ def slave_settings(config: BrokerConfig) -> SlaveSettings:
     return SlaveSettings(
         heartbeat_interval=config.ha_send_heartbeat_interval / 1000,
         housekeeping_interval=config.ha_housekeeping_interval / 1000,
-        ack=HaAck(config.ha_ack.value),
-        first_sync=FirstSync(config.ha_first_sync.value),
+        ack=config.ha_ack,
+        first_sync=config.ha_first_sync,
         sockets=SocketSizes(config.client_socket_snd_buf_size, config.client_socket_rcv_buf_size),
     )

@@ -18,11 +18,12 @@ from twisted.logger import Logger
 
 from hatwisted.client.command import command
 from hatwisted.client.errors import Closed, Refused
-from hatwisted.client.routes import MASTER_ID, Routes
+from hatwisted.client.routes import Routes
 from hatwisted.remoting.client import Answer, CallFailed, ConnectFailed, RemotingClient, TooManyCalls
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
 HEARTBEAT_INTERVAL: Final = 30.0

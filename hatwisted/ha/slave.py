@@ -31,12 +31,12 @@ from hatwisted.ha.client import HAClient, HAClientFactory
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan, plan_join
 from hatwisted.ha.interfaces import FlushNow, IHaDialect, LogDiffers, MasterRange
-from hatwisted.ha.progress import FirstSync
 from hatwisted.ha.refusals import Complaints
-from hatwisted.ha.settings import HaAck, SlaveSettings
+from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import HEALTHY_AFTER, Backoff, HAClientStatus, SlaveEvent, SlaveState, StateBox
 from hatwisted.remoting.client import parse_address
 from hatwisted.store.interfaces import IReplicatedLog
+from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one attempt to connect, as RocketMQ."""
@@ -206,7 +206,7 @@ class HAClientService(Service):
             return
         if self._master_range is None:
             self._begin(None, link)
-        elif self.log.max_offset or self.settings.first_sync is FirstSync.LAST_FILE:
+        elif self.log.max_offset or self.settings.first_sync is HaFirstSync.LAST_FILE:
             self._begin(None, link)
             self._ask_range().addCallbacks(self._judge, self._unknown, callbackArgs=(link,))
         else:

@@ -21,23 +21,22 @@ from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, SubscriptionGroupTable
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
 from hatwisted.broker.filter.subscription import TAG, BadClientData
-from hatwisted.broker.topic.topicconfig import RETRY_PREFIX, TopicConfigTable, name_problem
+from hatwisted.broker.topic.topicconfig import TopicConfigTable, name_problem
 from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection, response
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.layout import MAX_TOPIC_LENGTH
+from hatwisted.wire.registration import UNIT_SUBSCRIPTION
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from hatwisted.wire.requestheader import BadRequestField, bool_field, int_field, long_field, text_field
+from hatwisted.wire.topics import RETRY_PREFIX
 
 CLIENT_SCAN_INTERVAL = 10.0
 """Seconds between looks for clients that have gone silent."""
 
 MAX_QUEUE_IDS = 1 << 16
 """Queue ids that progress is kept for; no topic has as many queues, and a wrong number would stay for ever."""
-
-_UNIT_SUBSCRIPTION = 2
-"""Bit in the sysFlag of a retry topic whose group consumes in units."""
 
 StartsHot = Callable[[str, int], bool]
 """(topic, queue id): does the queue still begin at offset 0, with a message fresh enough to be in memory?"""
@@ -115,7 +114,7 @@ class ConsumerProcessors:
         retry_topic = RETRY_PREFIX + data.group
         if group is None or self._slave or name_problem(retry_topic) is not None:
             return
-        flags = _UNIT_SUBSCRIPTION if data.unit_mode else 0
+        flags = UNIT_SUBSCRIPTION if data.unit_mode else 0
         self._topics.ensure(retry_topic, group.retry_queue_nums, sys_flag=flags)
 
     def _watch(self, connection: RemotingConnection) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.send.deadletter import DLQ_QUEUES, dead_letter_topic, max_times, postpone, unknown_group
 from hatwisted.broker.send.sentproperties import SentProperties
-from hatwisted.broker.topic.topicconfig import RETRY_PREFIX, Refusal, TopicConfigTable
+from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, park
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
@@ -26,6 +26,7 @@ from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.remoting import RemotingCommand, SendCommand
 from hatwisted.wire.requestheader import NOT_SAID, SendHeader, int_field, parse_send_v1, parse_send_v2
+from hatwisted.wire.topics import RETRY_PREFIX
 
 _UNIT = 1
 """topicSysFlag of a topic made for a producer in unit mode."""

@@ -11,13 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
-from hatwisted.broker.topic.topicconfig import (
-    PERM_WRITE,
-    RETRY_PREFIX,
-    Refusal,
-    TopicConfigTable,
-    name_problem,
-)
+from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable, name_problem
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.layout import (
     PROPERTY_DELAY,
@@ -25,9 +19,10 @@ from hatwisted.wire.layout import (
     PROPERTY_REAL_TOPIC,
     SCHEDULE_TOPIC,
 )
+from hatwisted.wire.registration import PERM_WRITE
 from hatwisted.wire.requestheader import int_field
+from hatwisted.wire.topics import DLQ_PREFIX, RETRY_PREFIX
 
-DLQ_PREFIX = "%DLQ%"
 DLQ_QUEUES = 1
 """Queues of a group's dead-letter topic."""
 

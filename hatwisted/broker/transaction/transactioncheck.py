@@ -32,7 +32,6 @@ from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import (
     CHECK_GROUP,
     HALF_QUEUE,
-    MAX_CHECKS_TOPIC,
     PROPERTY_CHECK_TIMES,
     PROPERTY_FIRST_OFFSET,
     PROPERTY_IMMUNITY,
@@ -60,6 +59,7 @@ from hatwisted.wire.messageid import encode_message_id
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.record import Record, encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand, encode_command
+from hatwisted.wire.topics import MAX_CHECKS_TOPIC
 
 SLICE = 32
 """Halves or ops looked at before others have their turn; a few ms of work."""
