@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 
 from hatwisted.broker.consumer.consumeroffset import SEPARATOR
-from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.stats import StoreStats
 from hatwisted.wire.codes import RequestCode, ResponseCode

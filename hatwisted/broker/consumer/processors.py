@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from hatwisted.broker.consumer.clienttable import ClientTable, ConsumerData, parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, SubscriptionGroupTable
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
-from hatwisted.broker.filter.subscription import TAG, BadClientData
-from hatwisted.broker.topic.topicconfig import TopicConfigTable, name_problem
-from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection, response
+from hatwisted.broker.filter.subscription import TAG
+from hatwisted.broker.requests import answer_bad_requests
+from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, TopicConfigTable, name_problem
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
@@ -34,9 +33,6 @@ from hatwisted.wire.topics import RETRY_PREFIX
 
 CLIENT_SCAN_INTERVAL = 10.0
 """Seconds between looks for clients that have gone silent."""
-
-MAX_QUEUE_IDS = 1 << 16
-"""Queue ids that progress is kept for; no topic has as many queues, and a wrong number would stay for ever."""
 
 StartsHot = Callable[[str, int], bool]
 """(topic, queue id): does the queue still begin at offset 0, with a message fresh enough to be in memory?"""
@@ -208,24 +204,3 @@ class ConsumerProcessors:
             return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
         self.progress.commit(connection, group, topic, queue_id, offset)
         return response(request)
-
-
-_Answer = RemotingCommand | Deferred[RemotingCommand]
-_PEERS_MISTAKES = (BadRequestField, BadClientData, fastjson.FastjsonError)
-
-
-def answer_bad_requests(handler: Callable[[RemotingConnection, RemotingCommand], _Answer]) -> Handler:
-    """`handler`, with the peer's mistakes answered by code 1 and what they are, now or later."""
-
-    def answer(connection: RemotingConnection, request: RemotingCommand) -> _Answer:
-        def refuse(failure: Failure) -> RemotingCommand:
-            failure.trap(*_PEERS_MISTAKES)
-            return response(request, ResponseCode.SYSTEM_ERROR, failure.getErrorMessage())
-
-        try:
-            answered = handler(connection, request)
-        except _PEERS_MISTAKES as error:
-            return response(request, ResponseCode.SYSTEM_ERROR, str(error))
-        return answered.addErrback(refuse) if isinstance(answered, Deferred) else answered
-
-    return answer

@@ -14,8 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from hatwisted.broker.consumer.processors import answer_bad_requests
-from hatwisted.broker.filter.subscription import BadClientData
+from hatwisted.broker.requests import BadClientData, answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode

@@ -21,7 +21,8 @@ from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, Subscriptio
 from hatwisted.broker.filter.consumerfilter import SQL92, ConsumerFilterTable, record_test
 from hatwisted.broker.filter.subscription import Subscription, subscribe
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
-from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.broker.requests import Refusal
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode

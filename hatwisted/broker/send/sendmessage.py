@@ -14,8 +14,9 @@ from functools import partial
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.put.innerput import STOPPING
 from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.admission import Admission, Refused
-from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put, PutStatus

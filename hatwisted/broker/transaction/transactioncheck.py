@@ -35,10 +35,9 @@ from hatwisted.broker.transaction.halfmessages import (
     PROPERTY_CHECK_TIMES,
     PROPERTY_FIRST_OFFSET,
     PROPERTY_IMMUNITY,
-    NoDestination,
     again,
     decided_by,
-    destination,
+    half_destination,
     number,
     parked_again,
 )
@@ -56,7 +55,7 @@ from hatwisted.wire.layout import (
     QUEUE_ENTRY,
 )
 from hatwisted.wire.messageid import encode_message_id
-from hatwisted.wire.properties import encode_properties
+from hatwisted.wire.properties import NoDestination, encode_properties
 from hatwisted.wire.record import Record, encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from hatwisted.wire.topics import MAX_CHECKS_TOPIC
@@ -269,7 +268,7 @@ class TransactionCheck:
             self._log.info("no producer of group {group} is there to be asked", group=group)
             return True
         try:
-            topic, queue_id = destination(properties)
+            topic, queue_id = half_destination(properties)
         except NoDestination as error:
             self._log.warn("half message {offset}: {error}", offset=half.queue_offset, error=error)
             return True
