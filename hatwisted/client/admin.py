@@ -14,14 +14,15 @@ from twisted.internet.defer import Deferred
 
 from hatwisted.client.command import command
 from hatwisted.client.errors import ClientError, NoRoute, Refused
-from hatwisted.client.message import DLQ_PREFIX, RETRY_PREFIX, checked_topic
+from hatwisted.client.message import checked_topic
 from hatwisted.client.offsets import broker_address
-from hatwisted.client.routes import DEFAULT_TOPIC, MASTER_ID, readable_queues
+from hatwisted.client.routes import readable_queues
 from hatwisted.client.session import Session
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
-from hatwisted.wire.registration import BrokerData, ClusterInfo, TopicRoute, decode_body
+from hatwisted.wire.registration import MASTER_ID, BrokerData, ClusterInfo, TopicRoute, decode_body
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX
 
 ADMIN_TIMEOUT: Final = 10.0
 """Seconds for one answer; resets ask clients in turn."""
@@ -77,7 +78,7 @@ class Admin:
         """Make or change a topic on all masters; fires with their addresses. perm: 4 read, 2 write."""
         fields: dict[str, object] = {
             "topic": checked_topic(topic),
-            "defaultTopic": DEFAULT_TOPIC,
+            "defaultTopic": AUTO_CREATE_TOPIC,
             "readQueueNums": queues,
             "writeQueueNums": queues,
             "perm": perm,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
-from hatwisted.client.message import RETRY_PREFIX
 from hatwisted.client.offsets import OffsetStore, broker_address
 from hatwisted.client.session import Session
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.topics import RETRY_PREFIX
 
 
 class ConsumeFrom(Enum):

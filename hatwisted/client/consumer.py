@@ -36,7 +36,7 @@ from hatwisted.client.delivery import Listener
 from hatwisted.client.errors import ClientError, Closed
 from hatwisted.client.giveback import MAX_RECONSUME, GiveBack
 from hatwisted.client.membership import Membership
-from hatwisted.client.message import RETRY_PREFIX, ReceivedMessage
+from hatwisted.client.message import ReceivedMessage
 from hatwisted.client.messagestream import Messages, MessageStream
 from hatwisted.client.offsets import BrokerOffsets, LocalOffsets, OffsetStore
 from hatwisted.client.producer import Producer
@@ -49,6 +49,7 @@ from hatwisted.client.subscription import Sql, Subscription, subscription
 from hatwisted.remoting.client import Answer, CallFailed
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import RETRY_PREFIX
 
 REBALANCE_INTERVAL: Final = 20.0
 COMMIT_INTERVAL: Final = 5.0

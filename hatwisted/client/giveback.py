@@ -14,18 +14,13 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from hatwisted.client.errors import ClientError, NoRoute
-from hatwisted.client.message import (
-    PROPERTY_ORIGIN_ID,
-    PROPERTY_RETRY_TOPIC,
-    RETRY_PREFIX,
-    Message,
-    ReceivedMessage,
-)
+from hatwisted.client.message import PROPERTY_ORIGIN_ID, PROPERTY_RETRY_TOPIC, Message, ReceivedMessage
 from hatwisted.client.producer import Producer
 from hatwisted.client.session import Session
 from hatwisted.remoting.client import CallFailed
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.topics import RETRY_PREFIX
 
 MAX_RECONSUME: Final = 16
 """Failures after which a message is a dead letter (4.9.7: 16)."""

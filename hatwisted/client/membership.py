@@ -8,14 +8,14 @@ from twisted.internet.defer import Deferred, gatherResults
 
 from hatwisted.client.allocation import allocate
 from hatwisted.client.errors import ClientError
-from hatwisted.client.routes import MASTER_ID, readable_queues
+from hatwisted.client.routes import readable_queues
 from hatwisted.client.session import Session
 from hatwisted.client.subscription import SQL92, Subscription
 from hatwisted.remoting.client import CallFailed
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import TopicRoute
+from hatwisted.wire.registration import MASTER_ID, TopicRoute
 
 
 class Membership:

@@ -10,12 +10,12 @@ from typing import Protocol
 from twisted.internet.defer import Deferred, gatherResults
 
 from hatwisted.client.errors import ClientError, NoRoute, Refused
-from hatwisted.client.routes import MASTER_ID
 from hatwisted.client.session import Session
 from hatwisted.remoting.client import CallFailed, CallTimedOut, ConnectFailed
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_table
+from hatwisted.wire.registration import MASTER_ID
 
 
 class OffsetStore(Protocol):

@@ -23,12 +23,12 @@ from hatwisted.client.compression import UnreadableBody
 from hatwisted.client.errors import ClientError, Refused
 from hatwisted.client.message import ReceivedMessage, decode_records, received
 from hatwisted.client.offsets import broker_address
-from hatwisted.client.routes import MASTER_ID
 from hatwisted.client.session import Session
 from hatwisted.client.subscription import TAG, Subscription
 from hatwisted.remoting.client import CallFailed, TooManyCalls
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
 PREFETCH_MESSAGES: Final = 1000

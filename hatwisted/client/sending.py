@@ -13,12 +13,12 @@ from typing import Final
 from hatwisted.client.compression import compress
 from hatwisted.client.errors import BadMessage
 from hatwisted.client.message import Message, checked_properties, checked_topic
-from hatwisted.client.routes import DEFAULT_TOPIC
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
 DEFAULT_QUEUES: Final = 4
 """Queues that a topic gets on each broker that creates it at its first message (4.9.7: 4)."""
@@ -80,7 +80,7 @@ class Outgoing:
         return {
             "a": group,
             "b": self.topic,
-            "c": DEFAULT_TOPIC,
+            "c": AUTO_CREATE_TOPIC,
             "d": DEFAULT_QUEUES,
             "e": queue.queue_id,
             "f": self.sys_flag,

@@ -18,10 +18,12 @@ from twisted.logger import Logger
 
 from hatwisted.client.command import command
 from hatwisted.client.errors import Closed, Refused
-from hatwisted.client.routes import MASTER_ID, Routes
+from hatwisted.client.routes import Routes
 from hatwisted.remoting.client import Answer, CallFailed, ConnectFailed, RemotingClient, TooManyCalls
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
 HEARTBEAT_INTERVAL: Final = 30.0
@@ -62,7 +64,7 @@ class Session:
     ) -> None:
         self.clock = clock
         self.client_id = client_id
-        self.remoting = RemotingClient(connector, clock)
+        self.remoting = RemotingClient(TcpConnecting(connector), clock)
         self.remoting.on_request = self._asked
         self.remoting.on_lost(self._lost)
         self.routes = Routes(self.remoting, clock, name_servers)

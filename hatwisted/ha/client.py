@@ -22,13 +22,13 @@ from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan
 from hatwisted.ha.intake import Intake
 from hatwisted.ha.interfaces import FlushNow, IHaDialect
-from hatwisted.ha.settings import HaAck, SlaveSettings
+from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import SlaveEvent
 from hatwisted.ha.sockets import tune
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.interfaces import IReplicatedLog
-from hatwisted.wire.haframe import Frame, HaProtocolError
+from hatwisted.wire.haframe import Frame, HaAck, HaProtocolError
 
 LIVE_READ = 64 << 10
 """Bytes asked of one socket read while little comes."""

@@ -8,7 +8,7 @@ Whatever goes wrong ends the link, never the service, and leaves the log at a fr
 to be reported next time: nothing is skipped, nothing is repaired by guessing. The reason stays visible in the
 state and decides when to dial again (`slavestate`).
 
-Rejected: re-using a link after a mismatch (the stream can't be re-positioned on this wire), and keeping
+Rejected: reusing a link after a mismatch (the stream can't be re-positioned on this wire), and keeping
 frames that the store refused in memory (the master has them).
 """
 
@@ -30,9 +30,8 @@ from hatwisted.ha.client import HAClient, HAClientFactory
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan, plan_join
 from hatwisted.ha.interfaces import FlushNow, IHaDialect, LogDiffers, MasterRange
-from hatwisted.ha.progress import FirstSync
 from hatwisted.ha.refusals import Complaints
-from hatwisted.ha.settings import HaAck, SlaveSettings
+from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import (
     HEALTHY_AFTER,
     RETRY_LIMIT,
@@ -46,6 +45,7 @@ from hatwisted.remoting.client import parse_address
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
+from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one attempt to connect, as RocketMQ."""
@@ -215,7 +215,7 @@ class HAClientService(Service):
             return
         if self._master_range is None:
             self._begin(None, link)
-        elif self.log.max_offset or self.settings.first_sync is FirstSync.LAST_FILE:
+        elif self.log.max_offset or self.settings.first_sync is HaFirstSync.LAST_FILE:
             self._begin(None, link)
             self._ask_range().addCallbacks(self._judge, self._unknown, callbackArgs=(link,))
         else:

@@ -32,7 +32,7 @@ from zope.interface import implementer
 
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.timing.periodic import PeriodicCall
-from hatwisted.wire.codes import V4_9_7, ResponseCode
+from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, V4_9_7, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.remoting import (
     RemotingCommand,
@@ -219,7 +219,7 @@ class RemotingConnection(Protocol):
         batch: list[RemotingCommand] = []
         current: BatchHandler | None = None
         for index, command in enumerate(commands):
-            handler = batch_handlers.get(command.code) if not command.flag & 1 else None
+            handler = batch_handlers.get(command.code) if not command.flag & FLAG_RESPONSE else None
             if handler is not current and batch:
                 self._run_batch(cast(BatchHandler, current), batch)
                 batch = []
@@ -245,7 +245,7 @@ class RemotingConnection(Protocol):
                 self._failed(failure, command)
 
     def _run_one(self, table: ProcessorTable, command: RemotingCommand) -> None:
-        if command.flag & 1:
+        if command.flag & FLAG_RESPONSE:
             # An answer to a request of ours. Both sides number their requests by themselves, so it never meets
             # the table.
             if self.on_answer is not None:
@@ -285,7 +285,7 @@ class RemotingConnection(Protocol):
 
     def reply(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Send `answer`, unless the request was oneway."""
-        if not request.flag & 2:
+        if not request.flag & FLAG_ONEWAY:
             self.send(encode_command(answer))
 
     def send(self, data: bytes) -> None:

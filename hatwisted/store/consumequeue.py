@@ -22,9 +22,7 @@ from collections.abc import Callable, Sequence
 
 from twisted.logger import Logger
 
-from hatwisted.store.errors import StoreError
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.queueentry import (
+from hatwisted.logcodec.queueentry import (
     ENTRY_SIZE,
     GAP_LIMIT,
     PLACE,
@@ -33,6 +31,8 @@ from hatwisted.store.queueentry import (
     has_data,
     place,
 )
+from hatwisted.store.errors import StoreError
+from hatwisted.store.filequeue import FileQueue
 
 RECOVERED_FILES = 3
 """Files at a queue's end that are scanned for the last entry in use, as RocketMQ does."""

@@ -25,6 +25,8 @@ from typing import Final, Protocol
 
 from twisted.logger import Logger
 
+from hatwisted.logcodec.recordsearch import CHUNK, valid_records_behind, written_end
+from hatwisted.logcodec.scan import scan_records
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.dispatcher import Dispatcher
@@ -33,8 +35,6 @@ from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
 from hatwisted.store.logend import LogEnd, find_end
 from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.recordsearch import CHUNK, valid_records_behind, written_end
-from hatwisted.store.scan import scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record
 

@@ -30,9 +30,9 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from hatwisted.logcodec.fewscan import FEW
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import StoreError, StoreFull
-from hatwisted.store.fewscan import FEW
 from hatwisted.timing.timer import GuardedTimer
 
 __all__ = ["Dispatcher", "ReputService"]

@@ -13,6 +13,7 @@ the link that knows the log. Sizes are checked here, because a wrong one makes a
 from __future__ import annotations
 
 import struct
+from enum import Enum
 from typing import Final, NamedTuple
 
 Buffer = bytes | bytearray | memoryview
@@ -26,6 +27,24 @@ MAX_BODY: Final = 4 * 1024 * 1024 - HEADER_SIZE
 
 class HaProtocolError(ValueError):
     """The peer sent what the HA link's format doesn't allow; the only cure is to drop the link."""
+
+
+class HaAck(Enum):
+    """What a slave's acknowledgement promises (config value `haAck`)."""
+
+    RECEIVED = "received"
+    """Written to the slave's log, as in RocketMQ: survives its process, not its power supply."""
+    DURABLE = "durable"
+    """Synced to the slave's disk (B91)."""
+
+
+class HaFirstSync(Enum):
+    """Where a slave without any log begins (config value `haFirstSync`)."""
+
+    LAST_FILE = "lastFile"
+    """RocketMQ's rule (B40): the start of the master's last file."""
+    MIN_OFFSET = "minOffset"
+    """The oldest byte the master holds: a full copy (B158)."""
 
 
 class Frame(NamedTuple):

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.processors import answer_bad_requests
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore

@@ -18,7 +18,7 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.consumer.consumeroffset import SEPARATOR
-from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.stats import StoreStats
 from hatwisted.timing.periodic import PeriodicCall

@@ -20,8 +20,8 @@ from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
-from hatwisted.broker.consumer.processors import answer_bad_requests
-from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.broker.requests import Refusal, answer_bad_requests
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import fastjson

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable, Progress, parse_progress
-from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand

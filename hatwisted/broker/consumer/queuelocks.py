@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.broker.consumer.processors import answer_bad_requests
-from hatwisted.broker.filter.subscription import BadClientData
+from hatwisted.broker.requests import BadClientData, answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire import fastjson

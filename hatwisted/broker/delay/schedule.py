@@ -45,11 +45,10 @@ from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.layout import (
     HALF_TOPIC,
     PRE_BLANK_SIZE,
-    PROPERTY_REAL_QUEUE_ID,
-    PROPERTY_REAL_TOPIC,
     QUEUE_ENTRY,
     SCHEDULE_TOPIC,
 )
+from hatwisted.wire.properties import NoDestination, destination
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
 
 FIRST_DELAY = 1.0
@@ -70,8 +69,6 @@ MAX_PAUSE = 10.0
 
 _HOPELESS = frozenset((PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED))
 """Trying again doesn't help: the log has stricter limits than it had when the message was sent."""
-
-_QUEUE_ID_END = 1 << 31
 
 
 class Undeliverable(Exception):
@@ -281,7 +278,12 @@ class LevelDelivery:
             raise Undeliverable(f"the record at log offset {position} is damaged: {error}") from None
         if not isinstance(record, Record):
             raise Undeliverable(f"no record begins at log offset {position}")
-        topic, queue_id = _destination(record.properties)
+        try:
+            topic, queue_id = destination(record.properties)
+        except NoDestination as error:
+            raise Undeliverable(str(error)) from None
+        if topic in (SCHEDULE_TOPIC, HALF_TOPIC):
+            raise Undeliverable(f"the record's real topic is {topic!r}")
         return InnerMessage(
             topic=topic,
             queue_id=queue_id,
@@ -371,16 +373,3 @@ class LevelDelivery:
             )
         self._again(self._pause)
         self._pause = min(2 * self._pause, MAX_PAUSE)
-
-
-def _destination(properties: Mapping[str, str]) -> tuple[str, int]:
-    """Real topic and queue id of a delayed message. Raises Undeliverable."""
-    topic = properties.get(PROPERTY_REAL_TOPIC, "")
-    queue_id = properties.get(PROPERTY_REAL_QUEUE_ID, "")
-    if not topic or topic in (SCHEDULE_TOPIC, HALF_TOPIC):
-        raise Undeliverable(f"the record's real topic is {topic!r}")
-    if not (queue_id.isascii() and queue_id.isdigit() and len(queue_id) <= 10):
-        raise Undeliverable(f"the record's real queue is {queue_id!r}")
-    if int(queue_id) >= _QUEUE_ID_END:
-        raise Undeliverable(f"the record's real queue is {queue_id!r}")
-    return topic, int(queue_id)

@@ -12,16 +12,17 @@ from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.delay.schedule import ScheduleService
 from hatwisted.broker.put.innerput import InnerPuts
 from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.sendback import SendBackProcessor
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.broker.topic.topicconfig import PERM_WRITE, Refusal
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import CheckOptions, TransactionCheck
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.registration import PERM_WRITE
 
 
 class Intake:

@@ -24,13 +24,15 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from hatwisted.broker.topic.topicconfig import PERM_READ, PERM_WRITE, TopicConfigTable
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import (
+    PERM_READ,
+    PERM_WRITE,
     DataVersion,
     RegisterBody,
     body_checksum,

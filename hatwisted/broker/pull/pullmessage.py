@@ -21,12 +21,15 @@ from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, Subscriptio
 from hatwisted.broker.filter.consumerfilter import SQL92, ConsumerFilterTable, record_test
 from hatwisted.broker.filter.subscription import Subscription, subscribe
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
-from hatwisted.broker.topic.topicconfig import PERM_READ, RETRY_PREFIX, Refusal, TopicConfigTable
+from hatwisted.broker.requests import Refusal
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registration import PERM_READ
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, PullHeader, parse_pull
+from hatwisted.wire.topics import RETRY_PREFIX
 
 PULL_CODES = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 

@@ -19,7 +19,7 @@ from typing import cast
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from hatwisted.broker.topic.topicconfig import Refusal
+from hatwisted.broker.requests import Refusal
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus

@@ -14,13 +14,14 @@ from functools import partial
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.put.innerput import STOPPING
 from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.admission import Admission, Refused
-from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put, PutStatus
 from hatwisted.wire.batch import CorruptBatch
-from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_send_response
 from hatwisted.wire.requestheader import BadRequestField
 
@@ -115,7 +116,7 @@ class SendProcessor:
             request = put.token
             status = put.status
             assert isinstance(request, RemotingCommand) and status is not None
-            if request.flag & 2:
+            if request.flag & FLAG_ONEWAY:
                 continue
             if status is PutStatus.PUT_OK:
                 answers.append(

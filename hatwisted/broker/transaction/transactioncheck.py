@@ -32,14 +32,12 @@ from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import (
     CHECK_GROUP,
     HALF_QUEUE,
-    MAX_CHECKS_TOPIC,
     PROPERTY_CHECK_TIMES,
     PROPERTY_FIRST_OFFSET,
     PROPERTY_IMMUNITY,
-    NoDestination,
     again,
     decided_by,
-    destination,
+    half_destination,
     number,
     parked_again,
 )
@@ -58,9 +56,10 @@ from hatwisted.wire.layout import (
     QUEUE_ENTRY,
 )
 from hatwisted.wire.messageid import encode_message_id
-from hatwisted.wire.properties import encode_properties
+from hatwisted.wire.properties import NoDestination, encode_properties
 from hatwisted.wire.record import Record, encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand, encode_command
+from hatwisted.wire.topics import MAX_CHECKS_TOPIC
 
 SLICE = 32
 """Halves or ops looked at before others have their turn; a few ms of work."""
@@ -266,7 +265,7 @@ class TransactionCheck:
             self._log.info("no producer of group {group} is there to be asked", group=group)
             return True
         try:
-            topic, queue_id = destination(properties)
+            topic, queue_id = half_destination(properties)
         except NoDestination as error:
             self._log.warn("half message {offset}: {error}", offset=half.queue_offset, error=error)
             return True

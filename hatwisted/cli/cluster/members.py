@@ -13,9 +13,8 @@ from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.tables import json_option, show
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.errors import ClientError
-from hatwisted.client.routes import MASTER_ID
 from hatwisted.remoting.client import CallFailed
-from hatwisted.wire.registration import BrokerData
+from hatwisted.wire.registration import MASTER_ID, BrokerData
 
 
 @click.group()

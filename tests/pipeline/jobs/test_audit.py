@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from unittest import TestCase
 
+from hatwisted.logcodec.queueruns import Run
 from hatwisted.pipeline.errors import NotAStore, PipelineError
 from hatwisted.pipeline.jobs.audit.auditing import Span, audit
 from hatwisted.pipeline.jobs.audit.auditreport import audit_page
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult, queue_breaks
-from hatwisted.pipeline.jobs.queueruns import Run
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.tasks import InlineTasks
 from hatwisted.wire.layout import file_name

@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from unittest import TestCase
 
+from hatwisted.logcodec.queueruns import QueueRuns, Run
 from hatwisted.pipeline.jobs.audit.recordfields import field_at
-from hatwisted.pipeline.jobs.queueruns import QueueRuns, Run
 from hatwisted.pipeline.jobs.rangecompare import (
     Difference,
     Kind,

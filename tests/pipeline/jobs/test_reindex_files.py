@@ -12,8 +12,9 @@ from unittest import TestCase
 
 import numpy as np
 
+from hatwisted.logcodec.queueentry import GAP_LIMIT, blank_entry
+from hatwisted.logcodec.queueruns import Run
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
-from hatwisted.pipeline.jobs.queueruns import Run
 from hatwisted.pipeline.jobs.reindex.indexfiles import plan_index
 from hatwisted.pipeline.jobs.reindex.queueplan import plan_queue
 from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexResult, reindex
@@ -22,7 +23,6 @@ from hatwisted.pipeline.jobs.reindex.spool import items_path
 from hatwisted.pipeline.jobs.tasks import InlineTasks
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.indexfile import file_name_at
-from hatwisted.store.queueentry import GAP_LIMIT, blank_entry
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.pipeline.jobs.copies import GOLDEN, GOLDEN_END, files_of, flip, patch, save_log
 from tests.pipeline.jobs.variedlog import VariedLog

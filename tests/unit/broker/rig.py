@@ -24,6 +24,7 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.put import Put, PutStatus
@@ -146,7 +147,7 @@ class BrokerRig:
         yield self.store.stop()
 
     def new_client(self):
-        client = RemotingClient(reactor, self.clock)
+        client = RemotingClient(TcpConnecting(reactor), self.clock)
         self.case.addCleanup(client.close)
         return client
 

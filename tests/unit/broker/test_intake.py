@@ -3,11 +3,11 @@
 from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.delay.delayrouting import route_delayed
 from hatwisted.broker.delay.schedule import MAX_BATCH
 from hatwisted.broker.node.intake import Intake
 from hatwisted.broker.put.innerput import InnerMessage
 from hatwisted.broker.put.putack import PutGate
-from hatwisted.broker.send.deadletter import postpone
 from hatwisted.broker.transaction.transactioncheck import CheckOptions
 from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import HOST, BrokerRig
@@ -53,7 +53,7 @@ class IntakeTests(TestCase):
     def test_a_mute_slave_holds_up_nothing_that_is_due(self) -> None:
         for n in range(3 * MAX_BATCH):
             properties = {"DELAY": "1"}
-            topic, queue_id = postpone(properties, "T", 0, LEVELS)
+            topic, queue_id = route_delayed(properties, "T", 0, LEVELS)
             message = InnerMessage(
                 topic=topic, queue_id=queue_id, body=b"%d" % n, properties=properties, born_timestamp=0
             )

@@ -9,10 +9,10 @@ from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
+from hatwisted.broker.delay.delayrouting import route_delayed
 from hatwisted.broker.delay.schedule import FIRST_DELAY, MAX_BATCH, MAX_PAUSE, ScheduleService
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.put.putack import PutGate
-from hatwisted.broker.send.deadletter import postpone
 from hatwisted.store.put import PutStatus
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.record import decode_record
@@ -62,7 +62,7 @@ class ScheduleCase(TestCase):
         """Store messages as a send with DELAY does."""
         for body in bodies:
             properties = {"TAGS": "t", "DELAY": str(level)}
-            place = postpone(properties, topic, queue_id, self.store.delay_levels)
+            place = route_delayed(properties, topic, queue_id, self.store.delay_levels)
             self.puts.put(
                 InnerMessage(
                     topic=place[0],

@@ -7,8 +7,8 @@ from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor, refuse_on_slave
-from hatwisted.broker.topic.topicconfig import Refusal
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.messageid import decode_message_id
 from hatwisted.wire.properties import decode_properties

@@ -7,9 +7,9 @@ from twisted.trial.unittest import TestCase
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.put.innerput import InnerPuts
 from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.sendback import SendBackProcessor, refuse_send_back
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
-from hatwisted.broker.topic.topicconfig import Refusal
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.messageid import encode_message_id

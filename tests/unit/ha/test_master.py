@@ -5,8 +5,7 @@ import struct
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import connection, master
-from hatwisted.ha.progress import FirstSync
-from hatwisted.wire.haframe import encode_report
+from hatwisted.wire.haframe import HaFirstSync, encode_report
 from tests.support.memorylog import MemoryLog
 from tests.unit.ha.rig import LogCatcher, MasterRig, pattern
 
@@ -159,7 +158,7 @@ class WriteSideTests(SynchronousTestCase):
         self.assertEqual(rig.slave(0).frames()[0], (2000, bytes(rig.log)[2000:]))
 
     def test_B158_or_the_whole_log_where_that_is_set(self) -> None:
-        rig = MasterRig(filled(2500, file_size=1000), first_sync=FirstSync.MIN_OFFSET)
+        rig = MasterRig(filled(2500, file_size=1000), first_sync=HaFirstSync.MIN_OFFSET)
         self.assertEqual(rig.slave(0).body(), bytes(rig.log))
 
     def test_B41_frames_hold_a_batch_at_most(self) -> None:

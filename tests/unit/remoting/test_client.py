@@ -18,6 +18,7 @@ from hatwisted.remoting.client import (
     parse_address,
 )
 from hatwisted.remoting.server import IDLE_LIMIT, ProcessorTable, RemotingServerFactory, response
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from tests.pipeline.remote.scriptedgroup import SILENCE, ScriptedServer
@@ -32,7 +33,7 @@ class ClientCase(TestCase):
 
     def setUp(self):
         self.clock = task.Clock()
-        self.client = RemotingClient(reactor, self.clock)
+        self.client = RemotingClient(TcpConnecting(reactor), self.clock)
         self.addCleanup(self.client.close)
         self.seen = []
 
@@ -222,7 +223,7 @@ class TestFailures(ClientCase):
             server.script = lambda request: scripted(
                 request, ResponseCode.SUCCESS, body=bytes(int(request.body or b"0"))
             )
-            asking = RemotingClient(reactor, reactor)
+            asking = RemotingClient(TcpConnecting(reactor), reactor)
             self.addCleanup(asking.close)
             for first, second in ((0, 0), (400_000, 1)):
                 yield asking.call(server.address, RemotingCommand(ROUTE), 30)

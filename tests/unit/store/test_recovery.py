@@ -14,15 +14,15 @@ from pathlib import Path
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.logcodec import recordsearch as recordsearch_module
+from hatwisted.logcodec.recordsearch import valid_records_behind, written_end
 from hatwisted.store import logend as logend_module
-from hatwisted.store import recordsearch as recordsearch_module
 from hatwisted.store import recovery as recovery_module
 from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.errors import DamagedLog, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.logend import find_end
-from hatwisted.store.recordsearch import valid_records_behind, written_end
 from hatwisted.store.recovery import RecoveryReport
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank

@@ -7,10 +7,12 @@ from twisted.internet import reactor
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.assembly.broker import build_broker
 from hatwisted.broker.admin.brokerconfig import EFFECTIVE
 from hatwisted.config.load import load_broker_config, with_path
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.tap import compose
+from hatwisted.remoting.tcp import TcpConnecting
+from hatwisted.tap.realparts import real_parts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
 from tests.support.processes import BROKER_PORTS, free_port
@@ -52,9 +54,9 @@ class TestLiveConfig(TestCase):
         self.path.write_text(FILE.format(port=free_port(BROKER_PORTS), root=folder / "store"))
         config = with_path(load_broker_config(str(self.path), environ={}), str(self.path)).config
         self.address = f"127.0.0.1:{config.listen_port}"
-        self.node = compose.master(config, reactor)
+        self.node = build_broker(config, real_parts(reactor))
         self.node.startService()
-        self.client = RemotingClient(reactor, reactor)
+        self.client = RemotingClient(TcpConnecting(reactor), reactor)
         self.addCleanup(self.client.close)
 
     def change(self, **settings):

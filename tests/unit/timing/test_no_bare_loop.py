@@ -38,7 +38,7 @@ def of_self(node: ast.AST) -> str | None:
 
 
 def sets_itself_again(tree: ast.AST) -> list[str]:
-    """Methods that `callLater` is given and that lead, by way of other methods of their class, to that very call."""
+    """Methods that `callLater` is given and that lead, by way of others of their class, to that very call."""
     found = []
     for one in ast.walk(tree):
         if not isinstance(one, ast.ClassDef):

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.store.scan import ScanResult
+from hatwisted.logcodec.scan import ScanResult
 from hatwisted.wire import layout
 
 UNQUEUED: Final = layout.SYS_TRANSACTION_PREPARED

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from hatwisted.store.delaylevel import deliver_time
-from hatwisted.store.dispatchscan import topic_prefix
-from hatwisted.store.keyhash import index_hash
-from hatwisted.store.scan import MAX_RECORDS, Buffer, ScanEnd, look, walk
+from hatwisted.logcodec.delaylevel import deliver_time
+from hatwisted.logcodec.dispatchscan import topic_prefix
+from hatwisted.logcodec.keyhash import index_hash
+from hatwisted.logcodec.scan import MAX_RECORDS, Buffer, ScanEnd, look, walk
 from hatwisted.wire import layout
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.properties import find_property

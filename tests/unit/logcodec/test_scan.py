@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, deliver_time, parse_delay_levels
-from hatwisted.store.dispatchscan import dispatch_columns
-from hatwisted.store.fewscan import Entry, scan_few
-from hatwisted.store.scan import LARGEST_RECORD, PEELED_TOPICS, ScanEnd, Stop, scan_records
+from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, deliver_time, parse_delay_levels
+from hatwisted.logcodec.dispatchscan import dispatch_columns
+from hatwisted.logcodec.fewscan import Entry, scan_few
+from hatwisted.logcodec.scan import LARGEST_RECORD, PEELED_TOPICS, ScanEnd, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.javahash import java_hash

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.keyhash import WIDTHS, hash_spans, index_hash, index_hashes
+from hatwisted.logcodec.keyhash import WIDTHS, hash_spans, index_hash, index_hashes
 from hatwisted.wire.javahash import java_hash
 
 

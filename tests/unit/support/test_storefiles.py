@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support import storefiles
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "rocketmq-4.9.7"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "rocketmq-4.9.7"
 
 
 class StoreFilesTests(SynchronousTestCase):

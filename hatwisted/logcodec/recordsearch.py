@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from hatwisted.store.scan import LARGEST_RECORD
+from hatwisted.logcodec.scan import LARGEST_RECORD
 from hatwisted.wire import layout
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
 

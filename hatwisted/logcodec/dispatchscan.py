@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.store.delaylevel import deliver_time
-from hatwisted.store.keyhash import Hashes, hash_spans, index_hashes
-from hatwisted.store.scan import Longs, ScanResult
+from hatwisted.logcodec.delaylevel import deliver_time
+from hatwisted.logcodec.keyhash import Hashes, hash_spans, index_hashes
+from hatwisted.logcodec.scan import Longs, ScanResult
 from hatwisted.wire import layout
 from hatwisted.wire.javahash import java_hash
 
