@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable, ConsumerData, parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
+from hatwisted.broker.consumer.offsetcommit import OffsetCommits
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, SubscriptionGroupTable
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
 from hatwisted.broker.filter.subscription import TAG
@@ -60,7 +60,7 @@ class ConsumerProcessors:
         slave: bool = False,
     ) -> None:
         self.clients = ClientTable(clock, self._notify, filters.unregister)
-        self.progress = ConsumerProgress(clock, offsets, self.clients, queue_end)
+        self.progress = OffsetCommits(clock, offsets, self.clients, queue_end)
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -183,7 +183,7 @@ class ConsumerProcessors:
         return response(request, ext={"offset": str(offset)})
 
     def update_offset(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        """Answered with success even if it came too late to count; see ConsumerProgress.
+        """Answered with success even if it came too late to count; see OffsetCommits.
 
         A master keeps progress in topics that it has, as in 5.x: consumers of a deleted topic go on committing,
         and would pass over the first messages of one made anew. A slave may not have heard of the topic yet.

@@ -3,7 +3,7 @@
 They don't travel over the HA link but are asked for, in this order, every ten seconds. One that fails is
 logged, keeps what the slave has, and stops neither the others nor the timer (B98 to B105). Topics are asked
 for at the master's listenPort - 2, the rest at listenPort: RocketMQ's slaves do it so, and a RocketMQ
-master answers both. Consumers' progress is the one table that goes both ways, see `handback`.
+master answers both. Consumers' progress is the one table that goes both ways, see `offsetsync`.
 
 A topic made within the last ten seconds would be unknown to a slave whose master dies now, though its messages are
 there. So the first message of a topic that the slave doesn't know makes it ask at once.
@@ -215,7 +215,8 @@ class SlaveSynchronizer:
             command = RemotingCommand(RequestCode.JOIN_CONSUMER_OFFSET, body=encode_progress(part))
             yield self._client.ask(master, command, CALL_TIMEOUT)
             self._log.info(
-                "progress of {n} topics of groups handed back to the master", n=len(part.offset_table)
+                "sent the master what it lacked of the progress of {n} topics of groups",
+                n=len(part.offset_table),
             )
 
     def _take_delays(self, answer: RemotingCommand) -> None:

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.error import CannotListenError
 from twisted.trial.unittest import TestCase
 
-from hatwisted.broker.consumer import offsetsync as handback
+from hatwisted.broker.consumer import offsetsync
 from hatwisted.broker.node.slavenode import logs_agree
 from hatwisted.broker.node.slavesync import (
     CALL_TIMEOUT,
@@ -297,7 +297,7 @@ class TestProgress(SyncCase):
 
     @inlineCallbacks
     def test_B162_many_rows_go_in_several_requests(self):
-        self.patch(handback, "MAX_ROWS", 3)
+        self.patch(offsetsync, "MAX_ROWS", 3)
         master = self.ours()
         for number in range(10):
             self.tables.offsets.commit(f"g{number}", "T", 0, 9)
