@@ -40,7 +40,8 @@ def main() -> None:
         repacked = Path(folder, sdist.name)
         _pack(unpacked, repacked, epoch)
         wheel = _built("wheel", unpacked, Path(folder, "wheel"), epoch)
-        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", repacked, wheel], check=True)
+        check = [sys.executable, "-m", "twine", "check", "--strict", str(repacked), str(wheel)]
+        subprocess.run(check, check=True)
         target.mkdir(parents=True, exist_ok=True)
         for archive in (repacked, wheel):
             shutil.copy(archive, target)
@@ -64,7 +65,16 @@ def _ignored(gitignore: Path) -> list[str]:
 
 def _built(what: str, sources: Path, folder: Path, epoch: int) -> Path:
     """The archive that setuptools makes of the sources, with the build packages of this environment."""
-    command = [sys.executable, "-m", "build", f"--{what}", "--no-isolation", "--outdir", folder, sources]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        f"--{what}",
+        "--no-isolation",
+        "--outdir",
+        str(folder),
+        str(sources),
+    ]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
     done = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

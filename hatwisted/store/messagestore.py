@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -43,6 +42,7 @@ from hatwisted.store.reput import Dispatcher, ReputService
 from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE, DiskWatermark, Retention, RetentionPolicy
 from hatwisted.store.stats import StoreStats
 from hatwisted.store.storelock import AbortFile, StoreLock
+from hatwisted.timing.periodic import PeriodicCall
 
 GROUP_COMMIT_IDLE = 0.01
 """Seconds between syncs of bytes that nobody waits for, under SYNC_FLUSH (B92)."""
@@ -129,8 +129,7 @@ class MessageStore:
         )
         self.stats = StoreStats(clock)
         self._queue_writer = QueueWriter(clock, self.queues)
-        self._sync_loop = LoopingCall(self._sync_dispatched)
-        self._sync_loop.clock = clock
+        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self._sync_dispatched)
         self.log: CommitLog
         self.flush: IFlushPolicy
         self.report: RecoveryReport | None = None
@@ -223,15 +222,14 @@ class MessageStore:
         self.watermark.start()
         self.retention.start()
         self.stats.start()
-        self._sync_loop.start(self._options.flush_queue_interval, now=False)
+        self._sync_loop.start(self._options.flush_queue_interval)
 
     @inlineCallbacks
     def stop(self) -> Any:
         """Leave the folder as a clean exit does; fires when that is done. No put may follow."""
         self.stats.stop()
         self.watermark.stop()
-        if self._sync_loop.running:
-            self._sync_loop.stop()
+        self._sync_loop.stop()
         yield self.retention.stop()
         dispatched = yield self.reput.stop()
         self.flush.stop()

@@ -31,7 +31,7 @@ _Status = tuple[str, dict[MessageQueue, int]]
 """Client id, and the queue offsets it stands at."""
 
 
-class ConsumerQuestions:
+class ConsumerRunningInfo:
     """Passes questions on. broker_name: goes along with 309."""
 
     _log = Logger()

@@ -16,7 +16,7 @@ import msgspec
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
+from hatwisted.broker.consumer.offsetcommit import OffsetCommits
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, SubscriptionGroupTable
 from hatwisted.broker.filter.consumerfilter import SQL92, ConsumerFilterTable, record_test
 from hatwisted.broker.filter.subscription import Subscription, subscribe
@@ -82,7 +82,7 @@ class PullProcessor:
         topics: TopicConfigTable,
         groups: SubscriptionGroupTable,
         clients: ClientTable,
-        progress: ConsumerProgress,
+        progress: OffsetCommits,
         filters: ConsumerFilterTable,
         options: PullOptions,
     ) -> None:

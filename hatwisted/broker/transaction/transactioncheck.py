@@ -21,7 +21,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
@@ -46,6 +46,7 @@ from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.errors import StoreError
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import (
     HALF_TOPIC,
@@ -120,17 +121,15 @@ class TransactionCheck:
         self._immune: set[int] = set()
         """First offsets of halves parked again without a question: an op may still name these."""
         self._turn = 0
-        self._loop = LoopingCall(self._round)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "the check of undecided transactions", self._round)
 
     def start(self) -> None:
         """The first round comes after an interval."""
-        self._loop.start(self._options.interval, now=False)
+        self._loop.start(self._options.interval)
 
     def stop(self) -> Deferred[Any]:
         """Ask no more; fires when the round under way has ended."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
         ended: Deferred[None] = Deferred()
         self._round_ended.addCallback(lambda _: ended.callback(None))
         return ended
@@ -146,8 +145,6 @@ class TransactionCheck:
             yield self._walk()
         except (OSError, StoreError, LookupError) as error:
             self._log.warn("undecided transactions can't be checked at present: {error}", error=error)
-        except Exception:
-            self._log.failure("the check of undecided transactions failed")
         finally:
             ended.callback(None)
 
