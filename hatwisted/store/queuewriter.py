@@ -36,18 +36,20 @@ class QueueWriter:
     def __init__(self, clock: IReactorTime, queues: ConsumeQueueTable) -> None:
         self._clock = clock
         self._queues = queues
+        self._running = False
         self._call: IDelayedCall | None = None
         self._reason: str | None = None
+        queues.watch_tails(self._wake)
 
     def start(self) -> None:
         """Begin; what waits already is written in the first rounds."""
-        self._queues.on_tails = self._wake
+        self._running = True
         if self._queues.tails:
             self._wake()
 
     def stop(self) -> None:
         """No more rounds."""
-        self._queues.on_tails = lambda: None
+        self._running = False
         if self._call is not None:
             self._call.cancel()
             self._call = None
@@ -62,7 +64,7 @@ class QueueWriter:
                 yield deferLater(self._clock, 0)
 
     def _wake(self) -> None:
-        if self._call is None:
+        if self._running and self._call is None:
             self._call = self._clock.callLater(INTERVAL, self._round)
 
     def _round(self) -> None:
