@@ -21,7 +21,7 @@ help:
 	@echo '              INPUT=path (text, NDJSON or a RocketMQ store folder), ONCE=1 to exit after the check'
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
 	@echo '              JOBS=n files at once (2), PYTEST=options'
-	@echo 'make lint     ruff, mypy and import-linter'
+	@echo 'make lint     ruff, mypy, import-linter, codespell, and whether the branch has a news fragment'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the fast tests with a coverage table'
 	@echo 'make install  the server alone into $(VENV); the other targets add what they need'
@@ -55,11 +55,18 @@ JOBS ?= 2
 test: $(call extras,test pipeline)
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder $(PYTEST)
 
+# A branch that changes something brings a news fragment; BASE is what it is compared with.
+BASE ?= main
 lint: $(call extras,lint pipeline)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell
+	@$(BIN)/towncrier build --draft --version next >/dev/null
+	@if git rev-parse --quiet --verify '$(BASE)^{commit}' >/dev/null 2>&1; \
+	then $(BIN)/towncrier check --compare-with '$(BASE)'; \
+	else echo 'no branch $(BASE) here: not checked whether this one has a news fragment'; fi
 
 bench: $(call extras,bench pipeline)
 	$(BIN)/python -m bench $(BENCH)

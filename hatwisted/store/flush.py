@@ -18,7 +18,6 @@ from typing import cast
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -26,6 +25,7 @@ from zope.interface import implementer
 from hatwisted.store.commitlog import CommitLog
 from hatwisted.store.interfaces import IFlushPolicy, IWorker
 from hatwisted.store.waitline import WaitLine
+from hatwisted.timing.periodic import PeriodicCall
 
 PAGE_SIZE = 4096
 """Bytes of the page that `flushCommitLogLeastPages` counts."""
@@ -122,19 +122,17 @@ class AsyncFlush:
         self._least = least_pages * PAGE_SIZE
         self._thorough = thorough_interval
         self._last_thorough = clock.seconds()
-        self._loop = LoopingCall(self._tick)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "flushing the commit log", self._tick)
 
     def start(self) -> None:
         """See IFlushPolicy."""
         self._flusher.start()
         self._last_thorough = self._clock.seconds()
-        self._loop.start(self._interval, now=False)
+        self._loop.start(self._interval)
 
     def stop(self) -> None:
         """See IFlushPolicy."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
     def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
         """See IFlushPolicy."""
@@ -164,18 +162,16 @@ class GroupCommitFlush:
         self._log = log
         self._syncing = False
         self._interval = idle_interval
-        self._loop = LoopingCall(self._kick)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "flushing what nobody waits for", self._kick)
 
     def start(self) -> None:
         """See IFlushPolicy."""
         self._flusher.start()
-        self._loop.start(self._interval, now=False)
+        self._loop.start(self._interval)
 
     def stop(self) -> None:
         """See IFlushPolicy."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
     def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
         """See IFlushPolicy."""

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -51,6 +50,7 @@ from hatwisted.store.retention import (
 )
 from hatwisted.store.stats import StoreStats
 from hatwisted.store.storelock import AbortFile, StoreLock
+from hatwisted.timing.periodic import PeriodicCall
 
 GROUP_COMMIT_IDLE = 0.01
 """Seconds between syncs of bytes that nobody waits for, under SYNC_FLUSH (B92)."""
@@ -153,8 +153,7 @@ class MessageStore:
         expiring = Expiring(self.log, self.queues, self.index)
         self.retention = Retention(fs, clock, worker, self.watermark, expiring, options.retention)
         self.stats = StoreStats(clock)
-        self._sync_loop = LoopingCall(self._sync_dispatched)
-        self._sync_loop.clock = clock
+        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self._sync_dispatched)
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -211,15 +210,14 @@ class MessageStore:
         self.watermark.start()
         self.retention.start()
         self.stats.start()
-        self._sync_loop.start(self._options.flush_queue_interval, now=False)
+        self._sync_loop.start(self._options.flush_queue_interval)
 
     @inlineCallbacks
     def stop(self) -> Any:
         """Leave the folder as a clean exit does; fires when that is done. No put may follow."""
         self.stats.stop()
         self.watermark.stop()
-        if self._sync_loop.running:
-            self._sync_loop.stop()
+        self._sync_loop.stop()
         yield self.retention.stop()
         dispatched = yield self.reput.stop()
         self.flush.stop()

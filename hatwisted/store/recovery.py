@@ -28,12 +28,12 @@ from twisted.logger import Logger
 from hatwisted.logcodec.recordsearch import CHUNK, valid_records_behind, written_end
 from hatwisted.logcodec.scan import scan_records
 from hatwisted.store.checkpoint import StoreCheckpoint
-from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, OtherFileSize
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
 from hatwisted.store.logend import LogEnd, find_end
+from hatwisted.store.queuecompleteness import first_incomplete_file
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record
@@ -262,7 +262,7 @@ class _Recovery:
         """Offset from which on queues or index may lack something."""
         report, begin = self.report, self._files.min_offset
         needed = [report.start if report.unclean else max(self._queues.max_physical, begin)]
-        uncovered = first_uncovered(self._files, self._queues, min(report.end, needed[0]))
+        uncovered = first_incomplete_file(self._files, self._queues, min(report.end, needed[0]))
         if uncovered is not None:
             _log.warn("queues lack records from log file {start} on: they are built again", start=uncovered)
             needed.append(uncovered)

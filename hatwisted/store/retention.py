@@ -21,12 +21,13 @@ from typing import Final, NamedTuple, Protocol, cast
 
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.timing.periodic import PeriodicCall
 
 FILES_PER_ROUND = 10
 """Log files removed in one round at most: RocketMQ's limit, so that cleaning up never takes the whole
@@ -96,8 +97,7 @@ class DiskWatermark:
         self._limits = limits or WatermarkLimits()
         self._clear = min(self._limits.clear, self._limits.warning)
         self._meaning = meaning
-        self._loop = LoopingCall(self.check)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "the look at the disk", self.check)
         self._above: str | None = None
         self._refused: str | None = None
         self._unknown = False
@@ -129,12 +129,11 @@ class DiskWatermark:
 
     def start(self) -> None:
         """Look now, and from then on at each interval."""
-        self._loop.start(self._limits.interval)
+        self._loop.start(self._limits.interval, now=True)
 
     def stop(self) -> None:
         """Look no more."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
     def check(self) -> Deferred[None]:
         """Look at the disks; fires when the figures are in, and doesn't fail."""
@@ -262,8 +261,7 @@ class Retention:
         self._queues = expiring.queues
         self._index = expiring.index
         self._policy = policy
-        self._loop = LoopingCall(self._round_or_failure)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "removing expired files", self._tracked_round)
         self._first: IDelayedCall | None = None
         self._under_way: Deferred[None] = succeed(None)
         self._stopping = False
@@ -276,15 +274,14 @@ class Retention:
     def start(self) -> None:
         """The first round after `first_delay`, then at each interval."""
         policy = self._policy()
-        self._first = self._clock.callLater(policy.first_delay, self._loop.start, policy.interval)
+        self._first = self._clock.callLater(policy.first_delay, self._loop.start, policy.interval, now=True)
 
     def stop(self) -> Deferred[None]:
         """No more rounds; fires when the one under way has removed the file it's at."""
         self._stopping = True
         if self._first is not None and self._first.active():
             self._first.cancel()
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
         ended: Deferred[None] = Deferred()
         self._under_way.addCallback(ended.callback)
         return ended
@@ -297,12 +294,14 @@ class Retention:
         """One round, now: what `start` does at each interval. Fails as its first failing part does."""
         return Deferred.fromCoroutine(self._round())
 
-    def _round_or_failure(self) -> Deferred[None]:
-        self._under_way = self.run_round().addErrback(self._failed)
-        return self._under_way
+    def _tracked_round(self) -> Deferred[None]:
+        ended = self._under_way = Deferred()
 
-    def _failed(self, failure: Failure) -> None:
-        self._log.failure("a round of removing expired files has failed; the next one tries again", failure)
+        def tell(result: object) -> object:
+            ended.callback(None)
+            return result
+
+        return self.run_round().addBoth(tell)
 
     async def _round(self) -> None:
         await self._watermark.check()

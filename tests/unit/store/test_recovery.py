@@ -18,11 +18,11 @@ from hatwisted.logcodec import recordsearch as recordsearch_module
 from hatwisted.logcodec.recordsearch import valid_records_behind, written_end
 from hatwisted.store import logend as logend_module
 from hatwisted.store import recovery as recovery_module
-from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.errors import DamagedLog, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.logend import find_end
+from hatwisted.store.queuecompleteness import first_incomplete_file
 from hatwisted.store.recovery import RecoveryReport
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
@@ -607,7 +607,7 @@ class CoverageTests(RecoveryTestCase):
         store = self.opened()
         store.queues.recover()
         change(store)
-        return first_uncovered(store.files, store.queues, writer.end)
+        return first_incomplete_file(store.files, store.queues, writer.end)
 
     def test_every_record_has_its_entry(self) -> None:
         self.assertIsNone(self.uncovered())
@@ -624,7 +624,7 @@ class CoverageTests(RecoveryTestCase):
         store = self.opened()
         store.queues.recover()
         store.queues.truncate(writer.end - 1)
-        self.assertEqual(first_uncovered(store.files, store.queues, writer.end), FILE_SIZE)
+        self.assertEqual(first_incomplete_file(store.files, store.queues, writer.end), FILE_SIZE)
 
 
 class LogEndTests(RecoveryTestCase):
