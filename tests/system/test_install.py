@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import REPOSITORY
+from testbed.processes import REPOSITORY
 
 SOURCES = ("hatwisted", "twisted", "setup.cfg", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 

@@ -20,7 +20,7 @@ from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import ClusterInfo, decode_body
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.processes import BROKER_PORTS, free_port
+from testbed.processes import BROKER_PORTS, free_port
 
 CALL_SECONDS = 30
 
