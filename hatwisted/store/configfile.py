@@ -18,11 +18,11 @@ from typing import cast
 
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.timing.periodic import PeriodicCall
 
 BACKUP = ".bak"
 
@@ -141,16 +141,14 @@ class ConfigFlusher:
     ) -> None:
         self._files = files
         self._interval = interval
-        self._loop = LoopingCall(self.flush)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "writing tables that changed", self.flush)
 
     def start(self) -> None:
-        self._loop.start(self._interval, now=False)
+        self._loop.start(self._interval)
 
     def stop(self) -> Deferred[None]:
         """No more rounds; fires when everything is written."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
         return self.flush()
 
     def flush(self) -> Deferred[None]:

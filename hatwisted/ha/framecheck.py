@@ -15,7 +15,7 @@ from hatwisted.store.interfaces import Buffer
 from hatwisted.wire.haframe import Frame
 
 
-class Intake:
+class FrameCheck:
     """The position of one link, from its first report on.
 
     file_size: bytes per log file on this side.

@@ -22,7 +22,7 @@ from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 
-COVERED_FILES: Final = 64
+CHECKED_FILES: Final = 64
 """Newest log files whose coverage is checked: 64 GiB by default, that's 1.3 GB of entries for records of 1 KiB
 and a few seconds. What is older has been checked at earlier starts."""
 
@@ -32,11 +32,11 @@ BLOCK: Final = 1 << 16
 _ENTRIES: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
 
 
-def first_uncovered(
+def first_incomplete_file(
     files: FileQueue, queues: ConsumeQueueTable, end: int, tick: Callable[[], None] = lambda: None
 ) -> int | None:
     """Start of the first log file below `end` with records that are in no queue; None if there is none."""
-    starts = [start for start in files.starts if start < end][-COVERED_FILES:]
+    starts = [start for start in files.starts if start < end][-CHECKED_FILES:]
     if not starts:
         return None
     sums, reached = np.zeros(len(starts), np.int64), np.array(starts, np.int64)

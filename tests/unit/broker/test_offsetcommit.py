@@ -5,7 +5,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.consumer.clienttable import ClientTable, parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.offsetcommit import RESET_GRACE, ConsumerProgress
+from hatwisted.broker.consumer.offsetcommit import RESET_GRACE, OffsetCommits
 
 QUEUE = ("g", "T", 0)
 
@@ -23,9 +23,7 @@ class TestProgress(SynchronousTestCase):
         self.offsets = ConsumerOffsetTable(self.clock)
         self.clients = ClientTable(self.clock, lambda group, members: None)
         self.end = 1000
-        self.progress = ConsumerProgress(
-            self.clock, self.offsets, self.clients, lambda topic, queue: self.end
-        )
+        self.progress = OffsetCommits(self.clock, self.offsets, self.clients, lambda topic, queue: self.end)
         self.one, self.two, self.tool = (Connection(name) for name in ("one", "two", "tool"))
         for member in (self.one, self.two):
             beat = {"clientID": member.peer, "consumerDataSet": [{"groupName": "g"}]}

@@ -1,24 +1,24 @@
-"""All ways into a master put together: one gate, one stop."""
+"""All ways into a master put together: one PutAcks, one stop."""
 
 from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.delay.delayrouting import route_delayed
 from hatwisted.broker.delay.schedule import MAX_BATCH
-from hatwisted.broker.node.intake import Intake
+from hatwisted.broker.node.writepath import WritePath
 from hatwisted.broker.put.innerput import InnerMessage
-from hatwisted.broker.put.putack import PutGate
-from hatwisted.broker.send.deadletter import postpone
+from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.transaction.transactioncheck import CheckOptions
 from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import HOST, BrokerRig
-from tests.unit.broker.test_putgate import ManualReplication
+from tests.unit.broker.test_putack import ManualReplication
 from tests.unit.broker.test_send import FIELDS, V2
 
 LEVELS = (1000, 5000, 60_000)
 
 
-class IntakeTests(TestCase):
-    """A SYNC_MASTER's intake; its slave acks what the test says."""
+class WritePathTests(TestCase):
+    """A SYNC_MASTER's writes; its slave acks what the test says."""
 
     timeout = 50
 
@@ -28,11 +28,11 @@ class IntakeTests(TestCase):
         self.addCleanup(self.rig.turn)
         self.slave = ManualReplication(self.rig.clock)
         self.permission = 6
-        self.intake = Intake(
+        self.writes = WritePath(
             self.rig.clock,
             self.store,
             self.rig.tables,
-            PutGate(self.rig.clock, self.store.flush, 5.0, self.slave),
+            PutAcks(self.rig.clock, self.store.flush, 5.0, self.slave),
             "DefaultCluster",
             HOST,
             lambda: self.permission,
@@ -40,9 +40,9 @@ class IntakeTests(TestCase):
             self.rig.consumers.clients,
             CheckOptions(),
         )
-        self.intake.register_on(self.rig.table)
-        self.intake.start()
-        self.addCleanup(self.intake.stop)
+        self.writes.register_on(self.rig.table)
+        self.writes.start()
+        self.addCleanup(self.writes.stop)
 
     def send(self, text="WAIT\x01false", **fields):  # type: ignore[no-untyped-def]
         return self.rig.ask(V2, b"body", **FIELDS | {"i": text} | fields)
@@ -53,11 +53,11 @@ class IntakeTests(TestCase):
     def test_a_mute_slave_holds_up_nothing_that_is_due(self) -> None:
         for n in range(3 * MAX_BATCH):
             properties = {"DELAY": "1"}
-            topic, queue_id = postpone(properties, "T", 0, LEVELS)
+            topic, queue_id = route_delayed(properties, "T", 0, LEVELS)
             message = InnerMessage(
                 topic=topic, queue_id=queue_id, body=b"%d" % n, properties=properties, born_timestamp=0
             )
-            self.intake.puts.put(message)
+            self.writes.puts.put(message)
         self.rig.turn()
         self.slave.reason = "1 copies in sync, 2 needed"
         self.rig.clock.advance(1.0)
@@ -69,7 +69,7 @@ class IntakeTests(TestCase):
     def test_a_stopping_broker_takes_nothing_from_anybody(self):  # type: ignore[no-untyped-def]
         half = yield self.send("TRAN_MSG\x01true\x02PGROUP\x01p\x02WAIT\x01false")
         end = self.store.log.max_offset
-        self.intake.refuse()
+        self.writes.refuse()
         decision = {
             "producerGroup": "p",
             "tranStateTableOffset": 0,

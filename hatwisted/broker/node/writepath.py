@@ -1,5 +1,5 @@
 """All ways by which messages come into a master: sends, what consumers send back, what the broker puts itself
-when it is due. One gate settles them all."""
+when it is due. One PutAcks answers them all."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.delay.schedule import ScheduleService
 from hatwisted.broker.put.innerput import InnerPuts
-from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.sendback import SendBackProcessor
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.broker.topic.topicconfig import Refusal
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import CheckOptions, TransactionCheck
 from hatwisted.remoting.server import ProcessorTable
@@ -25,7 +25,7 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.registration import PERM_WRITE
 
 
-class Intake:
+class WritePath:
     """Composes them.
 
     store, tables: loaded; cluster, store_host: as for SendProcessor; permission: the broker's present
@@ -38,7 +38,7 @@ class Intake:
         clock: IReactorTime,
         store: MessageStore,
         tables: BrokerTables,
-        gate: PutGate,
+        acks: PutAcks,
         cluster: str,
         store_host: bytes,
         permission: Callable[[], int],
@@ -48,9 +48,9 @@ class Intake:
     ) -> None:
         self._permission = permission
         self._address = str(HostPort.unpack(store_host, ipv6=len(store_host) == 20)).rpartition(":")[0]
-        self.puts = InnerPuts(store, gate, store_host)
+        self.puts = InnerPuts(store, acks, store_host)
         self._sends = SendProcessor(
-            store, gate, tables.topics, cluster, store_host, tables.groups, self._forbidden
+            store, acks, tables.topics, cluster, store_host, tables.groups, self._forbidden
         )
         self._back = SendBackProcessor(
             store, self.puts, tables.topics, tables.groups, self._forbidden, count_sent_back
@@ -59,7 +59,7 @@ class Intake:
         self._check = TransactionCheck(
             clock, store, self.puts, tables.offsets, tables.topics, clients, checks
         )
-        deliveries = InnerPuts(store, gate.without_slaves(), store_host)
+        deliveries = InnerPuts(store, acks.without_slaves(), store_host)
         self._schedule = ScheduleService(clock, store, deliveries, tables.delays)
 
     def _forbidden(self) -> Refusal | None:
