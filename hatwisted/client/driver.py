@@ -15,6 +15,7 @@ from hatwisted.clientcore import errors
 from hatwisted.clientcore.driver import Answer
 from hatwisted.clientcore.tasks import Cancelled, Task, Timer, Waiter, Work
 from hatwisted.remoting import client as remoting
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire.remoting import RemotingCommand
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ class TwistedDriver:
     def __init__(self, connector: IReactorTCP, clock: IReactorTime) -> None:
         self.log = _Log()
         self.clock = clock
-        self.remoting = remoting.RemotingClient(connector, clock)
+        self.remoting = remoting.RemotingClient(TcpConnecting(connector), clock)
 
     def seconds(self) -> float:
         """The clock's."""

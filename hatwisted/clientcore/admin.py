@@ -12,14 +12,15 @@ from typing import Any, Final, TypedDict, Unpack
 
 from hatwisted.clientcore.command import command, number_in
 from hatwisted.clientcore.errors import ClientError, NoRoute, Refused
-from hatwisted.clientcore.message import DLQ_PREFIX, RETRY_PREFIX, checked_topic
+from hatwisted.clientcore.message import checked_topic
 from hatwisted.clientcore.offsets import broker_address
-from hatwisted.clientcore.routes import DEFAULT_TOPIC, MASTER_ID, readable_queues
+from hatwisted.clientcore.routes import readable_queues
 from hatwisted.clientcore.session import Session
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
-from hatwisted.wire.registration import BrokerData, ClusterInfo, TopicRoute, decode_body
+from hatwisted.wire.registration import MASTER_ID, BrokerData, ClusterInfo, TopicRoute, decode_body
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX
 
 ADMIN_TIMEOUT: Final = 10.0
 """Seconds for one answer; resets ask clients in turn."""
@@ -82,7 +83,7 @@ class Admin:
         """Make or change a topic on all masters; fires with their addresses. perm: 4 read, 2 write."""
         fields: dict[str, object] = {
             "topic": checked_topic(topic),
-            "defaultTopic": DEFAULT_TOPIC,
+            "defaultTopic": AUTO_CREATE_TOPIC,
             "readQueueNums": queues,
             "writeQueueNums": queues,
             "perm": perm,

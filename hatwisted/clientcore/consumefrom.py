@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from hatwisted.clientcore.command import number_in
-from hatwisted.clientcore.message import RETRY_PREFIX
 from hatwisted.clientcore.offsets import OffsetStore, broker_address
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.session import Session
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.topics import RETRY_PREFIX
 
 _CODES: Final = {
     ConsumeFrom.LAST: RequestCode.GET_MAX_OFFSET,

@@ -26,7 +26,7 @@ from hatwisted.clientcore.delivery import AckIndex, Listener
 from hatwisted.clientcore.driver import Answer, Repeating
 from hatwisted.clientcore.errors import BadSetting, ClientError, Closed
 from hatwisted.clientcore.membership import Membership
-from hatwisted.clientcore.message import RETRY_PREFIX, ReceivedMessage
+from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.messagestream import Messages, MessageStream
 from hatwisted.clientcore.offsets import BrokerOffsets, LocalOffsets, OffsetStore
 from hatwisted.clientcore.options import ConsumerOptions
@@ -40,6 +40,7 @@ from hatwisted.clientcore.subscription import Sql, Subscription, subscription
 from hatwisted.clientcore.tasks import Lock, Task, Waiter, ends_within
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import RETRY_PREFIX
 
 REBALANCE_INTERVAL: Final = 20.0
 COMMIT_INTERVAL: Final = 5.0

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from hatwisted.clientcore.allocation import allocate
 from hatwisted.clientcore.errors import CallFailed, ClientError
-from hatwisted.clientcore.routes import MASTER_ID, readable_queues
+from hatwisted.clientcore.routes import readable_queues
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.subscription import SQL92, Subscription
 from hatwisted.clientcore.tasks import gather
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import TopicRoute
+from hatwisted.wire.registration import MASTER_ID, TopicRoute
 
 
 class Membership:

@@ -9,12 +9,12 @@ from typing import Protocol
 
 from hatwisted.clientcore.command import number_in
 from hatwisted.clientcore.errors import CallTimedOut, ClientError, ConnectFailed, NoRoute, Refused
-from hatwisted.clientcore.routes import MASTER_ID
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.tasks import gather
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_table
+from hatwisted.wire.registration import MASTER_ID
 
 
 class OffsetStore(Protocol):

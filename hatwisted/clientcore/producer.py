@@ -28,7 +28,7 @@ from hatwisted.clientcore.errors import (
 )
 from hatwisted.clientcore.message import Message, UniqueKeys, checked_properties, checked_topic
 from hatwisted.clientcore.options import ProducerOptions
-from hatwisted.clientcore.routes import DEFAULT_TOPIC, writable_queues
+from hatwisted.clientcore.routes import writable_queues
 from hatwisted.clientcore.selection import BrokerFaults, RoundRobin, interleaved
 from hatwisted.clientcore.sending import (
     DEFAULT_QUEUES,
@@ -48,6 +48,7 @@ from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.layout import PROPERTY_UNIQ_KEY
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
 MAKING_TIME: Final = 30.0
 """Seconds after a topic's first message in which it is sent to brokers that don't have it yet, too; RocketMQ's
@@ -218,7 +219,9 @@ class Producer:
 
     def _master(self, topic: str, queue: MessageQueue) -> str:
         routes = self._session.routes
-        address = routes.master(topic, queue.broker_name) or routes.master(DEFAULT_TOPIC, queue.broker_name)
+        address = routes.master(topic, queue.broker_name) or routes.master(
+            AUTO_CREATE_TOPIC, queue.broker_name
+        )
         if address is None:
             raise NoRoute(topic, f"{queue.broker_name} has no master now")
         return address
@@ -234,7 +237,7 @@ class Producer:
         if route is None or self._making.get(topic, 0.0) > self._driver.seconds():
             # A topic lives on the brokers that its first messages reach: for a while that's all of them.
             self._making.setdefault(topic, self._driver.seconds() + MAKING_TIME)
-            default = await routes.route(DEFAULT_TOPIC, fresh=fresh)
+            default = await routes.route(AUTO_CREATE_TOPIC, fresh=fresh)
             if default is None and route is None:
                 raise NoRoute(topic, "the name servers don't know it, and no broker creates topics by itself")
             planned = [] if default is None else writable_queues(topic, default, DEFAULT_QUEUES)
@@ -244,7 +247,7 @@ class Producer:
             return await self._queues(topic, fresh=True)
         if not queues:
             routes.forget(topic)
-            routes.forget(DEFAULT_TOPIC)
+            routes.forget(AUTO_CREATE_TOPIC)
             raise NoRoute(topic, "no master takes messages of it now")
         self._session.introduce()
         return interleaved(queues)
@@ -253,7 +256,7 @@ class Producer:
         try:
             await self._session.routes.route(topic, fresh=True)
             if topic in self._making:
-                await self._session.routes.route(DEFAULT_TOPIC, fresh=True)
+                await self._session.routes.route(AUTO_CREATE_TOPIC, fresh=True)
             return await self._queues(topic)
         except (NoNameServer, NoRoute, Refused, BadAnswer):
             return known

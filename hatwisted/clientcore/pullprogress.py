@@ -14,9 +14,9 @@ from typing import Final
 from hatwisted.clientcore.command import number_in
 from hatwisted.clientcore.driver import Log
 from hatwisted.clientcore.errors import Refused
-from hatwisted.clientcore.routes import MASTER_ID
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
 LOYALTY: Final = 30.0

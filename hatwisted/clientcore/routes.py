@@ -17,18 +17,21 @@ from hatwisted.clientcore.errors import BadAnswer, BadSetting, CallFailed, NoNam
 from hatwisted.clientcore.tasks import Task, Waiter
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import BadRegistration, QueueData, TopicRoute, decode_body
+from hatwisted.wire.registration import (
+    MASTER_ID,
+    PERM_READ,
+    PERM_WRITE,
+    BadRegistration,
+    QueueData,
+    TopicRoute,
+    decode_body,
+)
 from hatwisted.wire.remoting import RemotingCommand
 
 CALL_TIMEOUT: Final = 3.0
 """Seconds for a name server's answer (4.9.7: 3 s)."""
-DEFAULT_TOPIC: Final = "TBW102"
-"""Its route says which brokers create topics at the first message."""
 UNREACHABLE_PAUSE: Final = 5.0
 """Seconds that a broker which couldn't be reached is the last choice for reading."""
-PERM_READ: Final = 4
-PERM_WRITE: Final = 2
-MASTER_ID: Final = 0
 
 
 class Routes:

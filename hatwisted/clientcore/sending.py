@@ -14,12 +14,12 @@ from hatwisted.clientcore.command import command, number_in
 from hatwisted.clientcore.compression import compress
 from hatwisted.clientcore.errors import BadMessage
 from hatwisted.clientcore.message import Message, checked_body, checked_properties, checked_topic
-from hatwisted.clientcore.routes import DEFAULT_TOPIC
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
 DEFAULT_QUEUES: Final = 4
 """Queues that a topic gets on each broker that creates it at its first message (4.9.7: 4)."""
@@ -92,7 +92,7 @@ class Outgoing:
         return {
             "a": group,
             "b": self.topic,
-            "c": DEFAULT_TOPIC,
+            "c": AUTO_CREATE_TOPIC,
             "d": DEFAULT_QUEUES,
             "e": queue.queue_id,
             "f": self.sys_flag,

@@ -14,10 +14,11 @@ from typing import Any, Final, Protocol
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.driver import Answer, Driver, Repeating, in_background
 from hatwisted.clientcore.errors import BadSetting, CallFailed, Closed, ConnectFailed, Refused
-from hatwisted.clientcore.routes import MASTER_ID, Routes
+from hatwisted.clientcore.routes import Routes
 from hatwisted.clientcore.tasks import Work, gather, settle_all
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
 HEARTBEAT_INTERVAL: Final = 30.0

@@ -13,8 +13,7 @@ from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.tables import json_option, show
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.errors import ClientError
-from hatwisted.clientcore.routes import MASTER_ID
-from hatwisted.wire.registration import BrokerData
+from hatwisted.wire.registration import MASTER_ID, BrokerData
 
 
 @click.group()

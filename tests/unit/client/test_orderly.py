@@ -143,6 +143,7 @@ class TestOrder(OrderlyCase):
         await consumer.start()
         await self.rig.until(lambda: 2 in seen)
         self.assertEqual(seen, [0, 1, 1, 2])
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
         self.assertEqual(len(self.locks), 0)
 
 
@@ -273,7 +274,9 @@ class TestLocks(OrderlyCase):
         clock.advance(LOCK_LIFE + 1)
         waiting[0].callback(None)
         await self.rig.until(lambda: reader.progress == 1)
-        self.assertEqual((seen, consumer._core.running_info()["properties"]["PROP_CONSUMEORDERLY"]), ([0], "true"))
+        self.assertEqual(
+            (seen, consumer._core.running_info()["properties"]["PROP_CONSUMEORDERLY"]), ([0], "true")
+        )
         del cluster.session.routes.master
 
         def turn():
