@@ -17,8 +17,8 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.cli.cluster.clusterrun import Interrupt, exit_code
 from hatwisted.cli.main import main
-from hatwisted.client import admin
 from hatwisted.client.cluster import Cluster
+from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routes import Member
 from hatwisted.wire.registration import DataVersion
