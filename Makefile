@@ -24,6 +24,7 @@ help:
 	@echo 'make lint     ruff, mypy, import-linter, codespell, and whether the branch has a news fragment'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the fast tests with a coverage table'
+	@echo 'make dist     sdist and wheel in dist/, the same bytes each time'
 	@echo 'make install  the server alone into $(VENV); the other targets add what they need'
 	@echo 'make clean    remove what make created'
 
@@ -52,7 +53,7 @@ run: $(call extras,pipeline)
 # Most of the time goes into waiting for processes and clocks, so two files are tested at once. Their order matters: a
 # worker whose reactor has run for a plain test can run no TestCase any more (see tests/conftest.py).
 JOBS ?= 2
-test: $(call extras,test pipeline)
+test: $(call extras,test pipeline dist)
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder $(PYTEST)
 
 # A branch that changes something brings a news fragment; BASE is what it is compared with.
@@ -74,6 +75,9 @@ bench: $(call extras,bench pipeline)
 coverage: $(call extras,test pipeline)
 	$(BIN)/python -m coverage run --branch --source=hatwisted -m pytest -m 'not interop and not system' --quiet
 	$(BIN)/python -m coverage report --skip-covered
+
+dist: $(call extras,dist)
+	$(BIN)/python tools/dist.py
 
 clean:
 	rm -rf $(VENV) var build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis .coverage _trial_temp*

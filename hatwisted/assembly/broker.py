@@ -44,6 +44,7 @@ from hatwisted.remoting.interfaces import IConnecting, Listen
 from hatwisted.store.configfile import ConfigFile
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE
 from hatwisted.store.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.wire.hostport import HostPort
 
@@ -71,7 +72,6 @@ def _slave(config: BrokerConfig, parts: Parts) -> BrokerNode:
 def _retune(node: BrokerNode, memory_bytes: int, config: BrokerConfig) -> None:
     """What takes effect at once of a configuration changed at run time (`brokerconfig.EFFECTIVE`)."""
     node.pull.options = pull_options(config, memory_bytes)
-    node.store.retention.policy = retention_policy(config)
     node.parts.tables.topics.auto_create = config.auto_create_topic_enable
     node.parts.tables.groups.auto_create = config.auto_create_subscription_group
     node.registration.permit(config.broker_permission)
@@ -103,6 +103,8 @@ def _node_parts(config: BrokerConfig, parts: Parts) -> NodeParts:
         offset_interval=config.flush_consumer_offset_interval / 1000,
         delay_interval=config.flush_delay_offset_interval / 1000,
     )
+    live = _live_config(config, fs, worker, tables)
+    full_disk = FOR_A_SLAVE if config.broker_role is BrokerRole.SLAVE else FOR_A_MASTER
     store_host = HostPort(_packed_address(config.broker_ip1, parts), config.listen_port).pack()
 
     def listen(port: int, factory: IProtocolFactory) -> IListeningPort:
@@ -111,7 +113,13 @@ def _node_parts(config: BrokerConfig, parts: Parts) -> NodeParts:
     return NodeParts(
         clock=clock,
         store=MessageStore(
-            store_options(config, store_host, parts.memory_bytes), clock, fs, worker, flush_worker
+            store_options(
+                config, store_host, parts.memory_bytes, live.derived(retention_policy), lambda: full_disk
+            ),
+            clock,
+            fs,
+            worker,
+            flush_worker,
         ),
         tables=tables,
         client=client,
@@ -121,7 +129,7 @@ def _node_parts(config: BrokerConfig, parts: Parts) -> NodeParts:
         make_ha=partial(_ha_service, config, parts, partial(listen, config.ha_listen_port)),
         make_registration=partial(_registration, config, parts, client, tables),
         pull_options=pull_options(config, parts.memory_bytes),
-        config=_live_config(config, fs, worker, tables),
+        config=live,
         check_config=partial(_check_config, config.broker_role),
         broker_name=config.broker_name,
         cluster=config.broker_cluster_name,
@@ -180,7 +188,7 @@ def _ha_client(
         master_range=master_range,
         log_differs=log_differs,
         master_address=config.ha_master_address,
-        flush_now=store.log.flush_now,
+        flush_now=store.flusher.flush_now,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hatwisted.broker.node.registration import BrokerIdentity
 from hatwisted.broker.pull.pullmessage import PullOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
@@ -10,7 +12,7 @@ from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
 from hatwisted.store.messagestore import StoreOptions
-from hatwisted.store.retention import RetentionPolicy
+from hatwisted.store.retention import FullDisk, RetentionPolicy
 
 
 def own_address(config: BrokerConfig) -> str:
@@ -43,8 +45,19 @@ def first_topics(config: BrokerConfig) -> FirstTopics:
     )
 
 
-def store_options(config: BrokerConfig, store_host: bytes, memory_bytes: int) -> StoreOptions:
-    """store_host: address and port that brand every record; memory_bytes: of this machine."""
+def store_options(
+    config: BrokerConfig,
+    store_host: bytes,
+    memory_bytes: int,
+    retention: Callable[[], RetentionPolicy],
+    full_disk: Callable[[], FullDisk],
+) -> StoreOptions:
+    """What a message store is made with.
+
+    - store_host: address and port that brand every record
+    - memory_bytes: of this machine
+    - retention, full_disk: see StoreOptions
+    """
     return StoreOptions(
         root=config.store_path_root_dir,
         commit_log_path=config.commit_log_path,
@@ -62,9 +75,9 @@ def store_options(config: BrokerConfig, store_host: bytes, memory_bytes: int) ->
         flush_interval=config.flush_interval_commit_log / 1000,
         flush_least_pages=config.flush_commit_log_least_pages,
         flush_thorough_interval=config.flush_commit_log_thorough_interval / 1000,
-        retention=retention_policy(config),
+        retention=retention,
         memory_bytes=memory_bytes,
-        slave=config.broker_role is BrokerRole.SLAVE,
+        full_disk=full_disk,
     )
 
 

@@ -51,8 +51,11 @@ class Flusher:
         self._on_flushed = on_flushed
         self._running: Deferred[None] | None = None
         self.line = WaitLine(clock, log.flushed_offset)
-        log.flush_now = self.flush_now
         self.syncs_total = 0
+
+    def start(self) -> None:
+        """The log is recovered: what it calls flushed is where waits begin."""
+        self.line.advance(self._log.flushed_offset)
 
     def flush_now(self) -> Deferred[int]:
         """Sync what is written by now; fires with the flushed offset (unchanged if the sync failed). Joins a
@@ -86,11 +89,12 @@ class Flusher:
         return done.addCallback(synced).addErrback(self._failed, target).addCallback(finished)
 
     def _failed(self, failure: Failure, target: int) -> None:
-        self._log.stopped_reason = (
+        reason = (
             f"fdatasync of the commit log up to offset {target} failed ({failure.value}); "
             "restart the broker to recover what the disk holds"
         )
-        self._logger.critical("{reason}", reason=self._log.stopped_reason)
+        self._log.stop_appends(reason)
+        self._logger.critical("{reason}", reason=reason)
 
 
 @implementer(IFlushPolicy)
@@ -122,6 +126,8 @@ class AsyncFlush:
 
     def start(self) -> None:
         """See IFlushPolicy."""
+        self._flusher.start()
+        self._last_thorough = self._clock.seconds()
         self._loop.start(self._interval)
 
     def stop(self) -> None:
@@ -160,6 +166,7 @@ class GroupCommitFlush:
 
     def start(self) -> None:
         """See IFlushPolicy."""
+        self._flusher.start()
         self._loop.start(self._interval)
 
     def stop(self) -> None:

@@ -37,18 +37,20 @@ class QueueWriter:
     def __init__(self, clock: IReactorTime, queues: ConsumeQueueTable) -> None:
         self._clock = clock
         self._queues = queues
+        self._running = False
         self._timer = GuardedTimer(clock, "writing queue entries", self._round, RETRY)
         self._reason: str | None = None
+        queues.watch_tails(self._wake)
 
     def start(self) -> None:
         """Begin; what waits already is written in the first rounds."""
-        self._queues.on_tails = self._wake
+        self._running = True
         if self._queues.tails:
             self._wake()
 
     def stop(self) -> None:
         """No more rounds."""
-        self._queues.on_tails = lambda: None
+        self._running = False
         self._timer.cancel()
 
     @inlineCallbacks
@@ -61,7 +63,7 @@ class QueueWriter:
                 yield deferLater(self._clock, 0)
 
     def _wake(self) -> None:
-        if not self._timer.pending:
+        if self._running and not self._timer.pending:
             self._timer.set(INTERVAL)
 
     def _round(self) -> None:

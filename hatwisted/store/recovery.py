@@ -101,7 +101,7 @@ def recover(
     anything of it is cut or built (a recovery that's killed must be known as one). Raises DamagedLog,
     OtherFileSize, StoreFull or another OSError.
     """
-    recovery = _Recovery(log, queues, index, checkpoint, unclean, check_crc, progress)
+    recovery = _Recovery(_StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress)
     queues.recover()
     report = recovery.report
     if not log.files.starts:
@@ -129,23 +129,30 @@ def _without_log(queues: ConsumeQueueTable, index: IndexService | None) -> None:
         index.destroy()
 
 
+@dataclass(frozen=True)
+class _StoreParts:
+    """What a recovery brings to one state."""
+
+    log: RecoverableLog
+    queues: ConsumeQueueTable
+    index: IndexService | None
+    checkpoint: StoreCheckpoint
+
+
 class _Recovery:
     """One run of `recover`."""
 
     def __init__(
         self,
-        log: RecoverableLog,
-        queues: ConsumeQueueTable,
-        index: IndexService | None,
-        checkpoint: StoreCheckpoint,
+        parts: _StoreParts,
         unclean: bool,
         check_crc: bool,
         progress: Progress,
     ) -> None:
-        self._files = log.files
-        self._queues = queues
-        self._index = index
-        self._checkpoint = checkpoint
+        self._files = parts.log.files
+        self._queues = parts.queues
+        self._index = parts.index
+        self._checkpoint = parts.checkpoint
         self._check_crc = check_crc
         self._progress = progress
         self._done = self._total = self._told = 0

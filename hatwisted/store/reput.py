@@ -80,11 +80,17 @@ STOP_LIMIT: Final = 10.0
 
 
 class ReputService:
-    """Runs a dispatcher. `wake` is to be called after every append."""
+    """Runs a dispatcher. `wake` is to be called after every append; on_stall: told what keeps dispatch from going
+    on."""
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self,
+        clock: IReactorTime,
+        dispatcher: Dispatcher,
+        on_stall: Callable[[BaseException], None] = lambda error: None,
+    ) -> None:
         self._clock = clock
         self._dispatcher = dispatcher
         self._running = False
@@ -97,8 +103,7 @@ class ReputService:
         self._log_end = 0
         self._stopping: Deferred[bool] | None = None
         self._stop_limit: IDelayedCall | None = None
-        self.on_stall: Callable[[BaseException], None] = lambda error: None
-        """Told what keeps dispatch from going on."""
+        self._on_stall = on_stall
         self.stalled_reason: str | None = None
         """Why nothing is dispatched at present, or None."""
         self.slices_total = 0
@@ -210,7 +215,7 @@ class ReputService:
             say = self._log.warn if isinstance(error, StoreFull) else self._log.critical
             say("dispatch waits: {reason}", reason=reason)
             if error is not None:
-                self.on_stall(error)
+                self._on_stall(error)
         if self._stopping is not None:
             self._finish_stop(False)
         self._schedule(RETRY)

@@ -182,7 +182,7 @@ class LifeTests(StoreTestCase):
         log = master.log.read(0, FILE_SIZE), master.log.read(FILE_SIZE, FILE_SIZE)
         self.stop(master)
         self.root = self.mktemp()
-        slave, _ = self.opened(slave=True, commit_log_file_size=4 * FILE_SIZE)
+        slave, _ = self.opened(commit_log_file_size=4 * FILE_SIZE)
         slave.log.append_raw(0, [log[0]])
         self.clock.pump([0.006] * 5)
         self.assertIsNone(slave.log.stopped_reason)
@@ -196,7 +196,7 @@ class LifeTests(StoreTestCase):
         self.assertNotIsInstance(error, StoreFull)
         self.assertIn(reason, str(error))
         self.kill()
-        error = self.assertRaises(OtherFileSize, self.opened, slave=True, commit_log_file_size=4 * FILE_SIZE)
+        error = self.assertRaises(OtherFileSize, self.opened, commit_log_file_size=4 * FILE_SIZE)
         self.assertIn(reason, str(error))
         self.assertTrue(self.has_abort)
 

@@ -350,7 +350,10 @@ class DamageTests(RecoveryTestCase):
         self.assertGreater(len(behind), 5)
         found = find_end(store.files, 0)
         run = recovery_module._Recovery(
-            *(store.log, store.queues, store.index, store.checkpoint, True, True, lambda done, total: None)
+            recovery_module._StoreParts(store.log, store.queues, store.index, store.checkpoint),
+            True,
+            True,
+            lambda done, total: None,
         )
         held = [record for record in behind if (record.topic, record.queue_id) == ("Topic0", 0)]
         self.assertTrue(run._is_leftover(held[0], found))
