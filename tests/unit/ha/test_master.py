@@ -16,6 +16,47 @@ def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:
     return log
 
 
+class LookTests(SynchronousTestCase):
+    def test_a_link_whose_look_fails_is_closed_and_the_others_get_their_heartbeats(self) -> None:
+        rig = MasterRig(filled(100))
+        broken, sound = rig.slave(100), rig.slave(100, host="10.0.0.3")
+
+        def look(now: float) -> None:
+            raise ZeroDivisionError(now)
+
+        self.patch(broken.link, "look", look)
+        rig.seconds(1)
+        self.assertTrue(broken.gone)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        broken.lose()
+        rig.seconds(12)
+        self.assertEqual(sound.frames(), [(100, b""), (100, b"")])
+
+    def test_a_look_that_fails_itself_ends_no_heartbeat_housekeeping_or_lag_log(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(100))
+        slave, fails = rig.slave(100), [True]
+        real = rig.service.hosts.is_known
+
+        def is_known(host: str) -> bool:
+            if fails:
+                raise ZeroDivisionError(host)
+            return real(host)
+
+        self.patch(rig.service.hosts, "is_known", is_known)
+        rig.slave(host="10.0.0.9")
+        rig.seconds(15)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        fails.clear()
+        slave.report(100)
+        slave.frames()
+        rig.seconds(7)
+        self.assertEqual(slave.frames(), [(100, b"")])
+        rig.seconds(20)
+        self.assertTrue(slave.gone, "housekeeping")
+        self.assertTrue([text for text in caught.texts("info") if "behind" in text])
+
+
 class ReadSideTests(SynchronousTestCase):
     def test_B31_only_last_whole_report_counts(self) -> None:
         rig = MasterRig(filled(2000))
