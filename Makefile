@@ -22,9 +22,10 @@ help:
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
 	@echo '              JOBS=n files at once (2), PYTEST=options'
 	@echo 'make test-fast the unit layer of it alone: no processes, no sockets, no Java, no Spark'
-	@echo 'make lint     ruff, mypy, import-linter, codespell, and whether the branch has a news fragment'
+	@echo 'make lint     ruff, mypy, import-linter, codespell, the docs, and whether the branch has a news fragment'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the fast tests with a coverage table'
+	@echo 'make docs     these pages and the API as HTML, in build/docs'
 	@echo 'make dist     sdist and wheel in dist/, the same bytes each time'
 	@echo 'make install  the server alone into $(VENV); the other targets add what they need'
 	@echo 'make clean    remove what make created'
@@ -62,16 +63,23 @@ test-fast: $(TESTED)
 
 # A branch that changes something brings a news fragment; BASE is what it is compared with.
 BASE ?= main
-lint: $(call extras,lint pipeline)
+lint: $(call extras,lint pipeline docs)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell
+	$(SPHINX)
 	@$(BIN)/towncrier build --draft --version next >/dev/null
 	@if git rev-parse --quiet --verify '$(BASE)^{commit}' >/dev/null 2>&1; \
 	then $(BIN)/towncrier check --compare-with '$(BASE)'; \
 	else echo 'no branch $(BASE) here: not checked whether this one has a news fragment'; fi
+
+# From scratch each time (10 s): Sphinx repeats no warning about a page that it kept.
+SPHINX = $(BIN)/python -m sphinx -q -E -W --keep-going -d build/doctrees docs build/docs
+docs: $(call extras,docs pipeline)
+	$(SPHINX)
+	@echo 'build/docs/index.html'
 
 bench: $(call extras,bench pipeline)
 	$(BIN)/python -m bench $(BENCH)
