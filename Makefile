@@ -70,7 +70,7 @@ lint: $(call extras,lint pipeline docs)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell
 	$(SPHINX)
-	@$(BIN)/towncrier build --draft --version next >/dev/null
+	@news=$$($(BIN)/towncrier build --draft --version next 2>&1) || { echo "$$news"; exit 1; }
 	@if git rev-parse --quiet --verify '$(BASE)^{commit}' >/dev/null 2>&1; \
 	then $(BIN)/towncrier check --compare-with '$(BASE)'; \
 	else echo 'no branch $(BASE) here: not checked whether this one has a news fragment'; fi
