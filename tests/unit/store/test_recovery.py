@@ -14,15 +14,16 @@ from pathlib import Path
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.logcodec import logwalk as logwalk_module
 from hatwisted.logcodec import recordsearch as recordsearch_module
-from hatwisted.logcodec.recordsearch import valid_records_behind, written_end
-from hatwisted.store import logend as logend_module
+from hatwisted.logcodec.logwalk import LogWalk
+from hatwisted.logcodec.recordsearch import records_behind, written_end
 from hatwisted.store import recovery as recovery_module
 from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.errors import DamagedLog, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.logend import find_end
+from hatwisted.store.queueevidence import QueueEvidence
 from hatwisted.store.recovery import RecoveryReport
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
@@ -225,7 +226,9 @@ class EndTests(RecoveryTestCase):
         last = files.starts[-1]
         for offset in (last, 0):
             self.change(offset, head)
-            self.assertEqual(find_end(files, 0).end, offset)
+            walk = LogWalk(files, 0)
+            end = walk.to_end()
+            self.assertEqual(walk.damages[0].offset if end is None else end.offset, offset)
 
     def test_half_a_blank(self) -> None:
         writer = LogWriter().fill(10)
@@ -346,14 +349,11 @@ class DamageTests(RecoveryTestCase):
         old, new = self.leftovers(20)
         store = self.opened()
         store.queues.recover()
-        behind = list(valid_records_behind(store.files, new.end, old.end))
+        behind = list(records_behind(store.files, new.end, old.end))
         self.assertGreater(len(behind), 5)
-        found = find_end(store.files, 0)
-        run = recovery_module._Recovery(
-            *(store.log, store.queues, store.index, store.checkpoint, True, True, lambda done, total: None)
-        )
+        evidence = QueueEvidence(store.queues)
         held = [record for record in behind if (record.topic, record.queue_id) == ("Topic0", 0)]
-        self.assertTrue(run._is_leftover(held[0], found))
+        self.assertTrue(evidence.was_cut_before(held[0], new.end, 0))
 
     def test_a_record_that_its_queue_knows_is_never_taken_for_stale(self) -> None:
         writer = LogWriter().fill(30)
@@ -363,7 +363,7 @@ class DamageTests(RecoveryTestCase):
 
     def test_it_is_looked_behind_as_many_zeros_as_a_disk_may_lose_and_as_far_as_queues_know(self) -> None:
         writer = LogWriter().fill_files(2)
-        self.patch(logend_module, "CHUNK", 512)
+        self.patch(logwalk_module, "CHUNK", 512)
         self.patch(recordsearch_module, "CHUNK", 512)
         self.patch(recordsearch_module, "ZEROS_BEHIND", 1024)
         hole, last = writer.offsets[12], writer.offsets[-1]
@@ -640,7 +640,7 @@ class LogEndTests(RecoveryTestCase):
 
     def test_every_record_is_found_by_its_magic(self) -> None:
         writer = LogWriter().fill_files(3)
-        found = [record.physical_offset for record in valid_records_behind(self.files(writer), 0, writer.end)]
+        found = [record.physical_offset for record in records_behind(self.files(writer), 0, writer.end)]
         self.assertEqual(found, writer.offsets)
 
     def test_record_heads_on_the_edge_of_a_chunk_are_found_once(self) -> None:
@@ -648,5 +648,5 @@ class LogEndTests(RecoveryTestCase):
         files = self.files(writer)
         for size in (50, 97, 128):
             self.patch(recordsearch_module, "CHUNK", size)
-            found = [record.physical_offset for record in valid_records_behind(files, 0, writer.end)]
+            found = [record.physical_offset for record in records_behind(files, 0, writer.end)]
             self.assertEqual(found, writer.offsets)
