@@ -1,4 +1,4 @@
-"""Showing records: all that a filter lets through, the last few, and those that are still to come.
+"""Showing records: all that a filter selects, the last few, and new ones as they come.
 
 Filtering goes by columns where it can: topic, queue and time of a whole chunk are compared at once, and only
 what remains is decoded. Keys lie in the properties, so a chunk that doesn't hold the key's bytes at all is

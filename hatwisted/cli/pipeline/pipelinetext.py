@@ -1,4 +1,4 @@
-"""What `hatwisted pipeline` says to people: a few lines a job, the result first."""
+"""What `hatwisted pipeline` prints for people: a few lines per job, the result first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 SHOWN: Final = 10
-"""Entries of a list that are told; the rest is counted. All of them are in the JSON."""
+"""Entries of a list that are shown; the rest is counted. All of them are in the JSON."""
 
 
 def land_lines(result: Any) -> Iterator[str]:
@@ -20,11 +20,11 @@ def land_lines(result: Any) -> Iterator[str]:
     if result.compacted:
         yield f"{_plural(result.compacted, 'small file')} compacted"
     for reason in result.put_off:
-        yield f"compaction put off: {reason}"
+        yield f"compaction postponed: {reason}"
     if result.damages:
-        yield f"{_plural(result.damages, 'damaged range')} of the log, told in damagePath"
+        yield f"{_plural(result.damages, 'damaged range')} of the log, listed under damagePath"
     if result.stopped:
-        yield "stopped; the next run goes on from here"
+        yield "stopped; the next run continues from here"
 
 
 def audit_lines(result: Any) -> Iterator[str]:
@@ -48,7 +48,7 @@ def reindex_lines(result: Any) -> Iterator[str]:
         f"{_rate(result.end - result.begin, result.seconds)}"
     )
     if result.refused:
-        yield f"{result.refused:,} records have no place in their queue"
+        yield f"{result.refused:,} records don't fit into their queue"
     yield from _listed("damaged", result.damaged)
 
 
@@ -62,7 +62,11 @@ def report_lines(result: Any) -> Iterator[str]:
     if total.latency.p50 is not None:
         yield f"born to stored: median {total.latency.p50:,} ms, 99 % {total.latency.p99:,} ms"
     for slave in result.summary.slaves:
-        lag = f"{in_bytes(slave.behind)} and {slave.messages:,} messages behind" if slave.behind else "level"
+        lag = (
+            f"{in_bytes(slave.behind)} and {slave.messages:,} messages behind"
+            if slave.behind
+            else "up to date"
+        )
         yield f"slave {slave.name}: {lag}"
     if result.damages:
         yield f"{_plural(result.damages, 'damaged range')} left out"
@@ -108,7 +112,7 @@ def _listed(title: str, found: Any) -> Iterator[str]:
 
 
 def _line(found: Any) -> str:
-    """A finding that says how it's told, or its fields."""
+    """A finding as text: its own, or its fields."""
     if "__str__" in type(found).__dict__:
         return str(found)
     return ", ".join(f"{name}={getattr(found, name)}" for name in found.__dataclass_fields__)
