@@ -7,18 +7,7 @@ from collections.abc import Iterator
 from hatwisted.cli.log.check import CheckReport, DamageReport, TailReport
 from hatwisted.cli.log.recordformat import iso_time
 from hatwisted.cli.log.repair import RepairPlan
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def size_text(count: int) -> str:
-    """1536 -> "1.5 KiB"."""
-    value = float(count)
-    for unit in _UNITS:
-        if value < 1024 or unit == _UNITS[-1]:
-            break
-        value /= 1024
-    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+from hatwisted.cli.values import size_text
 
 
 def report_lines(report: CheckReport) -> Iterator[str]:

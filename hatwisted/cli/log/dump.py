@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -30,7 +30,8 @@ STALLED: Final = 25
 """Looks (5 s) after which a record that stays invalid counts as damage."""
 
 
-class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class RecordFilter:
     """Which records to show; None lets everything through. Offsets in bytes, times in ms, ends exclusive."""
 
     topic: str | None = None

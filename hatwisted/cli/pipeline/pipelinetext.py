@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from hatwisted.cli.values import size_text
+
 SHOWN: Final = 10
 """Entries of a list that are shown; the rest is counted. All of them are in the JSON."""
 
@@ -12,8 +14,8 @@ SHOWN: Final = 10
 def land_lines(result: Any) -> Iterator[str]:
     """A LandResult."""
     yield (
-        f"{result.rows:,} rows landed in {result.table}: {in_bytes(result.log_bytes)} of log as "
-        f"{in_bytes(result.bytes)} in {_plural(result.files, 'file')}{_rate(result.log_bytes, result.seconds)}"
+        f"{result.rows:,} rows landed in {result.table}: {size_text(result.log_bytes)} of log as "
+        f"{size_text(result.bytes)} in {_plural(result.files, 'file')}{_rate(result.log_bytes, result.seconds)}"
     )
     if result.removed:
         yield f"{_plural(result.removed, 'file')} of an earlier, interrupted run removed"
@@ -56,14 +58,14 @@ def report_lines(result: Any) -> Iterator[str]:
     """A ReportResult."""
     total = result.summary.total
     yield (
-        f"{total.messages:,} messages, {in_bytes(total.bytes)}, of {_plural(result.summary.topic_count, 'topic')}"
+        f"{total.messages:,} messages, {size_text(total.bytes)}, of {_plural(result.summary.topic_count, 'topic')}"
         f"{_rate(total.bytes, result.seconds)}"
     )
     if total.latency.p50 is not None:
         yield f"born to stored: median {total.latency.p50:,} ms, 99 % {total.latency.p99:,} ms"
     for slave in result.summary.slaves:
         lag = (
-            f"{in_bytes(slave.behind)} and {slave.messages:,} messages behind"
+            f"{size_text(slave.behind)} and {slave.messages:,} messages behind"
             if slave.behind
             else "up to date"
         )
@@ -83,7 +85,7 @@ def export_lines(result: Any) -> Iterator[str]:
 
 def import_lines(result: Any) -> Iterator[str]:
     """An ImportResult."""
-    yield f"{result.messages:,} messages stored, {in_bytes(result.bytes)}{_rate(result.bytes, result.seconds)}"
+    yield f"{result.messages:,} messages stored, {size_text(result.bytes)}{_rate(result.bytes, result.seconds)}"
     for status, count in result.statuses.items():
         if status != "OK":
             yield f"{count:,} of them with {status}"
@@ -93,15 +95,6 @@ def import_lines(result: Any) -> Iterator[str]:
         yield f"{result.refused:,} messages refused"
         for number, reason in result.refusals[:SHOWN]:
             yield f"  row {number}: {reason}"
-
-
-def in_bytes(value: float) -> str:
-    """1536 -> 1.5 KiB."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:,.4g} {unit}"
-        value /= 1024
-    return f"{value:,.4g} TiB"
 
 
 def _listed(title: str, found: Any) -> Iterator[str]:
@@ -123,4 +116,4 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _rate(size: float, seconds: float) -> str:
-    return f", {in_bytes(size / seconds)}/s" if seconds > 0 and size else ""
+    return f", {size_text(size / seconds)}/s" if seconds > 0 and size else ""

@@ -138,7 +138,10 @@ class CutTests(DivergenceCase):
         before = self.log_bytes(self.one)
         inside = written.records[33].physical_offset
         for at, said in (
-            (inside + 1, f"no record ends at {inside + 1}; the last offset before it where one does is {inside}"),
+            (
+                inside + 1,
+                f"no record ends at {inside + 1}; the last offset before it where one does is {inside}",
+            ),
             (written.end, f"the log ends at {written.end} already"),
             (written.end + 1, f"no record ends at {written.end + 1}"),
             (1 << 40, "no record ends at"),

@@ -12,7 +12,7 @@ from hatwisted.cli.cluster.consume import _consume_from
 from hatwisted.cli.cluster.group import _timestamp
 from hatwisted.cli.log.recordformat import iso_time
 from hatwisted.cli.main import Position
-from hatwisted.cli.values import Instant, milliseconds, parse_time
+from hatwisted.cli.values import Instant, milliseconds, parse_time, size_text
 
 NOON = 1_795_262_400_000
 """2026-11-21T12:00 UTC, in ms."""
@@ -51,3 +51,9 @@ class TimeTests(SynchronousTestCase):
     def test_what_is_no_time_is_named(self) -> None:
         with self.assertRaisesRegex(ValueError, r"'noon' isn't a time like 2026-11-21T00:33:12 \(UTC\)"):
             parse_time("noon")
+
+
+class SizeTests(SynchronousTestCase):
+    def test_binary_units_for_people(self) -> None:
+        shown = [size_text(count) for count in (0, 1023, 1536, 5 << 20, 1 << 30, 3 << 50)]
+        self.assertEqual(shown, ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "1.0 GiB", "3,072.0 TiB"])
