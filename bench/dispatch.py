@@ -21,17 +21,17 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
+from hatwisted.logcodec.dispatchscan import dispatch_columns
+from hatwisted.logcodec.fewscan import FEW, scan_few
+from hatwisted.logcodec.scan import scan_records
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.dispatcher import Dispatcher
-from hatwisted.store.dispatchscan import dispatch_columns
-from hatwisted.store.fewscan import FEW, scan_few
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.index import IndexService
 from hatwisted.store.logend import LogFiles, find_end
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.recovery import recover
-from hatwisted.store.scan import scan_records
 from hatwisted.store.worker import InlineWorker
 from hatwisted.wire import layout
 

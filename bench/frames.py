@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC
+
 SEND_MESSAGE_V2, SEND_BATCH_MESSAGE = 310, 320
 VERSION = 407  # V4_9_7
 RING_BYTES = (
@@ -102,7 +104,7 @@ def _frame(load: Load, unique: str, topic: str, queue_id: int) -> bytes:
     body = _inner(payload, properties.encode()) * load.batch if load.batch else payload
     outer = "WAIT\x01true" if load.batch else properties
     born = int(time.time() * 1000)
-    values = ["bench", topic, "TBW102", load.queues, queue_id, 0, born, 0, outer, 0, "false"]
+    values = ["bench", topic, AUTO_CREATE_TOPIC, load.queues, queue_id, 0, born, 0, outer, 0, "false"]
     ext = {name: str(value) for name, value in zip("abcdefghijk", values, strict=True)}
     ext["m"] = "true" if load.batch else "false"
     header = {

@@ -9,9 +9,10 @@ from typing import Any
 from bench.arena import REWARM_SECONDS, SINGLE, Arena, LoadOptions, attempt, check_answers
 from bench.figures import Outcome, Values, absolute_figure
 from bench.frames import topic_name
-from tests.support.brokergroup import BrokerGroup
-from tests.support.processes import wait_until
-from tests.support.remotingclient import RemotingClient
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC
+from testbed.brokergroup import BrokerGroup
+from testbed.processes import wait_until
+from testbed.remotingclient import RemotingClient
 
 IDLE = 1000
 IDLE_MEMORY, IDLE_CPU = 50.0, 1.0  # MB, percent of a core
@@ -120,7 +121,12 @@ def _make_known(arena: Arena, group: BrokerGroup, count: int) -> dict[str, float
 
 def _topic_fields(name: str) -> dict[str, str]:
     queues = str(QUEUES)
-    fields = {"topic": name, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues}
+    fields = {
+        "topic": name,
+        "defaultTopic": AUTO_CREATE_TOPIC,
+        "readQueueNums": queues,
+        "writeQueueNums": queues,
+    }
     return fields | {"perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
 
 

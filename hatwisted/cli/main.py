@@ -35,11 +35,11 @@ from hatwisted.cli.log.storefolder import StoreFolder
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.pipeline.commands import pipeline
 from hatwisted.cli.progress import ScanProgress
-from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE
 from hatwisted.store.errors import WrongFile
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
-from hatwisted.store.queueentry import DEFAULT_FILE_SIZE
 from hatwisted.wire.record import Record
 
 

@@ -12,8 +12,7 @@ import msgspec
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.load import Loaded
 from hatwisted.config.schema import RECORD_OVERHEAD, BrokerConfig, BrokerRole
-
-MASTER_ID = 0
+from hatwisted.wire.registration import MASTER_ID
 
 
 def as_master(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:

@@ -34,6 +34,8 @@ from hatwisted.config.values import (
     Text,
     Whole,
 )
+from hatwisted.wire.haframe import HaAck, HaFirstSync
+from hatwisted.wire.topics import TRACE_TOPIC
 
 
 class BrokerRole(Enum):
@@ -49,21 +51,6 @@ class FlushDiskType(Enum):
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
     SYNC_FLUSH = "SYNC_FLUSH"
-
-
-class HaFirstSync(Enum):
-    """Where an empty slave begins: at the master's last file (RocketMQ's rule, B40) or at its oldest byte
-    (B158)."""
-
-    LAST_FILE = "lastFile"
-    MIN_OFFSET = "minOffset"
-
-
-class HaAck(Enum):
-    """What a slave's acknowledgement promises: bytes written, or bytes on disk (B91)."""
-
-    RECEIVED = "received"
-    DURABLE = "durable"
 
 
 def address_of_this_host() -> str:
@@ -149,7 +136,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cluster_topic_enable: Bool = True
     broker_topic_enable: Bool = True
     trace_topic_enable: Bool = False
-    msg_trace_topic_name: Name = "RMQ_SYS_TRACE_TOPIC"
+    msg_trace_topic_name: Name = TRACE_TOPIC
     auto_create_subscription_group: Bool = True
 
     # -- SQL92 filters

@@ -22,6 +22,7 @@ from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import TopicRoute, decode_body
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
 GROUP = "demo-producer"
 QUEUES = 4
@@ -31,7 +32,6 @@ BATCH_COUNT = 50  # messages in one request
 BATCH_BYTES = 128 * 1024  # bodies in one request; one longer message still goes, alone
 SEND_TIMEOUT = 15.0  # s; above the broker's own wait of 5 s, or its answer would come too late (B156)
 
-AUTO_CREATE_TOPIC = "TBW102"
 
 # Stored, whatever became of disk and slave (B80).
 STORED = {

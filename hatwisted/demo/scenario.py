@@ -26,6 +26,7 @@ from hatwisted.demo.pipelineprocess import INSTALL, PipelineProcess, missing_pac
 from hatwisted.demo.producer import Producer, find_brokers
 from hatwisted.demo.screen import Screen, messages
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.errors import StoreError
 
 REDRAW = 0.25  # s between two looks at the brokers and redraws of the table
@@ -52,7 +53,7 @@ class Scenario:
         self._wants_pipeline = pipeline
         self._pipeline: PipelineProcess | None = None
         self._pipeline_failure: Failure | None = None
-        self._client = RemotingClient(reactor, reactor)
+        self._client = RemotingClient(TcpConnecting(reactor), reactor)
         self._monitor = Monitor(self._client, cluster.master, cluster.slave)
         self._producer = Producer(self._client, reactor, cluster.master)
         self._redraw = LoopingCall(self._update)

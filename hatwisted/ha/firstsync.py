@@ -18,8 +18,8 @@ import struct
 from dataclasses import dataclass
 
 from hatwisted.ha.errors import FrameMismatch
-from hatwisted.ha.progress import FirstSync
 from hatwisted.wire import layout
+from hatwisted.wire.haframe import HaFirstSync
 
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
@@ -45,12 +45,12 @@ class JoinPlan:
 
 
 def plan_join(
-    log_end: int, file_size: int, first_sync: FirstSync, master_range: tuple[int, int] | None
+    log_end: int, file_size: int, first_sync: HaFirstSync, master_range: tuple[int, int] | None
 ) -> JoinPlan:
     """log_end: our log's end, 0 if it has none; master_range: the master's (min, max) if it is known."""
     if log_end:
         return JoinPlan(log_end, log_end)
-    if first_sync is FirstSync.LAST_FILE:
+    if first_sync is HaFirstSync.LAST_FILE:
         return JoinPlan(0, None)
     if master_range is None:
         return JoinPlan(0, None, wants_all=True)

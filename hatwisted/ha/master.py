@@ -19,7 +19,6 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import Factory
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -34,6 +33,7 @@ from hatwisted.ha.refusals import Complaints
 from hatwisted.ha.replicas import ReplicaTable
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.store.interfaces import Buffer, IReplicatedLog
+from hatwisted.timing.periodic import PeriodicCall
 
 MAX_UNREPORTED = 64
 """Connections without an accepted first report (each a socket and about 3 KiB). One more pushes out the
@@ -116,8 +116,7 @@ class HAService(Service):
         self._listening_to_log = False
         self._drain: _Drain | None = None
         self._lag_log_due = 0.0
-        self._look_loop = LoopingCall(self._look)
-        self._look_loop.clock = clock
+        self._look_loop = PeriodicCall(clock, "the look at the slaves' links", self._look)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -128,7 +127,7 @@ class HAService(Service):
         if self.settings.doubt is not None:
             self._logger.warn("{doubt}", doubt=self.settings.doubt)
         self._lag_log_due = self.clock.seconds() + FIRST_LAG_LOG
-        self._look_loop.start(self.settings.look_interval, now=False)
+        self._look_loop.start(self.settings.look_interval)
 
     def stopService(self) -> Deferred[object]:
         """Stop accepting, close the links (what is buffered still leaves), release the puts that wait.
@@ -136,8 +135,7 @@ class HAService(Service):
         Fires when all sockets are closed, within CLOSE_LINGER. Call `drain` first for an orderly stop.
         """
         super().stopService()
-        if self._look_loop.running:
-            self._look_loop.stop()
+        self._look_loop.stop()
         waits = [link.closed for link in self._links]
         if self._port is not None:
             waits.append(_stop_listening(self._port))
@@ -281,9 +279,7 @@ class HAService(Service):
             try:
                 link.send_fresh(start, len(blob), framed)
             except Exception:
-                # A link that can't go on concerns that slave alone; it comes back with its true offset.
-                self._logger.failure("HA link to {peer} failed and is closed", peer=link.peer)
-                link.abort()
+                self._broken(link)
 
     def _stop_listening_to_log(self) -> None:
         if self._listening_to_log:
@@ -295,7 +291,7 @@ class HAService(Service):
     def _look(self) -> None:
         now = self.clock.seconds()
         for link in tuple(self._links):
-            link.look(now)
+            self._look_at(link, now)
         self._doubt_silent_links(now)
         if not self._live:
             self._stop_listening_to_log()
@@ -303,6 +299,17 @@ class HAService(Service):
             self._lag_log_due = now + LAG_LOG_INTERVAL
             if self.replicas.connection_count or self.replicas.push2_slave_max_offset:
                 self._logger.info("slaves are {lag} bytes behind at most", lag=self.fall_behind)
+
+    def _look_at(self, link: HAConnection, now: float) -> None:
+        try:
+            link.look(now)
+        except Exception:
+            self._broken(link)
+
+    def _broken(self, link: HAConnection) -> None:
+        # A link that can't go on concerns that slave alone; it comes back with its true offset.
+        self._logger.failure("HA link to {peer} failed and is closed", peer=link.peer)
+        link.abort()
 
     def _doubt_silent_links(self, now: float) -> None:
         patience = self.settings.heartbeat_interval + REPORT_SLACK

@@ -16,19 +16,11 @@ from typing import Final
 
 from hatwisted.ha.errors import ImplausibleReport
 from hatwisted.store.interfaces import IReplicatedLog
+from hatwisted.wire.haframe import HaFirstSync
 
 OFFSET_LIMIT: Final = 1 << 50
 """Bytes; no log grows to a pebibyte. A first report beyond it is garbage (any text or TLS greeting is), not a
 slave that is ahead of its master."""
-
-
-class FirstSync(Enum):
-    """Where a slave without any log begins (config value `haFirstSync`)."""
-
-    LAST_FILE = "lastFile"
-    """RocketMQ's rule: the start of the master's last file."""
-    MIN_OFFSET = "minOffset"
-    """The oldest byte the master holds: a full copy."""
 
 
 class LinkState(Enum):
@@ -56,11 +48,11 @@ TRANSFERRING: Final = frozenset({LinkState.CATCH_UP, LinkState.LIVE})
 REFUSED: Final = frozenset({LinkState.OFFSET_EXPIRED, LinkState.OFFSET_AHEAD})
 
 
-def start_offset(report: int, log: IReplicatedLog, first_sync: FirstSync) -> int:
+def start_offset(report: int, log: IReplicatedLog, first_sync: HaFirstSync) -> int:
     """The first byte to send to a slave whose first report was `report` (0: it has nothing)."""
     if report:
         return report
-    if first_sync is FirstSync.MIN_OFFSET:
+    if first_sync is HaFirstSync.MIN_OFFSET:
         return int(log.min_offset)
     return max(0, int(log.max_offset) - int(log.max_offset) % int(log.file_size))
 
@@ -97,7 +89,7 @@ class SendProgress:
         self.state = state
         self.since = now
 
-    def first_report(self, offset: int, log: IReplicatedLog, first_sync: FirstSync, now: float) -> None:
+    def first_report(self, offset: int, log: IReplicatedLog, first_sync: HaFirstSync, now: float) -> None:
         """The slave's first word: settle where to start, or why not. Garbage raises ImplausibleReport."""
         if not 0 <= offset < OFFSET_LIMIT:
             raise ImplausibleReport(

@@ -6,20 +6,9 @@ A value that can't work is our operator's mistake and raises ValueError at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 
-from hatwisted.ha.progress import FirstSync
 from hatwisted.ha.sockets import SocketSizes
-from hatwisted.wire.haframe import MAX_BODY
-
-
-class HaAck(Enum):
-    """What a slave's acknowledgement promises (config value `haAck`)."""
-
-    RECEIVED = "received"
-    """Written to the slave's log, as RocketMQ: survives its process, not its power supply."""
-    DURABLE = "durable"
-    """Synced to the slave's disk."""
+from hatwisted.wire.haframe import MAX_BODY, HaAck, HaFirstSync
 
 
 @dataclass(frozen=True)
@@ -67,7 +56,7 @@ class MasterSettings(LinkTimes):
     """`inSyncReplicas`: copies, the master's included, that a put waits for; None: RocketMQ 4's one slave."""
     min_in_sync_replicas: int | None = None
     """`minInSyncReplicas`: fewer copies in sync refuse a put before it's appended."""
-    first_sync: FirstSync = FirstSync.LAST_FILE
+    first_sync: HaFirstSync = HaFirstSync.LAST_FILE
     """What a slave without any log is sent, whatever kind of slave it is."""
     sockets: SocketSizes = field(default_factory=SocketSizes)
 
@@ -90,5 +79,5 @@ class SlaveSettings(LinkTimes):
     """The dialling side."""
 
     ack: HaAck = HaAck.RECEIVED
-    first_sync: FirstSync = FirstSync.LAST_FILE
+    first_sync: HaFirstSync = HaFirstSync.LAST_FILE
     sockets: SocketSizes = field(default_factory=SocketSizes)

@@ -16,11 +16,13 @@ from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig
-from hatwisted.namesrv.routes import UNIT, UNIT_SUBSCRIPTION, Member, RouteTable
+from hatwisted.namesrv.routes import Member, RouteTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import (
+    UNIT,
+    UNIT_SUBSCRIPTION,
     BadRegistration,
     DataVersion,
     MemberGroup,

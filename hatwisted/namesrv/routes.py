@@ -24,6 +24,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.wire.registration import (
+    MASTER_ID,
+    PERM_READ,
+    PERM_WRITE,
     BrokerData,
     ClusterInfo,
     DataVersion,
@@ -35,14 +38,6 @@ from hatwisted.wire.registration import (
 LEASE = 120.0
 """Seconds without a registration after which a broker counts as gone; they register every 30 s (4.9.7: 120
 s)."""
-
-MASTER_ID = 0
-PERM_WRITE = 2
-PERM_READ = 4
-
-UNIT = 1
-UNIT_SUBSCRIPTION = 2
-"""Bits of a topic's sysFlag."""
 
 
 class Member(msgspec.Struct, frozen=True):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.interfaces import IListeningPort, IReactorTCP, IReactorTime
-from twisted.internet.task import LoopingCall
+from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.config.live import LiveConfig
@@ -13,9 +12,11 @@ from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import KvConfig
 from hatwisted.namesrv.processors import NameServerProcessors
 from hatwisted.namesrv.routes import RouteTable
+from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, RemotingServerFactory
 from hatwisted.store.configfile import ConfigFile
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.timing.periodic import PeriodicCall
 
 EXPIRY_SCAN_INTERVAL = 10.0
 """Seconds between looks for brokers whose lease has run out (4.9.7: 10 s)."""
@@ -24,23 +25,18 @@ DEFAULT_PORT = 9876
 
 
 class NameServerService(Service):
-    """Listens as long as it runs.
-
-    listen_port 0 takes any free one, `address` tells which.
-    """
+    """Listens as long as it runs; `address` tells where. listen: opens the port; fs: where the settings lie."""
 
     name = "namesrv"
     _log = Logger()
 
     def __init__(
         self,
-        reactor: IReactorTCP,
+        config: NamesrvConfig,
         clock: IReactorTime,
         fs: IFileSystem,
         worker: IWorker,
-        *,
-        config: NamesrvConfig,
-        interface: str = "",
+        listen: Listen,
     ) -> None:
         self.routes = RouteTable(clock)
         self.settings = KvConfig()
@@ -48,10 +44,8 @@ class NameServerService(Service):
         self.table = ProcessorTable()
         """Who answers what; add handlers before the service starts."""
         NameServerProcessors(self.routes, self.settings, self.config).register_on(self.table)
-        self._reactor = reactor
+        self._listen = listen
         self._factory = RemotingServerFactory(self.table, clock)
-        self._port = config.listen_port
-        self._interface = interface
         self._listening: IListeningPort | None = None
         self._file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
         self.settings.changed = self._file.save
@@ -60,8 +54,7 @@ class NameServerService(Service):
             file = ConfigFile(fs, config.config_store_path, worker, self.config.file_bytes)
             self.config.on_change(lambda _: file.save())
             self._config_file = file
-        self._scan = LoopingCall(self._expire)
-        self._scan.clock = clock
+        self._scan = PeriodicCall(clock, "the scan for silent brokers", self._expire)
 
     @property
     def address(self) -> str:
@@ -73,7 +66,7 @@ class NameServerService(Service):
     def privilegedStartService(self) -> None:
         """Bind the port, so that a port in use is told before the process leaves the foreground."""
         if self._listening is None:
-            self._listening = self._reactor.listenTCP(self._port, self._factory, interface=self._interface)
+            self._listening = self._listen(self._factory)
 
     def startService(self) -> None:
         super().startService()
@@ -81,14 +74,13 @@ class NameServerService(Service):
         if self._config_file is not None:
             self._config_file.load(self.config.take_file)
         self.privilegedStartService()
-        self._scan.start(EXPIRY_SCAN_INTERVAL, now=False)
+        self._scan.start(EXPIRY_SCAN_INTERVAL)
         self._log.info("name server on {address}", address=self.address)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, close the connections, write the settings; fires when that is done."""
         super().stopService()
-        if self._scan.running:
-            self._scan.stop()
+        self._scan.stop()
         waits = [self._file.flush()]
         if self._config_file is not None:
             waits.append(self._config_file.flush())

@@ -20,13 +20,12 @@ from typing import cast
 
 import msgspec
 from twisted.internet.defer import Deferred, DeferredList, succeed
-from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.interfaces import (
     IAddress,
     IDelayedCall,
     IProtocol,
-    IReactorTCP,
     IReactorTime,
+    IStreamClientEndpoint,
     ITCPTransport,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
@@ -34,6 +33,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.remoting import (
     RemotingCommand,
@@ -105,11 +105,11 @@ def parse_address(address: str) -> tuple[str, int]:
 class RemotingClient:
     """Calls to any number of servers.
 
-    reactor: makes the connections; clock: times the calls out.
+    connecting: makes the connections; clock: times the calls out.
     """
 
-    def __init__(self, reactor: IReactorTCP, clock: IReactorTime) -> None:
-        self._reactor = reactor
+    def __init__(self, connecting: IConnecting, clock: IReactorTime) -> None:
+        self._connecting = connecting
         self._clock = clock
         self._links: dict[str, _Link] = {}
         self._opaques = itertools.count(1)
@@ -170,7 +170,7 @@ class RemotingClient:
         link = self._links.get(address)
         if link is None:
             host, port = parse_address(address)
-            endpoint = TCP4ClientEndpoint(self._reactor, host, port, timeout=CONNECT_TIMEOUT)
+            endpoint = self._connecting.endpoint(host, port, CONNECT_TIMEOUT)
             link = self._links[address] = _Link(address, endpoint, self._clock, self._lost, self._asked)
         return link
 
@@ -206,7 +206,7 @@ class _Link:
     def __init__(
         self,
         address: str,
-        endpoint: TCP4ClientEndpoint,
+        endpoint: IStreamClientEndpoint,
         clock: IReactorTime,
         lost: Callable[[str], None],
         asked: Callable[[str, RemotingCommand], Answer],

@@ -26,13 +26,13 @@ from twisted.internet.interfaces import (
     ITransport,
 )
 from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.remoting.eagerwrite import write_now
-from hatwisted.wire.codes import V4_9_7, ResponseCode
+from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, V4_9_7, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.remoting import (
     RemotingCommand,
@@ -219,7 +219,7 @@ class RemotingConnection(Protocol):
         batch: list[RemotingCommand] = []
         current: BatchHandler | None = None
         for index, command in enumerate(commands):
-            handler = batch_handlers.get(command.code) if not command.flag & 1 else None
+            handler = batch_handlers.get(command.code) if not command.flag & FLAG_RESPONSE else None
             if handler is not current and batch:
                 self._run_batch(cast(BatchHandler, current), batch)
                 batch = []
@@ -245,7 +245,7 @@ class RemotingConnection(Protocol):
                 self._failed(failure, command)
 
     def _run_one(self, table: ProcessorTable, command: RemotingCommand) -> None:
-        if command.flag & 1:
+        if command.flag & FLAG_RESPONSE:
             # An answer to a request of ours. Both sides number their requests by themselves, so it never meets
             # the table.
             if self.on_answer is not None:
@@ -285,7 +285,7 @@ class RemotingConnection(Protocol):
 
     def reply(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Send `answer`, unless the request was oneway."""
-        if not request.flag & 2:
+        if not request.flag & FLAG_ONEWAY:
             self.send(encode_command(answer))
 
     def send(self, data: bytes) -> None:
@@ -338,15 +338,13 @@ class RemotingServerFactory(ServerFactory):
         self.partial_bytes = 0
         self.rejected_total = 0
         self._refusing = False
-        self._scan = LoopingCall(self._close_idle)
-        self._scan.clock = clock
+        self._scan = PeriodicCall(clock, "the scan for idle connections", self._close_idle)
 
     def startFactory(self) -> None:
-        self._scan.start(IDLE_LIMIT, now=False)
+        self._scan.start(IDLE_LIMIT)
 
     def stopFactory(self) -> None:
-        if self._scan.running:
-            self._scan.stop()
+        self._scan.stop()
 
     def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:  # type: ignore[override]
         connection = RemotingConnection()

@@ -22,9 +22,7 @@ from collections.abc import Callable, Sequence
 
 from twisted.logger import Logger
 
-from hatwisted.store.errors import StoreError
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.queueentry import (
+from hatwisted.logcodec.queueentry import (
     ENTRY_SIZE,
     GAP_LIMIT,
     PLACE,
@@ -33,8 +31,10 @@ from hatwisted.store.queueentry import (
     has_data,
     place,
 )
+from hatwisted.store.errors import StoreError
+from hatwisted.store.filequeue import FileQueue
 
-RECOVERED_FILES = 3
+RECHECKED_FILES = 3
 """Files at a queue's end that are scanned for the last entry in use, as RocketMQ does."""
 
 TAIL_LIMIT = 4096
@@ -281,7 +281,7 @@ class ConsumeQueue:
         if not starts:
             return
         # Whether what a killed process wrote has reached the disk isn't known: the next datasync covers it.
-        begin = self._flushed = starts[max(0, len(starts) - RECOVERED_FILES)]
+        begin = self._flushed = starts[max(0, len(starts) - RECHECKED_FILES)]
         end, dirty = self._scan(begin)
         if not self._read_only:
             self._files.delete_from(end + 1)

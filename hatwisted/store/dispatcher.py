@@ -25,16 +25,16 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.logcodec.dispatchscan import DispatchColumns, dispatch_columns
+from hatwisted.logcodec.fewscan import FEW, Entry, decode_few
+from hatwisted.logcodec.recordsearch import begins_record
+from hatwisted.logcodec.scan import MAX_RECORDS, ScanEnd, ScanResult, Stop, gather, walk
 from hatwisted.store.consumequeue import ConsumeQueue
-from hatwisted.store.dispatchscan import DispatchColumns, dispatch_columns
 from hatwisted.store.errors import OtherFileSize, StoreError, StoreFull
-from hatwisted.store.fewscan import FEW, Entry, decode_few
 from hatwisted.store.index import IndexService
 from hatwisted.store.indexfile import Ints, Item, Longs
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.reading import ReadableLog
-from hatwisted.store.recordsearch import begins_record
-from hatwisted.store.scan import MAX_RECORDS, ScanEnd, ScanResult, Stop, gather, walk
 from hatwisted.wire import layout
 
 CHUNK: Final = 1 << 20

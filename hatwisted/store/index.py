@@ -25,8 +25,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from hatwisted.logcodec.fewscan import key_hash
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
-from hatwisted.store.fewscan import key_hash
 from hatwisted.store.filequeue import NO_ROOM
 from hatwisted.store.indexfile import (
     DEFAULT_ITEMS,

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hatwisted.logcodec.recordsearch import CHUNK
+from hatwisted.logcodec.scan import ScanEnd, ScanResult, Stop, scan_records
 from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.recordsearch import CHUNK
-from hatwisted.store.scan import ScanEnd, ScanResult, Stop, scan_records
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
 
 Tick = Callable[[int], None]

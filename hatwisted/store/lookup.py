@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 
+from hatwisted.logcodec.queueentry import BLANK_RECORD_SIZE, ENTRY_SIZE, PLACE
 from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.interfaces import IReplicatedLog
-from hatwisted.store.queueentry import BLANK_RECORD_SIZE, ENTRY_SIZE, PLACE
 from hatwisted.wire import layout
 
 NO_TIME = -1

@@ -25,16 +25,16 @@ from typing import Final, Protocol
 
 from twisted.logger import Logger
 
+from hatwisted.logcodec.recordsearch import CHUNK, valid_records_behind, written_end
+from hatwisted.logcodec.scan import scan_records
 from hatwisted.store.checkpoint import StoreCheckpoint
-from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, OtherFileSize
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
 from hatwisted.store.logend import LogEnd, find_end
+from hatwisted.store.queuecompleteness import first_incomplete_file
 from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.recordsearch import CHUNK, valid_records_behind, written_end
-from hatwisted.store.scan import scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record
 
@@ -101,7 +101,7 @@ def recover(
     anything of it is cut or built (a recovery that's killed must be known as one). Raises DamagedLog,
     OtherFileSize, StoreFull or another OSError.
     """
-    recovery = _Recovery(log, queues, index, checkpoint, unclean, check_crc, progress)
+    recovery = _Recovery(_StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress)
     queues.recover()
     report = recovery.report
     if not log.files.starts:
@@ -129,23 +129,30 @@ def _without_log(queues: ConsumeQueueTable, index: IndexService | None) -> None:
         index.destroy()
 
 
+@dataclass(frozen=True)
+class _StoreParts:
+    """What a recovery brings to one state."""
+
+    log: RecoverableLog
+    queues: ConsumeQueueTable
+    index: IndexService | None
+    checkpoint: StoreCheckpoint
+
+
 class _Recovery:
     """One run of `recover`."""
 
     def __init__(
         self,
-        log: RecoverableLog,
-        queues: ConsumeQueueTable,
-        index: IndexService | None,
-        checkpoint: StoreCheckpoint,
+        parts: _StoreParts,
         unclean: bool,
         check_crc: bool,
         progress: Progress,
     ) -> None:
-        self._files = log.files
-        self._queues = queues
-        self._index = index
-        self._checkpoint = checkpoint
+        self._files = parts.log.files
+        self._queues = parts.queues
+        self._index = parts.index
+        self._checkpoint = parts.checkpoint
         self._check_crc = check_crc
         self._progress = progress
         self._done = self._total = self._told = 0
@@ -255,7 +262,7 @@ class _Recovery:
         """Offset from which on queues or index may lack something."""
         report, begin = self.report, self._files.min_offset
         needed = [report.start if report.unclean else max(self._queues.max_physical, begin)]
-        uncovered = first_uncovered(self._files, self._queues, min(report.end, needed[0]))
+        uncovered = first_incomplete_file(self._files, self._queues, min(report.end, needed[0]))
         if uncovered is not None:
             _log.warn("queues lack records from log file {start} on: they are built again", start=uncovered)
             needed.append(uncovered)

@@ -1,6 +1,6 @@
 """The HA link's classic dialect: 8-byte reports from the slave, headers and log bytes from the master.
 
-Both receivers are sans-IO: they are given what a socket read gave and hand back what is whole. The link
+Both receivers are sans-IO: they are given what a socket read gave and return what is whole. The link
 carries gigabytes, so the frame receiver copies no body that arrived in one read (frames are views of that
 read) and copies one that did not exactly once, into a buffer of its final size. Rejected: a ring buffer
 (every body would be copied), and a list of pieces joined at the end (a peer that dribbles single bytes would
@@ -13,6 +13,7 @@ the link that knows the log. Sizes are checked here, because a wrong one makes a
 from __future__ import annotations
 
 import struct
+from enum import Enum
 from typing import Final, NamedTuple
 
 Buffer = bytes | bytearray | memoryview
@@ -26,6 +27,24 @@ MAX_BODY: Final = 4 * 1024 * 1024 - HEADER_SIZE
 
 class HaProtocolError(ValueError):
     """The peer sent what the HA link's format doesn't allow; the only cure is to drop the link."""
+
+
+class HaAck(Enum):
+    """What a slave's acknowledgement promises (config value `haAck`)."""
+
+    RECEIVED = "received"
+    """Written to the slave's log, as in RocketMQ: survives its process, not its power supply."""
+    DURABLE = "durable"
+    """Synced to the slave's disk (B91)."""
+
+
+class HaFirstSync(Enum):
+    """Where a slave without any log begins (config value `haFirstSync`)."""
+
+    LAST_FILE = "lastFile"
+    """RocketMQ's rule (B40): the start of the master's last file."""
+    MIN_OFFSET = "minOffset"
+    """The oldest byte the master holds: a full copy (B158)."""
 
 
 class Frame(NamedTuple):

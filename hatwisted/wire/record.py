@@ -6,7 +6,7 @@ or it raises `CorruptRecord`. It is a careful reader: besides RocketMQ's checks 
 the body) it compares the physical offset when told where it reads, and refuses properties that end in zero
 bytes, which is how a record torn by a crash looks in a pre-sized file although every other check passes.
 
-This is the reference that the vectorised scan of `store.scan` is tested against; being per record it is
+This is the reference that the vectorised scan of `logcodec.scan` is tested against; being per record it is
 for single look-ups and tools, not for walking gigabytes.
 """
 

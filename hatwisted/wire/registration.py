@@ -29,6 +29,18 @@ _ZLIB: Final = 0x78
 """First byte of a zlib stream; JSON can't begin with it."""
 _T = TypeVar("_T")
 
+MASTER_ID: Final = 0
+"""Broker id of a group's master; slaves have others, above it."""
+
+PERM_INHERIT: Final = 1
+PERM_WRITE: Final = 2
+PERM_READ: Final = 4
+"""Bits of a topic's or a broker's `perm`."""
+
+UNIT: Final = 1
+UNIT_SUBSCRIPTION: Final = 2
+"""Bits of a topic's sysFlag."""
+
 
 class BadRegistration(ValueError):
     """The peer's body isn't what its code promises, or its checksum is wrong."""

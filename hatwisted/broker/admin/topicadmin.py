@@ -20,19 +20,13 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.processors import MAX_QUEUE_IDS, answer_bad_requests
-from hatwisted.broker.topic.topicconfig import (
-    PERM_INHERIT,
-    PERM_READ,
-    PERM_WRITE,
-    TopicConfigTable,
-    name_problem,
-)
+from hatwisted.broker.requests import answer_bad_requests
+from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, TopicConfigTable, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.layout import SCHEDULE_TOPIC
-from hatwisted.wire.registration import TopicConfig
+from hatwisted.wire.registration import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, int_field, text_field
 

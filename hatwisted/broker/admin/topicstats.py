@@ -8,12 +8,12 @@ import msgspec
 from hatwisted.broker.admin.connections import subscription_data
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.processors import answer_bad_requests
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.queueentry import ENTRY_SIZE
 from hatwisted.wire import fastjson, layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, queue_table

@@ -19,7 +19,7 @@ from typing import cast
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from hatwisted.broker.topic.topicconfig import Refusal
+from hatwisted.broker.requests import Refusal
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus
@@ -34,7 +34,7 @@ Report = Callable[[Sequence[Put], PutStatus], None]
 Wait = Callable[[int, int, float], "Deferred[int]"]
 
 
-class PutGate:
+class PutAcks:
     """Settles appended puts.
 
     flush: the store's flush policy; flush_timeout: seconds (`syncFlushTimeout`); replication: provider of
@@ -56,9 +56,9 @@ class PutGate:
         """Does any put have to wait here?"""
         self.waiting = 0
 
-    def without_slaves(self) -> PutGate:
-        """Another gate for the same log, whose puts wait for the disk alone."""
-        return PutGate(self._clock, self._flush, self._flush_timeout, None)
+    def without_slaves(self) -> PutAcks:
+        """The same for puts that wait for the disk alone."""
+        return PutAcks(self._clock, self._flush, self._flush_timeout, None)
 
     def refusal(self) -> Refusal | None:
         """Why nothing that wants to wait may be appended now, or None.

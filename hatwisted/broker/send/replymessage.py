@@ -15,12 +15,13 @@ from twisted.python.failure import Failure
 
 from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.processors import answer_bad_requests
-from hatwisted.broker.topic.topicconfig import PERM_WRITE, TopicConfigTable
+from hatwisted.broker.requests import answer_bad_requests
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.client import CallFailed
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.properties import decode_properties, encode_properties
+from hatwisted.wire.registration import PERM_WRITE
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import SendHeader, parse_send_v1, parse_send_v2
 

@@ -18,41 +18,40 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.broker.requests import Refusal
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import ResponseCode
-from hatwisted.wire.layout import HALF_TOPIC, MAX_TOPIC_LENGTH, OP_HALF_TOPIC, SCHEDULE_TOPIC
-from hatwisted.wire.registration import DataVersion, TopicConfig, TopicTable, decode_body, encode_body
+from hatwisted.wire.layout import MAX_TOPIC_LENGTH, SCHEDULE_TOPIC
+from hatwisted.wire.registration import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    DataVersion,
+    TopicConfig,
+    TopicTable,
+    decode_body,
+    encode_body,
+)
+from hatwisted.wire.topics import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    NOT_FOR_PRODUCERS,
+    OFFSET_MOVED_TOPIC,
+    REPLY_SUFFIX,
+    RETRY_PREFIX,
+    SELF_TEST_TOPIC,
+    SYSTEM_PREFIX,
+    TRACE_TOPIC,
+)
 
-AUTO_CREATE_TOPIC = "TBW102"
-"""New topics inherit from this one when producers name it, as all do by default."""
-
-SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
-OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
-TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
-TRANS_CHECK_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-RETRY_PREFIX = "%RETRY%"
-
-PERM_INHERIT = 1
-PERM_WRITE = 2
-PERM_READ = 4
+MAX_QUEUE_IDS = 1 << 16
+"""Queue ids are below this; no topic has as many queues, and progress kept under a wrong one would
+stay for ever."""
 
 SCHEDULE_QUEUES = 18
 """One queue a delay level."""
 
-NOT_FOR_PRODUCERS = frozenset(
-    (SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC)
-)
-"""The broker writes these itself."""
-
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
-_SYSTEM_PREFIX = "rmq_sys_"
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a request about a topic is refused: response code and remark for the client."""
-
-    code: int
-    remark: str
 
 
 class FirstTopics(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +73,7 @@ class FirstTopics(msgspec.Struct, frozen=True, kw_only=True):
         if self.auto_create_topic_enable:
             found.append(_topic(AUTO_CREATE_TOPIC, self.default_topic_queue_nums, open_to[True]))
         found += [
-            _topic("BenchmarkTest", 1024),
+            _topic(BENCHMARK_TOPIC, 1024),
             _topic(self.broker_cluster_name, 16, open_to[self.cluster_topic_enable]),
             _topic(self.broker_name, 1, open_to[self.broker_topic_enable]),
             _topic(OFFSET_MOVED_TOPIC, 1),
@@ -82,7 +81,7 @@ class FirstTopics(msgspec.Struct, frozen=True, kw_only=True):
         ]
         if self.trace_topic_enable:
             found.append(_topic(self.msg_trace_topic_name, 1))
-        return [*found, _topic(f"{self.broker_cluster_name}_REPLY_TOPIC", 1)]
+        return [*found, _topic(f"{self.broker_cluster_name}{REPLY_SUFFIX}", 1)]
 
 
 def _topic(name: str, queues: int, perm: int = PERM_READ | PERM_WRITE, sys_flag: int = 0) -> TopicConfig:
@@ -131,7 +130,7 @@ class TopicConfigTable:
 
     def is_system(self, topic: str) -> bool:
         """Is it one that operators may neither make nor delete?"""
-        return topic in self._system or topic.startswith(_SYSTEM_PREFIX)
+        return topic in self._system or topic.startswith(SYSTEM_PREFIX)
 
     def system_topics(self) -> list[str]:
         """The names that operators may neither make nor delete, but for those with the prefix."""

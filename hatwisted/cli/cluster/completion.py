@@ -14,7 +14,7 @@ import click
 from hatwisted.cli.cluster.clusterrun import Interrupt, run_reactor
 from hatwisted.client.admin import Admin
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.message import DLQ_PREFIX, RETRY_PREFIX
+from hatwisted.wire.topics import DLQ_PREFIX, RETRY_PREFIX
 
 PATIENCE: Final = 1.0
 """Seconds for the cluster to answer."""

@@ -16,8 +16,8 @@ from hatwisted.cli.log.indexcheck import IndexComparison, IndexItems
 from hatwisted.cli.log.logwalk import LogEnd, LogWalk
 from hatwisted.cli.log.queuecheck import QueueComparison
 from hatwisted.cli.log.storefolder import StoreFolder
-from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from hatwisted.store.dispatchscan import dispatch_columns
+from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.store.errors import WrongFile
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.queuetable import ConsumeQueueTable

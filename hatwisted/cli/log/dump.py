@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hatwisted.cli.log.logwalk import LARGEST_RECORD, LogWalk
+from hatwisted.logcodec.recordsearch import valid_records_behind
+from hatwisted.logcodec.scan import Longs, ScanResult, Stop, scan_records
 from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.recordsearch import valid_records_behind
-from hatwisted.store.scan import Longs, ScanResult, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record, decode_record
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hatwisted.cli.log.findings import Findings
-from hatwisted.store.dispatchscan import DispatchColumns
+from hatwisted.logcodec.dispatchscan import DispatchColumns
+from hatwisted.logcodec.scan import Longs, ScanResult
 from hatwisted.store.indexfile import HEADER, ITEM, file_length
 from hatwisted.store.interfaces import IFile, IFileSystem
-from hatwisted.store.scan import Longs, ScanResult
 
 BLOCK: Final = 1 << 16
 """Items read at once: 1.25 MiB."""

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
+from hatwisted.logcodec.recordsearch import valid_records_behind, written_end
+from hatwisted.logcodec.scan import ScanResult, Stop, scan_records
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.recordsearch import valid_records_behind, written_end
-from hatwisted.store.scan import ScanResult, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
 

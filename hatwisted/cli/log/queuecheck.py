@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hatwisted.cli.log.findings import Findings
-from hatwisted.store.dispatchscan import DispatchColumns
-from hatwisted.store.queueentry import ENTRY_SIZE, place
+from hatwisted.logcodec.dispatchscan import DispatchColumns
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, place
+from hatwisted.logcodec.scan import Longs, ScanResult
 from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.scan import Longs, ScanResult
 from hatwisted.wire import layout
 
 ENTRY: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])

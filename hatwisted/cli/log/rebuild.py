@@ -21,6 +21,8 @@ from twisted.internet.task import Clock
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.log.logwalk import was_cut_before
 from hatwisted.cli.log.storefolder import INDEX_FOLDER, QUEUE_FOLDER, StoreFolder
+from hatwisted.logcodec.queueentry import place
+from hatwisted.logcodec.recordsearch import valid_records_behind, written_end
 from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, StoreError, StoreFull
@@ -28,9 +30,7 @@ from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.logend import LogFiles
-from hatwisted.store.queueentry import place
 from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.recordsearch import valid_records_behind, written_end
 
 NEW: Final = ".rebuild"
 """Suffix of what is being built; left behind by an interrupted run, removed by the next."""

@@ -19,11 +19,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from hatwisted.logcodec.queueentry import has_data
+from hatwisted.logcodec.queueruns import QueueRuns
+from hatwisted.logcodec.recordsearch import record_at, valid_records_behind
 from hatwisted.pipeline.jobs.audit.recordfields import field_at, whole_record
-from hatwisted.pipeline.jobs.queueruns import QueueRuns
 from hatwisted.pipeline.jobs.rangewalk import Buffer, Filler, Step, WalkedLog, edge, walk_range
-from hatwisted.store.queueentry import has_data
-from hatwisted.store.recordsearch import record_at, valid_records_behind
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record
 

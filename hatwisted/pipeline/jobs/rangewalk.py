@@ -19,9 +19,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from hatwisted.logcodec.recordsearch import LogBytes
+from hatwisted.logcodec.scan import LARGEST_RECORD, ScanEnd, ScanResult, Stop, scan_records
 from hatwisted.pipeline.decode.recordsearch import RecordSearch
-from hatwisted.store.recordsearch import LogBytes
-from hatwisted.store.scan import LARGEST_RECORD, ScanEnd, ScanResult, Stop, scan_records
 from hatwisted.wire import layout
 
 CHUNK: Final = 1 << 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 
+from hatwisted.logcodec.recordsearch import written_end
 from hatwisted.pipeline.decode.storefolder import LogFile, LogStore
 from hatwisted.pipeline.errors import NotAStore
 from hatwisted.pipeline.jobs.logbytes import StoreBytes
-from hatwisted.store.recordsearch import written_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.remote.errors import BadAnswer, BrokerGone, Refused
 from hatwisted.pipeline.remote.links import Links, command, number_in, succeeded
 from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
-from hatwisted.pipeline.remote.routes import MASTER_ID, Replicas
+from hatwisted.pipeline.remote.routes import Replicas
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import (
     IPV6_EXTRA,
@@ -30,6 +30,7 @@ from hatwisted.wire.layout import (
     SYS_FLAG_AT,
 )
 from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
 FIRST_LOOK: Final = 8

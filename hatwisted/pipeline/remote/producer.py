@@ -23,19 +23,18 @@ from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.remote.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.pipeline.remote.errors import BadAnswer, BadSetting, BrokerGone, NoRoute, Refused
 from hatwisted.pipeline.remote.links import Links, command
-from hatwisted.pipeline.remote.routes import MASTER_ID, Routes, replicas_of
+from hatwisted.pipeline.remote.routes import Routes, replicas_of
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import TopicRoute
+from hatwisted.wire.registration import MASTER_ID, PERM_WRITE, TopicRoute
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC, RETRY_PREFIX
 
 GROUP: Final = "hatwisted-import"
-AUTO_CREATE_TOPIC: Final = "TBW102"
 NEW_TOPIC_QUEUES: Final = 4
 """Queues of a topic that its first message creates, where brokers do that."""
-PERM_WRITE: Final = 2
 
 BATCH_COUNT: Final = 128
 """Messages of one request."""
@@ -362,7 +361,7 @@ def writable_queues(topic: str, route: TopicRoute, at_most: int | None = None) -
 
 def can_share(topic: str, properties: Iterable[str]) -> bool:
     """May messages of this topic with these properties travel in a batch?"""
-    return layout.PROPERTY_DELAY not in properties and not topic.startswith("%RETRY%")
+    return layout.PROPERTY_DELAY not in properties and not topic.startswith(RETRY_PREFIX)
 
 
 def _entry(message: Outgoing) -> tuple[int, bytes, bytes]:

@@ -28,9 +28,10 @@ from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.remote.errors import BadAnswer, BrokerGone, OffsetsGone, OffsetsNotThere, Refused
 from hatwisted.pipeline.remote.links import Links, command, number_in, succeeded
 from hatwisted.pipeline.remote.pullanswer import Asked, Found, Lacking, read_answer
-from hatwisted.pipeline.remote.routes import MASTER_ID, Replicas, Routes, replicas_of
+from hatwisted.pipeline.remote.routes import Replicas, Routes, replicas_of
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
 STEP: Final = 32

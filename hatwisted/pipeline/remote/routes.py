@@ -11,37 +11,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from hatwisted.pipeline.remote.errors import BadAnswer, BadSetting, BrokerGone, NoRoute
 from hatwisted.pipeline.remote.links import Links, command, succeeded
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import BadRegistration, QueueData, TopicRoute, decode_body
-from hatwisted.wire.remoting import RemotingCommand
-
-MASTER_ID: Final = 0
-PERM_READ: Final = 4
-RETRY_AND_DLQ: Final = ("%RETRY%", "%DLQ%")
-"""How the topics of consumer groups begin."""
-
-SYSTEM_TOPICS: Final = frozenset(
-    (
-        "TBW102",
-        "SELF_TEST_TOPIC",
-        "BenchmarkTest",
-        "OFFSET_MOVED_EVENT",
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-    )
+from hatwisted.wire.registration import (
+    PERM_READ,
+    BadRegistration,
+    QueueData,
+    TopicRoute,
+    decode_body,
 )
-SYSTEM_PREFIX: Final = "rmq_sys_"
-REPLY_SUFFIX: Final = "_REPLY_TOPIC"
-"""Topics of the brokers' own: a pattern doesn't find them, but they can be named."""
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
 
 Replicas = dict[int, str]
 """The brokers of one name: id -> "host:port"."""
@@ -76,7 +60,7 @@ class Routes:
             and topic not in system
             and not topic.startswith(SYSTEM_PREFIX)
             and not topic.endswith(REPLY_SUFFIX)
-            and ("%" in pattern or not topic.startswith(RETRY_AND_DLQ))
+            and ("%" in pattern or not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)))
         ]
 
     def route(self, topic: str) -> TopicRoute | None:
@@ -175,10 +159,10 @@ def _together(routes: Iterable[TopicRoute]) -> TopicRoute:
     return result
 
 
-def _more_queues(datas: Iterable[QueueData]) -> list[QueueData]:
+def _more_queues(entries: Iterable[QueueData]) -> list[QueueData]:
     """One entry a broker: the one with most queues to read (a topic's queues may just have been added)."""
     chosen: dict[str, QueueData] = {}
-    for data in datas:
+    for data in entries:
         mine = chosen.get(data.broker_name)
         if mine is None or data.read_queue_nums > mine.read_queue_nums:
             chosen[data.broker_name] = data

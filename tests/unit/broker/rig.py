@@ -14,7 +14,7 @@ from twisted.internet.protocol import Protocol
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.operations import Operations
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
-from hatwisted.broker.consumer.offsetsync import ProgressProcessors
+from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
 from hatwisted.broker.consumer.processors import ConsumerProcessors
 from hatwisted.broker.pull.pullhold import PullHold
 from hatwisted.broker.pull.pullmessage import PullOptions, PullProcessor
@@ -24,6 +24,7 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.put import Put, PutStatus
@@ -129,7 +130,7 @@ class BrokerRig:
             slave=slave,
             hears_master=lambda: self.hears_master,
         ).register_on(self.table)
-        ProgressProcessors(tables.offsets, store.queue_end, slave=slave).register_on(self.table)
+        OffsetSyncProcessors(tables.offsets, store.queue_end, slave=slave).register_on(self.table)
         self.hold.start()
         self.consumers.start()
         self.admin.start()
@@ -146,7 +147,7 @@ class BrokerRig:
         yield self.store.stop()
 
     def new_client(self):
-        client = RemotingClient(reactor, self.clock)
+        client = RemotingClient(TcpConnecting(reactor), self.clock)
         self.case.addCleanup(client.close)
         return client
 

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from functools import partial
 
 import msgspec
 from twisted.internet import defer, reactor, task
@@ -20,12 +21,14 @@ from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.worker import InlineWorker
+from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.processes import free_port
+from testbed.processes import free_port
 
 
 class RegistrationCase(TestCase):
@@ -37,19 +40,18 @@ class RegistrationCase(TestCase):
 
     def name_server(self, port=0):
         service = NameServerService(
-            reactor,
+            NamesrvConfig(listen_port=port, kv_config_path=self.mktemp()),
             self.clock,
             PosixFileSystem(),
             InlineWorker(),
-            config=NamesrvConfig(listen_port=port, kv_config_path=self.mktemp()),
-            interface="127.0.0.1",
+            partial(ClaimedPorts(reactor).listen, port, interface="127.0.0.1"),
         )
         service.startService()
         self.addCleanup(service.stopService)
         return service
 
     def broker(self, *name_servers, broker_id=0, **kwargs):
-        client = RemotingClient(reactor, self.clock)
+        client = RemotingClient(TcpConnecting(reactor), self.clock)
         self.addCleanup(client.close)
         topics = TopicConfigTable(self.clock, FirstTopics(broker_name="broker-a"))
         identity = BrokerIdentity(
@@ -450,7 +452,7 @@ class TestMaster(RegistrationCase):
             registration = self.broker(server.address, broker_id=broker_id)
             registration.start()
             yield registration.settled()
-        client = RemotingClient(reactor, self.clock)
+        client = RemotingClient(TcpConnecting(reactor), self.clock)
         self.addCleanup(client.close)
         request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": "TBW102"})
         answer = yield client.ask(server.address, request, 5)

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.error import CannotListenError
 from twisted.trial.unittest import TestCase
 
-from hatwisted.broker.consumer import offsetsync as handback
+from hatwisted.broker.consumer import offsetsync
 from hatwisted.broker.node.slavenode import logs_agree
 from hatwisted.broker.node.slavesync import (
     CALL_TIMEOUT,
@@ -297,7 +297,7 @@ class TestProgress(SyncCase):
 
     @inlineCallbacks
     def test_B162_many_rows_go_in_several_requests(self):
-        self.patch(handback, "MAX_ROWS", 3)
+        self.patch(offsetsync, "MAX_ROWS", 3)
         master = self.ours()
         for number in range(10):
             self.tables.offsets.commit(f"g{number}", "T", 0, 9)
@@ -460,14 +460,14 @@ class TestTimer(SyncCase):
         yield self.slave.until(lambda: len(held) == 1)
         self.sync.arrived("Newer", 0, 1)  # too late for this round
         held[0][1].callback(response(held[0][0], 1))
-        yield self.slave.until(lambda: self.sync._timer)
+        yield self.slave.until(lambda: self.sync._timer.pending)
         clock.advance(UNKNOWN_TOPIC_PAUSE - 0.1)
         self.assertEqual(len(self.asked), 4)
         clock.advance(0.1)
         yield self.slave.until(lambda: len(held) == 2)
         held[1][1].callback(response(held[1][0], 1))
-        yield self.slave.until(lambda: self.sync._timer)
-        self.assertEqual(self.sync._timer.getTime() - clock.seconds(), INTERVAL)
+        yield self.slave.until(lambda: self.sync._timer.pending)
+        self.assertEqual(self.sync._timer.due - clock.seconds(), INTERVAL)
 
     @inlineCallbacks
     def test_a_topic_that_the_master_does_not_know_either_is_asked_for_once(self):
@@ -475,11 +475,11 @@ class TestTimer(SyncCase):
         clock = self.slave.clock
         self.sync.start()
         clock.advance(FIRST_DELAY)
-        yield self.slave.until(lambda: len(self.asked) == 4 and self.sync._timer)
+        yield self.slave.until(lambda: len(self.asked) == 4 and self.sync._timer.pending)
         for _ in range(4):
             self.sync.arrived("Deleted", 0, 1)
             clock.advance(UNKNOWN_TOPIC_PAUSE)
-            yield self.slave.until(lambda: self.sync._timer)
+            yield self.slave.until(lambda: self.sync._timer.pending)
         self.assertEqual(len(self.asked), 8)
 
     @inlineCallbacks

@@ -5,10 +5,11 @@ import json
 from twisted.internet.defer import inlineCallbacks
 
 from hatwisted.broker.put.logrecord import record_at
-from hatwisted.broker.transaction.halfmessages import CHECK_GROUP, MAX_CHECKS_TOPIC, committed
+from hatwisted.broker.transaction.halfmessages import CHECK_GROUP, committed
 from hatwisted.broker.transaction.transactioncheck import SLICE, CheckOptions, TransactionCheck
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from hatwisted.wire.record import decode_record
+from hatwisted.wire.topics import MAX_CHECKS_TOPIC
 from tests.unit.broker.rig import TalkingClient
 from tests.unit.broker.test_transactions import COMMIT, PREPARED, ROLLBACK, TransactionCase
 

@@ -17,9 +17,9 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.cli.cluster.clusterrun import Interrupt, exit_code
 from hatwisted.cli.main import main
-from hatwisted.client import admin
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.message import Message
+from hatwisted.clientcore import admin
+from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routes import Member
 from hatwisted.wire.registration import DataVersion
 from tests.support.patience import STALL_SECONDS, patient

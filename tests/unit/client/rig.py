@@ -1,19 +1,22 @@
 """A cluster in this process for the client's tests: name server and masters as twistd would start them."""
 
+from functools import partial
 from pathlib import Path
 
 from twisted.internet import reactor, task
 from twisted.internet.defer import Deferred, inlineCallbacks
 
+from hatwisted.assembly.broker import build_broker
 from hatwisted.client.cluster import Cluster
 from hatwisted.config.load import load_broker_config
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.worker import InlineWorker
-from hatwisted.tap import compose
+from hatwisted.tap.ports import ClaimedPorts
+from hatwisted.tap.realparts import real_parts
+from testbed.processes import BROKER_PORTS, free_port
 from tests.support.patience import patient
-from tests.support.processes import BROKER_PORTS, free_port
 
 SETTINGS = {
     "mappedFileSizeCommitLog": 1 << 20,
@@ -51,7 +54,8 @@ class ClusterRig:
     def start(self):
         fs, worker = PosixFileSystem(), InlineWorker()
         config = NamesrvConfig(listen_port=0, kv_config_path=str(self.folder / "kv.json"))
-        self.names = NameServerService(reactor, reactor, fs, worker, config=config, interface="127.0.0.1")
+        listen = partial(ClaimedPorts(reactor).listen, 0, interface="127.0.0.1")
+        self.names = NameServerService(config, reactor, fs, worker, listen)
         self.names.startService()
         self.case.addCleanup(self.names.stopService)
         for number in range(self.masters):
@@ -76,7 +80,7 @@ class ClusterRig:
         text = "".join(f"{name}={_text(value)}\n" for name, value in settings.items())
         path.write_text(text)
         config = load_broker_config(str(path)).config
-        service = (compose.slave if role == "SLAVE" else compose.master)(config, reactor)
+        service = build_broker(config, real_parts(reactor))
         service.startService()
         self.brokers[key] = service
         service.address = f"127.0.0.1:{port}"

@@ -11,7 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.load import Loaded, effective_text, load_broker_config, load_namesrv_config
 from hatwisted.config.roles import as_master, as_slave
-from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, HaAck, HaFirstSync
+from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
+from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 Role = Callable[[Loaded[BrokerConfig]], Loaded[BrokerConfig]]
 

@@ -13,7 +13,6 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
-from hatwisted.ha.progress import FirstSync
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slave import HAClientService
 from hatwisted.store.commitlog import CommitLog
@@ -21,6 +20,7 @@ from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.put import Put
 from hatwisted.store.worker import InlineWorker
+from hatwisted.wire.haframe import HaFirstSync
 from hatwisted.wire.hostport import HostPort
 from tests.support.faultyfs import FaultyFileSystem
 from tests.unit.ha.faultylink import FaultyNetwork
@@ -105,7 +105,7 @@ class CommitLogLinkTests(SynchronousTestCase):
 
     def test_B158_a_full_copy_from_a_master_that_knows_only_rocketmqs_rule(self) -> None:
         self.put(40)
-        self.dial(first_sync=FirstSync.MIN_OFFSET)
+        self.dial(first_sync=HaFirstSync.MIN_OFFSET)
         self.run_until_copied()
         self.assertEqual(self.slave_log.min_offset, 0)
         self.assertGreater(self.master_log.max_offset, 3 * FILE_SIZE)

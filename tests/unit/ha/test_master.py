@@ -5,8 +5,7 @@ import struct
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import connection, master
-from hatwisted.ha.progress import FirstSync
-from hatwisted.wire.haframe import encode_report
+from hatwisted.wire.haframe import HaFirstSync, encode_report
 from tests.support.memorylog import MemoryLog
 from tests.unit.ha.rig import LogCatcher, MasterRig, pattern
 
@@ -15,6 +14,47 @@ def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:
     log = MemoryLog(file_size)
     log.append(pattern(size))
     return log
+
+
+class LookTests(SynchronousTestCase):
+    def test_a_link_whose_look_fails_is_closed_and_the_others_get_their_heartbeats(self) -> None:
+        rig = MasterRig(filled(100))
+        broken, sound = rig.slave(100), rig.slave(100, host="10.0.0.3")
+
+        def look(now: float) -> None:
+            raise ZeroDivisionError(now)
+
+        self.patch(broken.link, "look", look)
+        rig.seconds(1)
+        self.assertTrue(broken.gone)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        broken.lose()
+        rig.seconds(12)
+        self.assertEqual(sound.frames(), [(100, b""), (100, b"")])
+
+    def test_a_look_that_fails_itself_ends_no_heartbeat_housekeeping_or_lag_log(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(100))
+        slave, fails = rig.slave(100), [True]
+        real = rig.service.hosts.is_known
+
+        def is_known(host: str) -> bool:
+            if fails:
+                raise ZeroDivisionError(host)
+            return real(host)
+
+        self.patch(rig.service.hosts, "is_known", is_known)
+        rig.slave(host="10.0.0.9")
+        rig.seconds(15)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        fails.clear()
+        slave.report(100)
+        slave.frames()
+        rig.seconds(7)
+        self.assertEqual(slave.frames(), [(100, b"")])
+        rig.seconds(20)
+        self.assertTrue(slave.gone, "housekeeping")
+        self.assertTrue([text for text in caught.texts("info") if "behind" in text])
 
 
 class ReadSideTests(SynchronousTestCase):
@@ -159,7 +199,7 @@ class WriteSideTests(SynchronousTestCase):
         self.assertEqual(rig.slave(0).frames()[0], (2000, bytes(rig.log)[2000:]))
 
     def test_B158_or_the_whole_log_where_that_is_set(self) -> None:
-        rig = MasterRig(filled(2500, file_size=1000), first_sync=FirstSync.MIN_OFFSET)
+        rig = MasterRig(filled(2500, file_size=1000), first_sync=HaFirstSync.MIN_OFFSET)
         self.assertEqual(rig.slave(0).body(), bytes(rig.log))
 
     def test_B41_frames_hold_a_batch_at_most(self) -> None:

@@ -3,9 +3,10 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha.errors import ImplausibleReport
-from hatwisted.ha.progress import TRANSITIONS, FirstSync, LinkState, SendProgress, start_offset
+from hatwisted.ha.progress import TRANSITIONS, LinkState, SendProgress, start_offset
 from hatwisted.ha.replicas import ReplicaTable
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
+from hatwisted.wire.haframe import HaFirstSync
 from tests.support.memorylog import MemoryLog
 
 
@@ -17,7 +18,7 @@ def log_of(size: int, file_size: int = 1000, expired: int = 0) -> MemoryLog:
     return log
 
 
-def joined(report: int, log: MemoryLog, first_sync: FirstSync = FirstSync.LAST_FILE) -> SendProgress:
+def joined(report: int, log: MemoryLog, first_sync: HaFirstSync = HaFirstSync.LAST_FILE) -> SendProgress:
     progress = SendProgress(0.0)
     progress.first_report(report, log, first_sync, 1.0)
     return progress
@@ -33,12 +34,12 @@ class FirstReportTests(SynchronousTestCase):
 
     def test_B40_zero_means_the_start_of_the_last_file(self) -> None:
         for size, start in ((0, 0), (1, 0), (999, 0), (2500, 2000), (2000, 2000)):
-            self.assertEqual(start_offset(0, log_of(size), FirstSync.LAST_FILE), start)
+            self.assertEqual(start_offset(0, log_of(size), HaFirstSync.LAST_FILE), start)
 
     def test_B158_zero_means_the_oldest_offset_where_that_is_set(self) -> None:
-        self.assertEqual(start_offset(0, log_of(2500), FirstSync.MIN_OFFSET), 0)
-        self.assertEqual(start_offset(0, log_of(2500, expired=1000), FirstSync.MIN_OFFSET), 1000)
-        self.assertEqual(start_offset(1500, log_of(2500), FirstSync.MIN_OFFSET), 1500)
+        self.assertEqual(start_offset(0, log_of(2500), HaFirstSync.MIN_OFFSET), 0)
+        self.assertEqual(start_offset(0, log_of(2500, expired=1000), HaFirstSync.MIN_OFFSET), 1000)
+        self.assertEqual(start_offset(1500, log_of(2500), HaFirstSync.MIN_OFFSET), 1500)
 
     def test_B153_above_the_logs_end_is_no_acknowledgement(self) -> None:
         progress = joined(2501, log_of(2500))

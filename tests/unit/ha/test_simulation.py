@@ -11,9 +11,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.ha import connection
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
-from hatwisted.ha.progress import FirstSync
-from hatwisted.ha.settings import HaAck, MasterSettings, SlaveSettings
+from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.slave import HAClientService
+from hatwisted.wire.haframe import HaAck, HaFirstSync
 from tests.support.memorylog import MemoryLog
 from tests.unit.ha.faultylink import FaultyNetwork
 
@@ -37,7 +37,7 @@ class Group:
         self.group = GroupTransferService(self.clock, 5.0)
         self.puts_ok: list[int] = []
         settings = MasterSettings(
-            batch_size=self.random.choice((100, 333, 1500)), first_sync=FirstSync.MIN_OFFSET
+            batch_size=self.random.choice((100, 333, 1500)), first_sync=HaFirstSync.MIN_OFFSET
         )
         self.master = HAService(self.log, self.clock, self.network.listen, self.group, settings)
         self.master.startService()

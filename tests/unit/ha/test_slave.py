@@ -8,10 +8,8 @@ from twisted.internet.error import TimeoutError
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import slavestate
-from hatwisted.ha.progress import FirstSync
-from hatwisted.ha.settings import HaAck
 from hatwisted.ha.slave import HAClientService
-from hatwisted.wire.haframe import encode_frames, encode_heartbeat
+from hatwisted.wire.haframe import HaAck, HaFirstSync, encode_frames, encode_heartbeat
 from tests.support.memorylog import MemoryLog
 from tests.unit.ha.rig import LogCatcher, SlaveRig, pattern
 
@@ -245,7 +243,7 @@ class FrameTests(SynchronousTestCase):
 
     def test_data_before_our_first_report_closes(self) -> None:
         asked: Deferred[tuple[int, int]] = Deferred()
-        rig = SlaveRig(first_sync=FirstSync.MIN_OFFSET, master_range=lambda: asked)
+        rig = SlaveRig(first_sync=HaFirstSync.MIN_OFFSET, master_range=lambda: asked)
         rig.header(0)
         self.assertTrue(rig.wire.aborted)
         asked.callback((0, 10))
@@ -525,7 +523,7 @@ class MisfitTests(SynchronousTestCase):
 class FirstSyncTests(SynchronousTestCase):
     def test_B158_the_oldest_offset_is_asked_for_and_reported(self) -> None:
         rig = SlaveRig(
-            MemoryLog(1000), first_sync=FirstSync.MIN_OFFSET, master_range=lambda: succeed((3000, 8500))
+            MemoryLog(1000), first_sync=HaFirstSync.MIN_OFFSET, master_range=lambda: succeed((3000, 8500))
         )
         self.assertEqual(rig.reports(), [3000])
         rig.send(3000, pattern(500))
@@ -533,13 +531,13 @@ class FirstSyncTests(SynchronousTestCase):
 
     def test_B158_a_one_file_master_is_told_0(self) -> None:
         rig = SlaveRig(
-            MemoryLog(1000), first_sync=FirstSync.MIN_OFFSET, master_range=lambda: succeed((0, 1000))
+            MemoryLog(1000), first_sync=HaFirstSync.MIN_OFFSET, master_range=lambda: succeed((0, 1000))
         )
         self.assertEqual(rig.reports(), [0])
 
     def test_B158_a_log_from_0_on_is_asked_for_from_1_and_byte_0_is_proven(self) -> None:
         log = MemoryLog(1000)
-        rig = SlaveRig(log, first_sync=FirstSync.MIN_OFFSET, master_range=lambda: succeed((0, 2500)))
+        rig = SlaveRig(log, first_sync=HaFirstSync.MIN_OFFSET, master_range=lambda: succeed((0, 2500)))
         self.assertEqual(rig.reports(), [1])
         record = first_record()
         rig.header(1)
@@ -558,31 +556,31 @@ class FirstSyncTests(SynchronousTestCase):
             good[:100],
         ):
             log = MemoryLog(1000)
-            rig = SlaveRig(log, first_sync=FirstSync.MIN_OFFSET, master_range=lambda: succeed((0, 2500)))
+            rig = SlaveRig(log, first_sync=HaFirstSync.MIN_OFFSET, master_range=lambda: succeed((0, 2500)))
             rig.send(1, spoilt[1:])
             self.assertEqual((log.max_offset, rig.state), (0, "offset mismatch"))
 
     def test_B158_without_an_answer_nothing_is_begun(self) -> None:
-        rig = SlaveRig(first_sync=FirstSync.MIN_OFFSET, master_range=lambda: fail(TimeoutError()))
+        rig = SlaveRig(first_sync=HaFirstSync.MIN_OFFSET, master_range=lambda: fail(TimeoutError()))
         self.assertEqual(rig.reports(), [])
         self.assertTrue(rig.wire.aborted)
         self.assertIn("haFirstSync=minOffset", rig.service.status().problem)
 
     def test_B158_a_mute_answer_times_out(self) -> None:
-        rig = SlaveRig(first_sync=FirstSync.MIN_OFFSET, master_range=Deferred)
+        rig = SlaveRig(first_sync=HaFirstSync.MIN_OFFSET, master_range=Deferred)
         rig.seconds(3)
         self.assertTrue(rig.wire.aborted)
 
     def test_B158_a_master_that_cannot_be_asked_is_warned_about(self) -> None:
         caught = LogCatcher(self)
-        rig = SlaveRig(MemoryLog(1000), first_sync=FirstSync.MIN_OFFSET)
+        rig = SlaveRig(MemoryLog(1000), first_sync=HaFirstSync.MIN_OFFSET)
         self.assertEqual(rig.reports(), [0])
         rig.send(2000, bytes(10))
         self.assertIn("from offset 2000 on: what is older will be missing", caught.texts("warn")[0])
 
     def test_a_slave_with_a_log_reports_its_end_whatever_is_set(self) -> None:
         rig = SlaveRig(
-            filled(700), first_sync=FirstSync.MIN_OFFSET, master_range=lambda: succeed((0, 1 << 30))
+            filled(700), first_sync=HaFirstSync.MIN_OFFSET, master_range=lambda: succeed((0, 1 << 30))
         )
         self.assertEqual(rig.reports(), [700])
 

@@ -1,6 +1,7 @@
 """The name server over real sockets: what brokers, clients and operators ask."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 from twisted.internet import defer, reactor, task
@@ -9,8 +10,10 @@ from twisted.trial.unittest import TestCase
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.worker import InlineWorker
+from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.registration import (
     DataVersion,
     RegisterBody,
@@ -38,21 +41,20 @@ class ServiceCase(TestCase):
 
     def start(self):
         self.service = NameServerService(
-            reactor,
+            NamesrvConfig(
+                listen_port=0, kv_config_path=self.settings_path, config_store_path=self.config_path
+            ),
             self.clock,
             PosixFileSystem(),
             InlineWorker(),
-            config=NamesrvConfig(
-                listen_port=0, kv_config_path=self.settings_path, config_store_path=self.config_path
-            ),
-            interface="127.0.0.1",
+            partial(ClaimedPorts(reactor).listen, 0, interface="127.0.0.1"),
         )
         self.service.startService()
         self.addCleanup(self.service.stopService)
         self.client = self.new_client()
 
     def new_client(self):
-        client = RemotingClient(reactor, self.clock)
+        client = RemotingClient(TcpConnecting(reactor), self.clock)
         self.addCleanup(client.close)
         return client
 

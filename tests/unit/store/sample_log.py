@@ -8,17 +8,17 @@ from pathlib import Path
 
 from twisted.internet.task import Clock
 
+from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from hatwisted.logcodec.fewscan import Entry, decode_few
+from hatwisted.logcodec.scan import Stop, walk
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.commitlog import CommitLog
-from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.store.dispatcher import Dispatcher
-from hatwisted.store.fewscan import Entry, decode_few
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.index import IndexService
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.recovery import RecoveryReport, recover
-from hatwisted.store.scan import Stop, walk
 from hatwisted.store.worker import InlineWorker
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record

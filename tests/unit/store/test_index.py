@@ -14,9 +14,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from hatwisted.logcodec.fewscan import Entry, scan_few
 from hatwisted.store.errors import StoreFull, WrongFile
-from hatwisted.store.fewscan import Entry, scan_few
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.index import IndexService
 from hatwisted.store.indexfile import HEADER, ITEM, IndexFile, Item, file_length

@@ -14,15 +14,15 @@ from pathlib import Path
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.logcodec import recordsearch as recordsearch_module
+from hatwisted.logcodec.recordsearch import valid_records_behind, written_end
 from hatwisted.store import logend as logend_module
-from hatwisted.store import recordsearch as recordsearch_module
 from hatwisted.store import recovery as recovery_module
-from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.errors import DamagedLog, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.logend import find_end
-from hatwisted.store.recordsearch import valid_records_behind, written_end
+from hatwisted.store.queuecompleteness import first_incomplete_file
 from hatwisted.store.recovery import RecoveryReport
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
@@ -350,7 +350,10 @@ class DamageTests(RecoveryTestCase):
         self.assertGreater(len(behind), 5)
         found = find_end(store.files, 0)
         run = recovery_module._Recovery(
-            *(store.log, store.queues, store.index, store.checkpoint, True, True, lambda done, total: None)
+            recovery_module._StoreParts(store.log, store.queues, store.index, store.checkpoint),
+            True,
+            True,
+            lambda done, total: None,
         )
         held = [record for record in behind if (record.topic, record.queue_id) == ("Topic0", 0)]
         self.assertTrue(run._is_leftover(held[0], found))
@@ -604,7 +607,7 @@ class CoverageTests(RecoveryTestCase):
         store = self.opened()
         store.queues.recover()
         change(store)
-        return first_uncovered(store.files, store.queues, writer.end)
+        return first_incomplete_file(store.files, store.queues, writer.end)
 
     def test_every_record_has_its_entry(self) -> None:
         self.assertIsNone(self.uncovered())
@@ -621,7 +624,7 @@ class CoverageTests(RecoveryTestCase):
         store = self.opened()
         store.queues.recover()
         store.queues.truncate(writer.end - 1)
-        self.assertEqual(first_uncovered(store.files, store.queues, writer.end), FILE_SIZE)
+        self.assertEqual(first_incomplete_file(store.files, store.queues, writer.end), FILE_SIZE)
 
 
 class LogEndTests(RecoveryTestCase):

@@ -12,10 +12,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import LogLevel, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.logcodec.fewscan import FEW
+from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.store import dispatcher as dispatcher_module
 from hatwisted.store import reput as reput_module
 from hatwisted.store.errors import StoreError, StoreFull
-from hatwisted.store.fewscan import FEW
 from hatwisted.store.reput import (
     BUSY_COALESCE,
     COALESCE,
@@ -26,7 +27,6 @@ from hatwisted.store.reput import (
     STOP_LIMIT,
     ReputService,
 )
-from hatwisted.store.scan import MAX_RECORDS
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
 

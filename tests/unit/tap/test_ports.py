@@ -10,8 +10,9 @@ from twisted.internet.endpoints import HostnameEndpoint, connectProtocol
 from twisted.internet.protocol import Protocol, ServerFactory
 from twisted.trial.unittest import TestCase
 
-from hatwisted.tap.ports import ClaimedPorts, PortUnavailable
-from tests.support.processes import free_port
+from hatwisted.remoting.interfaces import PortUnavailable
+from hatwisted.tap.ports import ClaimedPorts
+from testbed.processes import free_port
 
 LOOPBACK = "127.0.0.1"
 
@@ -46,7 +47,7 @@ class Ports(TestCase):
         return int(listening.getsockname()[1])
 
     def listen(self, port: int) -> None:
-        opened = self.ports.listenTCP(port, ServerFactory.forProtocol(Greeter), interface=LOOPBACK)
+        opened = self.ports.listen(port, ServerFactory.forProtocol(Greeter), interface=LOOPBACK)
         self.addCleanup(opened.stopListening)
 
     @inlineCallbacks
@@ -93,7 +94,7 @@ class Ports(TestCase):
     def test_B146_a_port_is_free_again_at_once(self):  # type: ignore[no-untyped-def]
         port = free_port()
         self.ports.claim(port, LOOPBACK)
-        opened = self.ports.listenTCP(port, ServerFactory.forProtocol(Greeter), interface=LOOPBACK)
+        opened = self.ports.listen(port, ServerFactory.forProtocol(Greeter), interface=LOOPBACK)
         yield self.assert_greeted(port)  # the server closes first and keeps the TIME_WAIT
         yield opened.stopListening()
         self.ports.claim(port, LOOPBACK)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from hatwisted.pipeline.jobs.queueruns import QueueName, Run
+from hatwisted.logcodec.queueruns import QueueName, Run
 from hatwisted.pipeline.jobs.rangecompare import Kind, RecordPlace
 
 MAX_LISTED: Final = 1000

@@ -26,10 +26,10 @@ from hatwisted.pipeline.jobs.messages.messagefiles import (
 )
 from hatwisted.pipeline.remote.links import Links
 from hatwisted.pipeline.remote.producer import Outgoing, Producer, Tally, can_share
-from hatwisted.pipeline.remote.routes import SYSTEM_PREFIX, SYSTEM_TOPICS
 from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
+from hatwisted.wire.topics import SYSTEM_PREFIX, SYSTEM_TOPICS
 
 Queues = Literal["keep", "any"]
 QUEUES: Final[tuple[Queues, ...]] = ("keep", "any")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from os.path import join
 from typing import Final
 
-from hatwisted.pipeline.jobs.queueruns import QueueName
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, blank_entry
+from hatwisted.logcodec.queueruns import QueueName
 from hatwisted.pipeline.jobs.reindex.queueplan import QueuePlan
 from hatwisted.pipeline.jobs.reindex.spool import SpooledRun, entries_path
-from hatwisted.store.queueentry import ENTRY_SIZE, blank_entry
 from hatwisted.wire.layout import file_name
 
 PIECE: Final = 52_428 * ENTRY_SIZE

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hatwisted.pipeline.jobs.queueruns import Run
-from hatwisted.store.queueentry import ENTRY_SIZE, GAP_LIMIT
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, GAP_LIMIT
+from hatwisted.logcodec.queueruns import Run
 
 
 @dataclass(frozen=True, slots=True)

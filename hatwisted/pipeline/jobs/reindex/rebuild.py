@@ -12,8 +12,9 @@ from functools import partial
 from os.path import isdir, join
 from typing import Final
 
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, count_in_use, place
+from hatwisted.logcodec.queueruns import QueueName
 from hatwisted.pipeline.jobs.logbytes import StoreBytes
-from hatwisted.pipeline.jobs.queueruns import QueueName
 from hatwisted.pipeline.jobs.reindex.indexfiles import IndexWork, plan_index, write_index
 from hatwisted.pipeline.jobs.reindex.queuefiles import QueueWork, is_folder_name, write_queue
 from hatwisted.pipeline.jobs.reindex.queueplan import plan_queue
@@ -21,7 +22,6 @@ from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpooledRun, Spool
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
 from hatwisted.pipeline.jobs.tasks import Progress, Tasks
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.queueentry import ENTRY_SIZE, count_in_use, place
 
 QUEUES: Final = "consumequeue"
 INDEX: Final = "index"

@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass
 from os.path import abspath, dirname, isdir, join
 from typing import TYPE_CHECKING, Any, Final
 
+from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.jobs.rangecompare import BadRange
 from hatwisted.pipeline.jobs.reindex.newfolders import NewFolders
@@ -27,11 +29,9 @@ from hatwisted.pipeline.jobs.reindex.rebuild import INDEX, QUEUES, Built, Rebuil
 from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpoolOptions
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
 from hatwisted.pipeline.jobs.tasks import Progress, Tasks, as_tasks
-from hatwisted.store.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.store.filesizes import index_shape, queue_file_size
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
-from hatwisted.store.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

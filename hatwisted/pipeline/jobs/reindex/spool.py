@@ -20,12 +20,12 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.pipeline.jobs.queueruns import QueueName, Run, queue_rows
+from hatwisted.logcodec.dispatchscan import dispatch_columns
+from hatwisted.logcodec.queueentry import ENTRY_SIZE
+from hatwisted.logcodec.queueruns import QueueName, Run, queue_rows
+from hatwisted.logcodec.scan import ScanResult
 from hatwisted.pipeline.jobs.rangecompare import BadRange
 from hatwisted.pipeline.jobs.rangewalk import Filler, WalkedLog, edge, walk_range
-from hatwisted.store.dispatchscan import dispatch_columns
-from hatwisted.store.queueentry import ENTRY_SIZE
-from hatwisted.store.scan import ScanResult
 
 ENTRIES: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
 """Queue entries as they are in a queue file."""

@@ -1,0 +1,46 @@
+"""All that a node takes from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Protocol
+
+from twisted.internet.interfaces import IReactorTime
+
+from hatwisted.remoting.interfaces import IConnecting, IListening
+from hatwisted.store.interfaces import IFileSystem, IWorker
+
+
+class MakeWorker(Protocol):
+    """Makes what runs blocking calls."""
+
+    def __call__(self, name: str, threads: int) -> IWorker:
+        """name: what it works for; threads: calls that may be under way at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """A node's surroundings.
+
+    - clock: seconds since the epoch that never run backwards, and timers
+    - local_time: such seconds as this host's wall clock shows them (file names, hours of housekeeping)
+    - file_system: where stores and settings lie
+    - make_worker: for the calls that block on a disk
+    - listening, connecting: the network
+    - resolve: packed IPv4 address of a host name, asked once while the node is built; raises OSError
+    - random: jitter of retries
+    - memory_bytes: physical memory, by which a broker tells recent messages from old ones
+    """
+
+    clock: IReactorTime
+    local_time: Callable[[float], datetime]
+    file_system: IFileSystem
+    make_worker: MakeWorker
+    listening: IListening
+    connecting: IConnecting
+    resolve: Callable[[str], bytes]
+    random: Random
+    memory_bytes: int
