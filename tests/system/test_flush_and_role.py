@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.haslave import PlayedSlave
-from tests.support.processes import (
+from testbed.processes import (
     BROKER_PORTS,
     REPOSITORY,
     ServerProcess,
@@ -26,7 +26,7 @@ from tests.support.processes import (
     wait_until,
     write_conf,
 )
-from tests.support.remotingclient import RemotingClient
+from testbed.remotingclient import RemotingClient
 
 OK, FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT = 0, 10, 12
 WAIT = 500  # milliseconds for disk and for slave: long for a healthy one, short for the test
