@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.haslave import PlayedSlave
 from testbed.processes import (
     BROKER_PORTS,
     REPOSITORY,
@@ -27,6 +26,7 @@ from testbed.processes import (
     write_conf,
 )
 from testbed.remotingclient import RemotingClient
+from tests.support.haslave import PlayedSlave
 
 OK, FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT = 0, 10, 12
 WAIT = 500  # milliseconds for disk and for slave: long for a healthy one, short for the test
