@@ -129,7 +129,7 @@ class PutAcksTests(SynchronousTestCase):
         """A put that waits for both lines, which differ in their patience."""
         self.flush, self.slave = ManualFlush(self.clock, True), ManualReplication(self.clock)
         self.slave.timeout = slave_timeout
-        self.settle(PutAck(self.clock, self.flush, flush_timeout, self.slave), appended(10))
+        self.settle(PutAcks(self.clock, self.flush, flush_timeout, self.slave), appended(10))
 
     def test_B69_disk_late_then_slave_stored(self) -> None:
         self.late(flush_timeout=2, slave_timeout=5)
