@@ -157,9 +157,9 @@ class PutAcksTests(SynchronousTestCase):
             self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
 
     def test_B69_disk_late_and_no_usable_slave(self) -> None:
-        gate = self.gate(sync_flush=True, sync_master=True)
+        acks = self.put_acks(sync_flush=True, sync_master=True)
         self.slave.usable_up_to = 0
-        self.settle(gate, appended(10))
+        self.settle(acks, appended(10))
         self.assertEqual(self.settled, [])
         self.clock.advance(5)
         self.assertEqual(self.settled, [(10, PutStatus.SLAVE_NOT_AVAILABLE)])
