@@ -126,6 +126,45 @@ class PutAcksTests(SynchronousTestCase):
         self.clock.advance(5)
         self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
 
+    def late(self, *, flush_timeout: float, slave_timeout: float) -> None:
+        """A put that waits for both lines, which differ in their patience."""
+        self.flush, self.slave = ManualFlush(self.clock, True), ManualReplication(self.clock)
+        self.slave.timeout = slave_timeout
+        self.settle(PutAcks(self.clock, self.flush, flush_timeout, self.slave), appended(10))
+
+    def test_B69_disk_late_then_slave_stored(self) -> None:
+        self.late(flush_timeout=2, slave_timeout=5)
+        self.clock.advance(2)
+        self.assertEqual(self.settled, [])
+        self.slave.line.advance(10)
+        self.assertEqual(self.settled, [(10, PutStatus.FLUSH_DISK_TIMEOUT)])
+
+    def test_B69_disk_late_then_slave_late(self) -> None:
+        self.late(flush_timeout=2, slave_timeout=5)
+        self.clock.advance(2)
+        self.flush.line.advance(10)
+        self.clock.advance(3)
+        self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
+
+    def test_B69_slave_late_then_disk_flushed_or_late(self) -> None:
+        for flushes in (True, False):
+            self.settled.clear()
+            self.late(flush_timeout=5, slave_timeout=2)
+            self.clock.advance(2)
+            self.assertEqual(self.settled, [])
+            if flushes:
+                self.flush.line.advance(10)
+            self.clock.advance(3)
+            self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
+
+    def test_B69_disk_late_and_no_usable_slave(self) -> None:
+        acks = self.put_acks(sync_flush=True, sync_master=True)
+        self.slave.usable_up_to = 0
+        self.settle(acks, appended(10))
+        self.assertEqual(self.settled, [])
+        self.clock.advance(5)
+        self.assertEqual(self.settled, [(10, PutStatus.SLAVE_NOT_AVAILABLE)])
+
     def test_B83_flushed_but_mute_slave_is_flush_slave_timeout(self) -> None:
         acks = self.put_acks(sync_flush=True, sync_master=True)
         self.settle(acks, appended(10))

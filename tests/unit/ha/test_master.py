@@ -604,6 +604,19 @@ class LifeTests(SynchronousTestCase):
         self.assertEqual((figures["slaveWaitsOpen"], figures["slaveWaitsExpired"]), ("0", "1"))
         self.assertEqual(figures["slaveFallBehindBytes"], "100")
 
+    def test_B49_of_two_slaves_the_one_that_is_ahead_counts_and_goes_on_counting_when_it_leaves(self) -> None:
+        rig = MasterRig(filled(1000))
+        rig.slave(400)
+        fast = rig.slave(900)
+        self.assertEqual(rig.service.fall_behind, 100)
+        self.assertEqual([slave.lag_bytes for slave in rig.service.status()], [600, 100])
+        fast.lose()
+        self.assertEqual(rig.service.fall_behind, 100)
+        rig.slave(300)
+        self.assertEqual(rig.service.fall_behind, 100)
+        rig.log.append(bytes(50))
+        self.assertEqual(rig.service.fall_behind, 150)
+
     def test_status_shows_each_slave(self) -> None:
         rig = MasterRig(filled(1000))
         rig.slave(400, host="10.0.0.7")
