@@ -142,7 +142,7 @@ class CutTests(DivergenceCase):
                 inside + 1,
                 f"no record ends at {inside + 1}; the last offset before it where one does is {inside}",
             ),
-            (written.end, f"the log ends at {written.end} already"),
+            (written.end, f"the log already ends at {written.end}"),
             (written.end + 1, f"no record ends at {written.end + 1}"),
             (1 << 40, "no record ends at"),
         ):
