@@ -1,1 +1,10 @@
-"""The command line `hatwisted`: looking at, checking and mending store folders, offline and from outside."""
+"""The command `hatwisted`: store folders, clusters and logs as tables, from a terminal.
+
+`main` declares the commands; `log` works on store folders while no broker runs, `cluster` talks to running
+ones, `pipeline` runs the jobs of `hatwisted.pipeline`. They share `errors` (exit codes; one line and no
+traceback), `values` and `optiongroup` (options), `tables` (for people or as JSON) and `progress` (a bar for
+what takes long).
+
+A command that writes into a store takes its lock first. None imports a server: a running broker is reached
+over its port.
+"""

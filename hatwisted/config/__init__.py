@@ -1,6 +1,9 @@
 """Configuration as RocketMQ writes it: `.properties` files, its key names, its defaults.
 
-`properties` reads the syntax, `schema` says which keys have an effect here and what they may hold, `rocketmq`
-names the keys that RocketMQ knows and we don't use, `load` puts the three together and `roles` checks what
-only a whole configuration can tell. Imports nothing else of ours.
+Read `schema` (every key with an effect, its default and range), `values` (kinds of values), `properties` (the
+syntax of the file), `rocketmq` (keys that RocketMQ knows and that have no effect here), `load` (the three put
+together), `roles` (what only a whole configuration can tell) and `live` (looking at it and changing it while
+a server runs).
+
+Nothing here opens more than the one file, and every error is one line that says what would be allowed.
 """

@@ -8,7 +8,7 @@ with all its keys, and passes over values that it can't read; here those are ref
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -17,9 +17,25 @@ from hatwisted.config.load import Loaded, Source, effective_text
 from hatwisted.config.properties import parse_properties, with_properties
 
 C = TypeVar("C", bound=msgspec.Struct)
+T = TypeVar("T")
 
 REQUEST = "request"
 """Stands for the file's name in errors about what came over the wire."""
+
+
+class Derived(Generic[T]):
+    """Options of one part, asked for by calling it. They are made at each change, not at each call."""
+
+    def __init__(self, make: Callable[[Any], T], config: msgspec.Struct) -> None:
+        self._make = make
+        self._present = make(config)
+
+    def __call__(self) -> T:
+        return self._present
+
+    def follow(self, config: msgspec.Struct) -> None:
+        """The configuration has changed."""
+        self._present = self._make(config)
 
 
 class LiveConfig(Generic[C]):
@@ -34,6 +50,12 @@ class LiveConfig(Generic[C]):
     def on_change(self, listener: Callable[[C], None]) -> None:
         """`listener(config)` after every change."""
         self._listeners.append(listener)
+
+    def derived(self, make: Callable[[C], T]) -> Derived[T]:
+        """What `make` makes of the configuration, up to date with every change."""
+        derived: Derived[T] = Derived(make, self.config)
+        self._listeners.append(derived.follow)
+        return derived
 
     def text(self) -> bytes:
         """All keys as `key=value` lines."""

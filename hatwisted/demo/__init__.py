@@ -1,7 +1,9 @@
 """`make run`: a name server, a SYNC master and a slave as real processes, and a real input sent through them.
 
-`inputs` reads the messages, `cluster` runs the three processes, `producer` and `consumer` talk to them as any
-client would, `logcompare` holds the two commit logs against each other, `pipelineprocess` lets another process
-(`pipelinework`) land, audit and report them with Spark, `screen` shows it all and `scenario` is the order of
-events.
+Read `scenario` (the order of events), then what it uses: `inputs` reads the messages, `cluster` runs the
+three processes, `producer` and `consumer` talk to them as any client would, `monitor` asks how they are,
+`logcompare` compares the two commit logs, `pipelineprocess` lets another process (`pipelinework`) land, audit
+and report them with Spark, and `screen` shows it all.
+
+The demo checks what it claims: a byte that differs ends it with an error.
 """

@@ -13,13 +13,13 @@ from hatwisted.demo.inputs import InputError, open_source
 from hatwisted.demo.scenario import Scenario
 from hatwisted.demo.screen import Screen
 
-# A checkout's: an installed package has no tests, and has to be told what to send.
-GOLDEN_STORE = Path(__file__).parents[2] / "tests" / "golden" / "rocketmq-4.9.7" / "master"
+# The commit log of a RocketMQ 4.9.7 master: plain and batched messages, delayed ones, transactions.
+CAPTURED_STORE = Path(__file__).with_name("store")
 
 
 @click.command()
 @click.option(
-    "--input", "path", default=str(GOLDEN_STORE), help="Text or NDJSON file, or RocketMQ store folder."
+    "--input", "path", default=str(CAPTURED_STORE), help="Text or NDJSON file, or RocketMQ store folder."
 )
 @click.option(
     "--once", is_flag=True, help="Exit after the check, with status 0 if all was right and 1 if not."

@@ -20,11 +20,12 @@ from zope.interface import implementer
 
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan
-from hatwisted.ha.intake import Intake
+from hatwisted.ha.framecheck import FrameCheck
 from hatwisted.ha.interfaces import FlushNow, IHaDialect
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import SlaveEvent
 from hatwisted.ha.sockets import tune
+from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.interfaces import IReplicatedLog
@@ -105,20 +106,22 @@ class HAClient(Protocol):
         self.peer = "not connected"
         self.plan: JoinPlan | None = None
         """What was reported first; None before that."""
-        self.intake: Intake | None = None
+        self.frame_check: FrameCheck | None = None
         self.reported = -1
         """Newest offset reported; only rises."""
         self.got_bytes = False
         self.failed = False
         """Given up: what still arrives is dropped."""
         self.begun_at = self.last_read = self.last_report = now
+        self.received = TransferRate(now)
+        """Bytes read, frame headers included."""
         self.closed: Deferred[None] = Deferred()
         """Fires when the connection is gone."""
 
     @property
     def progressed(self) -> bool:
         """Has a frame of this link been taken?"""
-        return self.intake is not None and self.intake.accepted > 0
+        return self.frame_check is not None and self.frame_check.accepted > 0
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -136,7 +139,7 @@ class HAClient(Protocol):
     def begin(self, plan: JoinPlan) -> None:
         """Report where to start, at once (B157)."""
         self.plan = plan
-        self.intake = Intake(plan, self._log.file_size)
+        self.frame_check = FrameCheck(plan, self._log.file_size)
         self.begun_at = self._service.clock.seconds()
         self._report(plan.report)
 
@@ -177,12 +180,13 @@ class HAClient(Protocol):
         if self.failed:
             return
         self.last_read = self._service.clock.seconds()
+        self.received.total += len(data)
         self._adapt_read_size(len(data))
         service = self._service
         try:
-            if self.intake is None:
+            if self.frame_check is None:
                 raise HaProtocolError("the master sent data before our first report")
-            self._store(self.intake, self._receiver.receive(data))
+            self._store(self.frame_check, self._receiver.receive(data))
         except FrameMismatch as error:
             service.mismatch(self, error)
         except HaProtocolError as error:
@@ -197,10 +201,10 @@ class HAClient(Protocol):
             else:
                 service.store_failed(self, str(error))
 
-    def _store(self, intake: Intake, frames: Sequence[Frame]) -> None:
-        first = not intake.accepted
-        start, bodies, mismatch = intake.take(frames)
-        if first and intake.accepted:
+    def _store(self, frame_check: FrameCheck, frames: Sequence[Frame]) -> None:
+        first = not frame_check.accepted
+        start, bodies, mismatch = frame_check.take(frames)
+        if first and frame_check.accepted:
             self._service.accepted(self)
         if bodies:
             self._log.append_raw(start, bodies)
@@ -211,7 +215,7 @@ class HAClient(Protocol):
         if mismatch is not None:
             raise mismatch
         if self._receiver.pending_header is not None:
-            intake.check(*self._receiver.pending_header)
+            frame_check.check(*self._receiver.pending_header)
 
     def _adapt_read_size(self, size: int) -> None:
         transport: Any = self.transport
@@ -277,6 +281,7 @@ class HAClient(Protocol):
 
     def look(self, now: float) -> None:
         """Once a second: drop a silent master, repeat the last report on an idle link."""
+        self.received.sample(now)
         times = self._service.settings
         silent = now - self.last_read
         if silent > times.housekeeping_interval:

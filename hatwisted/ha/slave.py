@@ -8,7 +8,7 @@ Whatever goes wrong ends the link, never the service, and leaves the log at a fr
 to be reported next time: nothing is skipped, nothing is repaired by guessing. The reason stays visible in the
 state and decides when to dial again (`slavestate`).
 
-Rejected: re-using a link after a mismatch (the stream can't be re-positioned on this wire), and keeping
+Rejected: reusing a link after a mismatch (the stream can't be re-positioned on this wire), and keeping
 frames that the store refused in memory (the master has them).
 """
 
@@ -21,8 +21,7 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
-from twisted.internet.task import LoopingCall
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -33,9 +32,19 @@ from hatwisted.ha.firstsync import JoinPlan, plan_join
 from hatwisted.ha.interfaces import FlushNow, IHaDialect, LogDiffers, MasterRange
 from hatwisted.ha.refusals import Complaints
 from hatwisted.ha.settings import SlaveSettings
-from hatwisted.ha.slavestate import HEALTHY_AFTER, Backoff, HAClientStatus, SlaveEvent, SlaveState, StateBox
+from hatwisted.ha.slavestate import (
+    HEALTHY_AFTER,
+    RETRY_LIMIT,
+    Backoff,
+    HAClientStatus,
+    SlaveEvent,
+    SlaveState,
+    StateBox,
+)
 from hatwisted.remoting.client import parse_address
 from hatwisted.store.interfaces import IReplicatedLog
+from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 CONNECT_TIMEOUT = 5.0
@@ -103,9 +112,8 @@ class HAClientService(Service):
         self._fruitless = 0
         self._link: HAClient | None = None
         self._dialling: Deferred[Any] | None = None
-        self._retry: IDelayedCall | None = None
-        self._look_loop = LoopingCall(self._look)
-        self._look_loop.clock = clock
+        self._dialler = GuardedTimer(clock, "dialling the master", self._dial, RETRY_LIMIT)
+        self._look_loop = PeriodicCall(clock, "the look at the HA link", self._look)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -115,17 +123,15 @@ class HAClientService(Service):
         if self.settings.doubt is not None:
             self._logger.warn("{doubt}", doubt=self.settings.doubt)
         self._on(SlaveEvent.START)
-        self._look_loop.start(self.settings.look_interval, now=False)
-        self._dial()
+        self._look_loop.start(self.settings.look_interval)
+        self._dialler.fire()
 
     def stopService(self) -> Deferred[None]:
         """Close the link; what was appended has been reported. Fires when the socket is closed."""
         super().stopService()
         self._on(SlaveEvent.STOP)
         self._look_loop.stop()
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
+        self._dialler.cancel()
         if self._dialling is not None:
             self._dialling.cancel()
         if self._link is None:
@@ -144,23 +150,26 @@ class HAClientService(Service):
 
     # -- dialling ------------------------------------------------------------------------------
 
-    def _dial(self) -> None:
-        self._retry = None
+    def _dial(self) -> Deferred[Any] | None:
         address = self.master_address
         if not address:
-            self._retry = self.clock.callLater(ADDRESS_LOOK, self._dial)
-            return
+            self._dialler.set(ADDRESS_LOOK)
+            return None
         self._on(SlaveEvent.DIAL)
         try:
             host, port = parse_address(address)
         except ValueError as error:
             self._unreachable(Failure(error), address)
-            return
-        connecting: Deferred[Any] = self._endpoint_for(host, port).connect(HAClientFactory(self))
+            return None
+        try:
+            connecting: Deferred[Any] = self._endpoint_for(host, port).connect(HAClientFactory(self))
+        except Exception:
+            self._on(SlaveEvent.LOSE)
+            raise
         connecting.addTimeout(CONNECT_TIMEOUT, self.clock)
         if not connecting.called:
             self._dialling = connecting
-        connecting.addErrback(self._unreachable, address)
+        return connecting.addErrback(self._unreachable, address)
 
     def _unreachable(self, failure: Failure, address: str) -> None:
         self._dialling = None
@@ -173,7 +182,7 @@ class HAClientService(Service):
 
     def _dial_later(self, healthy: bool, progressed: bool) -> None:
         delay = self._backoff.after(self.state, healthy, progressed)
-        self._retry = self.clock.callLater(delay, self._dial)
+        self._dialler.set(delay)
 
     # -- what the link tells -------------------------------------------------------------------
 
@@ -380,7 +389,9 @@ class HAClientService(Service):
             flushed_offset=self.log.flushed_offset,
             reported_offset=link.reported if link is not None else -1,
             last_read=link.last_read if link is not None else 0.0,
+            last_write=link.last_report if link is not None else 0.0,
+            received_per_second=link.received.per_second if link is not None else 0,
             connects_total=self.connects_total,
-            retry_at=self._retry.getTime() if self._retry is not None else None,
+            retry_at=self._dialler.due,
             suspect_from=self.suspect_from,
         )

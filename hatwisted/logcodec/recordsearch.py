@@ -7,10 +7,10 @@ offset can be foretold), with right lengths and checksums. So what is in the byt
 the order of their strength, these things count:
 
 1. *Being led to.* The record that the chain leads to begins where the broker has begun to write one. If its head
-   is intact (magic, its own offset, a size that agrees with the length of its body, which is another field), all
-   bytes up to its size are its own, whether they are whole or torn: no record begins among them. So a search
-   begins behind them. Should the size be what is damaged, the lengths inside the record say so: they add up to
-   another place, and a record begins there.
+   is intact (magic, its own offset, a size that agrees with the length of its body, which is another field) and
+   its end is where the lengths inside it say, or looks torn, all bytes up to there are its own: no record begins
+   among them. So a search begins behind them. Should the size be what is damaged, these lengths add up to another
+   place, where a record begins.
 2. *Being whole*: magic, own offset, lengths, and the body's checksum or else a chain that goes on behind. That is
    never met by chance, and all there is where the head of the record in front is lost.
 3. *Not lying inside another.* A candidate whose chain breaks, while that of another, which begins inside it, goes
@@ -236,7 +236,13 @@ class RecordSearch:
         inner = self._size_by_lengths(offset, topic_at + body, 2 if magic == layout.MAGIC_V2 else 1)
         sizes = [each for each in (size, inner) if layout.FIXED_SIZE <= each <= LARGEST_RECORD]
         agrees = body <= size - layout.FIXED_SIZE <= body + _SLACK
-        return sizes, min(sizes) if agrees else 0
+        return sizes, min(sizes) if agrees and (inner == size or self._is_torn_at(offset + size)) else 0
+
+    def _is_torn_at(self, end: int) -> bool:
+        """Does the place look like the end of a record that was being written: zeros in front of it (a record
+        hardly ends in one) or behind it?"""
+        around = self._log.read(end - 1, 1 + layout.BLANK_HEAD_SIZE) if end <= self._file_end else b""
+        return around[:1] == b"\0" or not any(around[1:])
 
     def _size_by_lengths(self, offset: int, topic_at: int, version: int) -> int:
         """The size of a record by the lengths of its topic, which is at byte `topic_at`, and properties; 0 if they

@@ -5,7 +5,6 @@ from __future__ import annotations
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IListeningPort, IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from hatwisted.config.live import LiveConfig
@@ -17,6 +16,7 @@ from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, RemotingServerFactory
 from hatwisted.store.configfile import ConfigFile
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.timing.periodic import PeriodicCall
 
 EXPIRY_SCAN_INTERVAL = 10.0
 """Seconds between looks for brokers whose lease has run out (4.9.7: 10 s)."""
@@ -54,8 +54,7 @@ class NameServerService(Service):
             file = ConfigFile(fs, config.config_store_path, worker, self.config.file_bytes)
             self.config.on_change(lambda _: file.save())
             self._config_file = file
-        self._scan = LoopingCall(self._expire)
-        self._scan.clock = clock
+        self._scan = PeriodicCall(clock, "the scan for silent brokers", self._expire)
 
     @property
     def address(self) -> str:
@@ -75,14 +74,13 @@ class NameServerService(Service):
         if self._config_file is not None:
             self._config_file.load(self.config.take_file)
         self.privilegedStartService()
-        self._scan.start(EXPIRY_SCAN_INTERVAL, now=False)
+        self._scan.start(EXPIRY_SCAN_INTERVAL)
         self._log.info("name server on {address}", address=self.address)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, close the connections, write the settings; fires when that is done."""
         super().stopService()
-        if self._scan.running:
-            self._scan.stop()
+        self._scan.stop()
         waits = [self._file.flush()]
         if self._config_file is not None:
             waits.append(self._config_file.flush())

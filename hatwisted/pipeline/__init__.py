@@ -1,7 +1,11 @@
 """Logs as tables: decode commit logs into Arrow, read them with Spark, land, audit, rebuild and report on them.
 
-Nothing in here imports Twisted; importing the package itself imports neither PySpark nor pyarrow.
-`read_arrow` is the way in for pandas, polars and whatever else takes Arrow.
+Read `decode` (files into record batches), `spark` (the data sources `commitlog` and `rocketmq`), `remote`
+(clusters over the network), `delta` (tables that each batch reaches once) and `jobs` (what is done with all
+that). `read_arrow` is the way in for pandas, polars and whatever else takes Arrow.
+
+Nothing in here imports Twisted or writes to a store that a broker runs on; importing the package itself
+imports neither PySpark nor pyarrow.
 """
 
 from __future__ import annotations

@@ -26,13 +26,13 @@ from twisted.internet.interfaces import (
     ITransport,
 )
 from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.remoting.eagerwrite import write_now
-from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, V4_9_7, ResponseCode
+from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.remoting import (
     RemotingCommand,
@@ -73,9 +73,7 @@ def response(
     return RemotingCommand(
         code=int(code),
         opaque=request.opaque,
-        flag=1,
-        language="PYTHON",
-        version=V4_9_7,
+        flag=FLAG_RESPONSE,
         remark=remark,
         ext=ext or {},
         body=body,
@@ -338,15 +336,13 @@ class RemotingServerFactory(ServerFactory):
         self.partial_bytes = 0
         self.rejected_total = 0
         self._refusing = False
-        self._scan = LoopingCall(self._close_idle)
-        self._scan.clock = clock
+        self._scan = PeriodicCall(clock, "the scan for idle connections", self._close_idle)
 
     def startFactory(self) -> None:
-        self._scan.start(IDLE_LIMIT, now=False)
+        self._scan.start(IDLE_LIMIT)
 
     def stopFactory(self) -> None:
-        if self._scan.running:
-            self._scan.stop()
+        self._scan.stop()
 
     def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:  # type: ignore[override]
         connection = RemotingConnection()

@@ -19,7 +19,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -49,8 +48,12 @@ _UNQUEUED = layout.SYS_TRANSACTION_PREPARED
 class CommitLog:
     """The log of one store. All methods belong to the reactor thread.
 
-    files: the (loaded) file sequence; clock: source of store timestamps; worker: prepares files; store_host: 8
-    or 20 bytes (address, port as i32) that brand every record; max_message_size: body limit (bytes).
+    - files: the file sequence, loaded by now or by `load`
+    - clock: source of store timestamps
+    - worker: prepares files
+    - store_host: 8 or 20 bytes (address, port as i32) that brand every record
+    - max_message_size: body limit (bytes)
+    - on_full: told why when there's no room for another file
     """
 
     _log = Logger()
@@ -62,6 +65,7 @@ class CommitLog:
         worker: IWorker,
         store_host: bytes,
         max_message_size: int = 4 << 20,
+        on_full: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self._files = files
         self._clock = clock
@@ -71,6 +75,7 @@ class CommitLog:
         self._wakers: list[Callable[[], None]] = []
         self._dirty_end = 0
         self._failed_at = -1
+        self._on_full = on_full
         self._least_timestamp = 0
         self._preparing = False
         self._unprepared = -1
@@ -85,10 +90,6 @@ class CommitLog:
         """storeTimestamp (ms) of the newest record, for the checkpoint."""
         self.stopped_reason: str | None = None
         """Why nothing may be appended any more (a failed flush, files of another size), or None."""
-        self.on_full: Callable[[str], None] = lambda reason: None
-        """Told when there's no room for another file."""
-        self.flush_now: Callable[[], Deferred[int]] = _no_flusher
-        """Sync what is written by now; fires with the flushed offset. The flusher puts itself here."""
 
     # -- positions -------------------------------------------------------------------------------------------
 
@@ -102,12 +103,32 @@ class CommitLog:
         """The files behind the stream."""
         return self._files
 
+    def load(self) -> None:
+        """Find the files. Until recovery has found the end, all that they could hold counts as written."""
+        self._files.load()
+        self.max_offset = self.flushed_offset = self._files.capacity_end
+
     def set_end(self, end: int) -> None:
         """Recovery has found the valid end: appends continue there. All of it counts as flushed."""
         self.max_offset = end
         self.flushed_offset = end
 
-    def continue_after(self, store_timestamp: int) -> None:
+    def resume(
+        self, queue_offsets: dict[QueueKey, int], store_timestamp: int, unsynced_from: int | None
+    ) -> None:
+        """Recovery is through. queue_offsets: the next one of each queue; store_timestamp: ms, of the last record;
+        unsynced_from: what a killed process wrote from there on can be read, but whether it's on the disk isn't
+        known."""
+        self.queue_offsets = queue_offsets
+        if unsynced_from is not None:
+            self.flushed_offset = unsynced_from
+        self._continue_after(store_timestamp)
+
+    def stop_appends(self, reason: str) -> None:
+        """Take nothing any more: `reason` is told to everybody who tries."""
+        self.stopped_reason = reason
+
+    def _continue_after(self, store_timestamp: int) -> None:
         """No record gets an earlier store time (ms) than the one recovered last, though the clock was set back
         in between: recovery tells by these times what was on disk. Not beyond `CLOCK_STEP`."""
         ahead = store_timestamp - int(self._clock.seconds() * 1000)
@@ -219,7 +240,7 @@ class CommitLog:
                 "{reason}; puts are refused, the log still ends at {end}", reason=reason, end=self.max_offset
             )
         if isinstance(error, StoreFull):
-            self.on_full(reason)
+            self._on_full(reason)
 
     def _unwind(self, run: AppendRun, reason: str) -> None:
         for put in reversed(run.puts):
@@ -266,7 +287,7 @@ class CommitLog:
         if self._missing != start:
             self._missing = start
             self._log.warn("{reason}", reason=self._full_reason)
-        self.on_full(self._full_reason)
+        self._on_full(self._full_reason)
 
     def _prepare(self, start: int) -> None:
         if self._preparing or self._unprepared == start or self._files.has(start):
@@ -366,7 +387,3 @@ class CommitLog:
         except (OSError, StoreFull) as error:
             self._log.warn("the log's end couldn't be put in order: {error}", error=error)
         files.close()
-
-
-def _no_flusher() -> Deferred[int]:
-    raise RuntimeError("this log has no flusher")

@@ -14,15 +14,15 @@ offset changes thousands of times a second).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.timing.periodic import PeriodicCall
 
 BACKUP = ".bak"
 
@@ -95,7 +95,7 @@ class ConfigFile:
             return
         self._dirty = False
         self._writing = True
-        writing = cast("Deferred[None]", self._worker.run(self._replace, self._encode()))
+        writing = maybeDeferred(lambda: self._worker.run(self._replace, self._encode()))
         writing.addCallbacks(self._written, self._not_written)
         writing.addCallback(lambda _: self._end_write(waiting))
 
@@ -128,6 +128,8 @@ class ConfigFile:
         reason = failure.getErrorMessage()
         if reason != self._told:
             self._told = reason
+            if not failure.check(OSError, StoreError):
+                self._log.failure("{path} can't be encoded", failure, LogLevel.error, path=self.path)
             self._log.error(
                 "{path} was not written, it is tried again: {error}", path=self.path, error=reason
             )
@@ -141,16 +143,14 @@ class ConfigFlusher:
     ) -> None:
         self._files = files
         self._interval = interval
-        self._loop = LoopingCall(self.flush)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "writing tables that changed", self.flush)
 
     def start(self) -> None:
-        self._loop.start(self._interval, now=False)
+        self._loop.start(self._interval)
 
     def stop(self) -> Deferred[None]:
         """No more rounds; fires when everything is written."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
         return self.flush()
 
     def flush(self) -> Deferred[None]:

@@ -34,7 +34,7 @@ from hatwisted.logcodec.queueentry import (
 from hatwisted.store.errors import StoreError
 from hatwisted.store.filequeue import FileQueue
 
-RECOVERED_FILES = 3
+RECHECKED_FILES = 3
 """Files at a queue's end that are scanned for the last entry in use, as RocketMQ does."""
 
 TAIL_LIMIT = 4096
@@ -281,7 +281,7 @@ class ConsumeQueue:
         if not starts:
             return
         # Whether what a killed process wrote has reached the disk isn't known: the next datasync covers it.
-        begin = self._flushed = starts[max(0, len(starts) - RECOVERED_FILES)]
+        begin = self._flushed = starts[max(0, len(starts) - RECHECKED_FILES)]
         end, dirty = self._scan(begin)
         if not self._read_only:
             self._files.delete_from(end + 1)

@@ -14,11 +14,9 @@ fdatasync runs as a system call without the interpreter lock; mmap.flush would h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -26,6 +24,7 @@ from zope.interface import implementer
 from hatwisted.store.commitlog import CommitLog
 from hatwisted.store.interfaces import IFlushPolicy, IWorker
 from hatwisted.store.waitline import WaitLine
+from hatwisted.timing.periodic import PeriodicCall
 
 PAGE_SIZE = 4096
 """Bytes of the page that `flushCommitLogLeastPages` counts."""
@@ -51,8 +50,11 @@ class Flusher:
         self._on_flushed = on_flushed
         self._running: Deferred[None] | None = None
         self.line = WaitLine(clock, log.flushed_offset)
-        log.flush_now = self.flush_now
         self.syncs_total = 0
+
+    def start(self) -> None:
+        """The log is recovered: what it calls flushed is where waits begin."""
+        self.line.advance(self._log.flushed_offset)
 
     def flush_now(self) -> Deferred[int]:
         """Sync what is written by now; fires with the flushed offset (unchanged if the sync failed). Joins a
@@ -70,7 +72,7 @@ class Flusher:
         timestamp = self._log.last_store_timestamp
         running: Deferred[None] = Deferred()
         self._running = running
-        done = cast("Deferred[object]", self._worker.run(self._log.datasync, target))
+        done: Deferred[object] = maybeDeferred(self._worker.run, self._log.datasync, target)
 
         def synced(_: object) -> None:
             self.syncs_total += 1
@@ -86,11 +88,12 @@ class Flusher:
         return done.addCallback(synced).addErrback(self._failed, target).addCallback(finished)
 
     def _failed(self, failure: Failure, target: int) -> None:
-        self._log.stopped_reason = (
+        reason = (
             f"fdatasync of the commit log up to offset {target} failed ({failure.value}); "
             "restart the broker to recover what the disk holds"
         )
-        self._logger.critical("{reason}", reason=self._log.stopped_reason)
+        self._log.stop_appends(reason)
+        self._logger.critical("{reason}", reason=reason)
 
 
 @implementer(IFlushPolicy)
@@ -118,17 +121,17 @@ class AsyncFlush:
         self._least = least_pages * PAGE_SIZE
         self._thorough = thorough_interval
         self._last_thorough = clock.seconds()
-        self._loop = LoopingCall(self._tick)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "flushing the commit log", self._tick)
 
     def start(self) -> None:
         """See IFlushPolicy."""
-        self._loop.start(self._interval, now=False)
+        self._flusher.start()
+        self._last_thorough = self._clock.seconds()
+        self._loop.start(self._interval)
 
     def stop(self) -> None:
         """See IFlushPolicy."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
     def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
         """See IFlushPolicy."""
@@ -158,17 +161,16 @@ class GroupCommitFlush:
         self._log = log
         self._syncing = False
         self._interval = idle_interval
-        self._loop = LoopingCall(self._kick)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "flushing what nobody waits for", self._kick)
 
     def start(self) -> None:
         """See IFlushPolicy."""
-        self._loop.start(self._interval, now=False)
+        self._flusher.start()
+        self._loop.start(self._interval)
 
     def stop(self) -> None:
         """See IFlushPolicy."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
     def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
         """See IFlushPolicy."""

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -40,9 +39,19 @@ from hatwisted.store.queuewriter import QueueWriter
 from hatwisted.store.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
 from hatwisted.store.recovery import RecoveryReport, recover
 from hatwisted.store.reput import Dispatcher, ReputService
-from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE, DiskWatermark, Retention, RetentionPolicy
+from hatwisted.store.retention import (
+    FOR_A_MASTER,
+    DiskWatermark,
+    Expiring,
+    FullDisk,
+    Retention,
+    RetentionPolicy,
+    WatermarkLimits,
+)
 from hatwisted.store.stats import StoreStats
 from hatwisted.store.storelock import AbortFile, StoreLock
+from hatwisted.timing.guard import FailedTurns
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.record import Record
 
 GROUP_COMMIT_IDLE = 0.01
@@ -80,11 +89,12 @@ class StoreOptions:
     flush_queue_interval: float = 10.0
     """Seconds between syncs of queues, index and checkpoint (RocketMQ: 60, or 1 with 2 dirty pages): what an
     unclean restart has to dispatch again."""
-    retention: RetentionPolicy = RetentionPolicy()
+    retention: Callable[[], RetentionPolicy] = RetentionPolicy
+    """The policy at present."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
-    slave: bool = False
-    """Is the log another broker's copy? It decides what the log says of a full disk."""
+    full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
+    """What a full disk means at present, in the log's words."""
 
 
 class MessageStore:
@@ -105,14 +115,28 @@ class MessageStore:
         self._options = options
         self._clock = clock
         self._worker = worker
-        self._flush_worker = flush_worker
-        self._fs = fs
         self._lock = StoreLock(fs, root)
         self._abort = AbortFile(fs, root)
         self._listeners: list[ArrivalListener] = []
+        self._deaf = FailedTurns(clock, "telling of messages in their queues")
         self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, "commitlog")
-        self._files = FileQueue(fs, log_path, options.commit_log_file_size)
+        self.watermark = DiskWatermark(
+            fs,
+            [root, log_path],
+            clock,
+            worker,
+            WatermarkLimits(needed=options.commit_log_file_size),
+            options.full_disk,
+        )
+        self.log = CommitLog(
+            FileQueue(fs, log_path, options.commit_log_file_size),
+            clock,
+            worker,
+            options.store_host,
+            options.max_message_size,
+            self.watermark.note_full,
+        )
         self.checkpoint = StoreCheckpoint(fs, join(root, "checkpoint"))
         self.queues = ConsumeQueueTable(fs, join(root, "consumequeue"), options.consume_queue_file_size)
         self.index: IndexService | None = None
@@ -120,21 +144,19 @@ class MessageStore:
             self.index = IndexService(
                 fs, join(root, "index"), clock, options.index_slots, options.index_items, worker
             )
-        self.watermark = DiskWatermark(
-            fs,
-            [root, log_path],
-            clock,
-            worker,
-            needed=options.commit_log_file_size,
-            meaning=FOR_A_SLAVE if options.slave else FOR_A_MASTER,
+        self.dispatcher = Dispatcher(
+            self.log, self.queues, self.index, options.delay_levels, clock, self._arrived
         )
-        self.stats = StoreStats(clock)
+        self.reput = ReputService(clock, self.dispatcher, self._stalled)
+        self.log.add_waker(self.reput.wake)
         self._queue_writer = QueueWriter(clock, self.queues)
-        self._sync_loop = LoopingCall(self._sync_dispatched)
-        self._sync_loop.clock = clock
-        self.log: CommitLog
-        self.flush: IFlushPolicy
-        self.report: RecoveryReport | None = None
+        self.flusher = Flusher(self.log, clock, flush_worker, self._flushed)
+        self.flush: IFlushPolicy = _flush_policy(options, self.flusher, self.log, clock)
+        self.removal = QueueRemoval(fs, clock, worker, self.log, self.queues)
+        expiring = Expiring(self.log, self.queues, self.index)
+        self.retention = Retention(fs, clock, worker, self.watermark, expiring, options.retention)
+        self.stats = StoreStats(clock)
+        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self._sync_dispatched)
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -152,19 +174,12 @@ class MessageStore:
 
     def _load(self, progress: Callable[[int, int], None]) -> RecoveryReport:
         options = self._options
-        self._files.load()
+        self.log.load()
         self.queues.load_all()
         self.checkpoint.load(int(self._clock.seconds() * 1000))
         if self.index is not None:
             self.index.load()
-        self.log = CommitLog(
-            self._files, self._clock, self._worker, options.store_host, options.max_message_size
-        )
-        self.log.on_full = self.watermark.note_full
-        self.dispatcher = Dispatcher(
-            self.log, self.queues, self.index, options.delay_levels, self._clock, self._arrived
-        )
-        self.report = recover(
+        report = recover(
             self.log,
             self.queues,
             self.index,
@@ -177,44 +192,18 @@ class MessageStore:
             before_changes=self._abort.create,
         )
         self.checkpoint.indexed = None  # of the exit before this start; the next one notes its own
-        if self.report.unclean:
-            # What a killed process wrote can be read, but whether it's on the disk isn't known.
-            self.log.flushed_offset = self.report.start
-        self.log.queue_offsets = self.queues.offsets()
+        self.log.resume(
+            self.queues.offsets(), report.store_timestamp, report.start if report.unclean else None
+        )
         if self.log.min_offset:
             # Entries in front of it are in the queues' first files still.
             self.queues.expire(self.log.min_offset)
-        self.log.continue_after(self.report.store_timestamp)
-        self._make_services()
-        return self.report
-
-    def _make_services(self) -> None:
-        options, clock, log = self._options, self._clock, self.log
-        self.reput = ReputService(clock, self.dispatcher)
-        self.reput.on_stall = self._stalled
-        log.add_waker(self.reput.wake)
-        flusher = Flusher(log, clock, self._flush_worker, self._flushed)
-        self.flush = (
-            GroupCommitFlush(flusher, log, clock, GROUP_COMMIT_IDLE)
-            if options.sync_flush
-            else AsyncFlush(
-                flusher,
-                log,
-                clock,
-                options.flush_interval,
-                options.flush_least_pages,
-                options.flush_thorough_interval,
-            )
-        )
-        self.removal = QueueRemoval(self._fs, clock, self._worker, log, self.queues)
-        self.retention = Retention(
-            self._fs, clock, self._worker, self.watermark, log, self.queues, self.index, options.retention
-        )
+        return report
 
     def _stalled(self, error: BaseException) -> None:
         """A slave mustn't go on to acknowledge what it could never start with again."""
         if isinstance(error, OtherFileSize):
-            self.log.stopped_reason = str(error)
+            self.log.stop_appends(str(error))
 
     def start(self) -> None:
         """Begin to flush, dispatch, expire and count."""
@@ -224,19 +213,18 @@ class MessageStore:
         self.watermark.start()
         self.retention.start()
         self.stats.start()
-        self._sync_loop.start(self._options.flush_queue_interval, now=False)
+        self._sync_loop.start(self._options.flush_queue_interval)
 
     @inlineCallbacks
     def stop(self) -> Any:
         """Leave the folder as a clean exit does; fires when that is done. No put may follow."""
         self.stats.stop()
         self.watermark.stop()
-        if self._sync_loop.running:
-            self._sync_loop.stop()
+        self._sync_loop.stop()
         yield self.retention.stop()
         dispatched = yield self.reput.stop()
         self.flush.stop()
-        flushed = yield self.log.flush_now()
+        flushed = yield self.flusher.flush_now()
         yield self._syncing
         if self.index is not None and dispatched:
             self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
@@ -400,4 +388,23 @@ class MessageStore:
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int) -> None:
         for listener in self._listeners:
-            listener(topic, queue_id, max_offset)
+            try:
+                listener(topic, queue_id, max_offset)
+            except Exception:
+                # The entry is in its queue: what a listener makes of that mustn't hold up dispatch.
+                self._deaf.note(Failure())
+
+
+def _flush_policy(
+    options: StoreOptions, flusher: Flusher, log: CommitLog, clock: IReactorTime
+) -> IFlushPolicy:
+    if options.sync_flush:
+        return GroupCommitFlush(flusher, log, clock, GROUP_COMMIT_IDLE)
+    return AsyncFlush(
+        flusher,
+        log,
+        clock,
+        options.flush_interval,
+        options.flush_least_pages,
+        options.flush_thorough_interval,
+    )

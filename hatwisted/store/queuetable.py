@@ -50,8 +50,7 @@ class ConsumeQueueTable:
         self._open = OpenFiles(fs, open_files, read_only)
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._tails: dict[ConsumeQueue, None] = {}
-        self.on_tails: Callable[[], None] = lambda: None
-        """Called when the first queue has entries waiting in memory."""
+        self._tails_watcher: Callable[[], None] = lambda: None
         self.deleted = DeletedQueues(fs, root + ".deleted", self._over)
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -88,9 +87,13 @@ class ConsumeQueueTable:
         )
         return ConsumeQueue(files, topic, queue_id, read_only=self._read_only, on_tail=self._tail_begun)
 
+    def watch_tails(self, watcher: Callable[[], None]) -> None:
+        """`watcher()` when entries begin to wait in memory, after none did."""
+        self._tails_watcher = watcher
+
     def _tail_begun(self, queue: ConsumeQueue) -> None:
         if not self._tails:
-            self.on_tails()
+            self._tails_watcher()
         self._tails[queue] = None
 
     @property

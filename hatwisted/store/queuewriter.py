@@ -11,12 +11,13 @@ from collections.abc import Generator
 from typing import Final
 
 from twisted.internet.defer import Deferred, inlineCallbacks
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from hatwisted.store.errors import StoreError
 from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.timing.timer import GuardedTimer
 
 INTERVAL: Final = 0.1
 """Seconds between rounds, while anything waits."""
@@ -36,21 +37,21 @@ class QueueWriter:
     def __init__(self, clock: IReactorTime, queues: ConsumeQueueTable) -> None:
         self._clock = clock
         self._queues = queues
-        self._call: IDelayedCall | None = None
+        self._running = False
+        self._timer = GuardedTimer(clock, "writing queue entries", self._round, RETRY)
         self._reason: str | None = None
+        queues.watch_tails(self._wake)
 
     def start(self) -> None:
         """Begin; what waits already is written in the first rounds."""
-        self._queues.on_tails = self._wake
+        self._running = True
         if self._queues.tails:
             self._wake()
 
     def stop(self) -> None:
         """No more rounds."""
-        self._queues.on_tails = lambda: None
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
+        self._running = False
+        self._timer.cancel()
 
     @inlineCallbacks
     def write_all(self) -> Generator[Deferred[None], None, None]:
@@ -62,11 +63,10 @@ class QueueWriter:
                 yield deferLater(self._clock, 0)
 
     def _wake(self) -> None:
-        if self._call is None:
-            self._call = self._clock.callLater(INTERVAL, self._round)
+        if self._running and not self._timer.pending:
+            self._timer.set(INTERVAL)
 
     def _round(self) -> None:
-        self._call = None
         pause = INTERVAL
         try:
             self._queues.write_out(PORTION)
@@ -77,4 +77,4 @@ class QueueWriter:
                 self._reason = str(error)
                 self._log.warn("queue entries wait in memory: {reason}", reason=self._reason)
         if self._queues.tails:
-            self._call = self._clock.callLater(pause, self._round)
+            self._timer.set(pause)

@@ -27,11 +27,11 @@ from hatwisted.logcodec.logwalk import CHUNK, LogEnd, LogWalk
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import written_end
 from hatwisted.store.checkpoint import StoreCheckpoint
-from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, OtherFileSize
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
+from hatwisted.store.queuecompleteness import first_incomplete_file
 from hatwisted.store.queueevidence import QueueEvidence
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
@@ -99,7 +99,7 @@ def recover(
     anything of it is cut or built (a recovery that's killed must be known as one). Raises DamagedLog,
     OtherFileSize, StoreFull or another OSError.
     """
-    recovery = _Recovery(log, queues, index, checkpoint, unclean, check_crc, progress)
+    recovery = _Recovery(_StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress)
     queues.recover()
     report = recovery.report
     if not log.files.starts:
@@ -127,23 +127,30 @@ def _without_log(queues: ConsumeQueueTable, index: IndexService | None) -> None:
         index.destroy()
 
 
+@dataclass(frozen=True)
+class _StoreParts:
+    """What a recovery brings to one state."""
+
+    log: RecoverableLog
+    queues: ConsumeQueueTable
+    index: IndexService | None
+    checkpoint: StoreCheckpoint
+
+
 class _Recovery:
     """One run of `recover`."""
 
     def __init__(
         self,
-        log: RecoverableLog,
-        queues: ConsumeQueueTable,
-        index: IndexService | None,
-        checkpoint: StoreCheckpoint,
+        parts: _StoreParts,
         unclean: bool,
         check_crc: bool,
         progress: Progress,
     ) -> None:
-        self._files = log.files
-        self._queues = queues
-        self._index = index
-        self._checkpoint = checkpoint
+        self._files = parts.log.files
+        self._queues = parts.queues
+        self._index = parts.index
+        self._checkpoint = parts.checkpoint
         self._check_crc = check_crc
         self._progress = progress
         self._done = self._total = self._told = 0
@@ -251,7 +258,7 @@ class _Recovery:
         """Offset from which on queues or index may lack something."""
         report, begin = self.report, self._files.min_offset
         needed = [report.start if report.unclean else max(self._queues.max_physical, begin)]
-        uncovered = first_uncovered(self._files, self._queues, min(report.end, needed[0]))
+        uncovered = first_incomplete_file(self._files, self._queues, min(report.end, needed[0]))
         if uncovered is not None:
             _log.warn("queues lack records from log file {start} on: they are built again", start=uncovered)
             needed.append(uncovered)

@@ -33,6 +33,7 @@ from twisted.python.failure import Failure
 from hatwisted.logcodec.fewscan import FEW
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import StoreError, StoreFull
+from hatwisted.timing.timer import GuardedTimer
 
 __all__ = ["Dispatcher", "ReputService"]
 
@@ -79,15 +80,21 @@ STOP_LIMIT: Final = 10.0
 
 
 class ReputService:
-    """Runs a dispatcher. `wake` is to be called after every append."""
+    """Runs a dispatcher. `wake` is to be called after every append; on_stall: told what keeps dispatch from going
+    on."""
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self,
+        clock: IReactorTime,
+        dispatcher: Dispatcher,
+        on_stall: Callable[[BaseException], None] = lambda error: None,
+    ) -> None:
         self._clock = clock
         self._dispatcher = dispatcher
         self._running = False
-        self._call: IDelayedCall | None = None
+        self._timer = GuardedTimer(clock, "dispatch", self._slice, RETRY)
         self._waiting_for_index = False
         self._slice_end = float("-inf")
         self._rest = COALESCE
@@ -96,8 +103,7 @@ class ReputService:
         self._log_end = 0
         self._stopping: Deferred[bool] | None = None
         self._stop_limit: IDelayedCall | None = None
-        self.on_stall: Callable[[BaseException], None] = lambda error: None
-        """Told what keeps dispatch from going on."""
+        self._on_stall = on_stall
         self.stalled_reason: str | None = None
         """Why nothing is dispatched at present, or None."""
         self.slices_total = 0
@@ -120,7 +126,7 @@ class ReputService:
             return succeed(not self.behind_bytes)
         self._stopping = Deferred()
         self._stop_limit = self._clock.callLater(STOP_LIMIT, self._finish_stop, False)
-        if self._call is None and not self._waiting_for_index:
+        if not self._timer.pending and not self._waiting_for_index:
             self._schedule(0)
         return self._stopping
 
@@ -134,13 +140,11 @@ class ReputService:
 
     def _halt(self) -> None:
         self._running = False
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
+        self._timer.cancel()
 
     def wake(self) -> None:
         """The log has grown."""
-        if self._call is None and self._running and not self._waiting_for_index:
+        if not self._timer.pending and self._running and not self._waiting_for_index:
             now = self._clock.seconds()
             left = self._slice_end + self._rest - now
             self._schedule(0 if left <= 0 or self._is_prompt(now) else left)
@@ -158,10 +162,9 @@ class ReputService:
 
     def _schedule(self, delay: float) -> None:
         if self._running:
-            self._call = self._clock.callLater(delay, self._slice)
+            self._timer.set(delay)
 
     def _slice(self) -> None:
-        self._call = None
         begin, records = self._clock.seconds(), self._dispatcher.records_total
         try:
             done = self._dispatcher.dispatch_some(SLICE_BYTES, SLICE)
@@ -169,9 +172,8 @@ class ReputService:
             self._stall(error)
             return
         except Exception as error:
-            self._log.failure("dispatch failed at commit log offset {at}", at=self._dispatcher.reput_offset)
             self._stall(error)
-            return
+            raise
         self.slices_total += 1
         self._slice_end = self._clock.seconds()
         self._rest = BUSY_COALESCE if self._dispatcher.records_total - records > FEW else COALESCE
@@ -213,7 +215,7 @@ class ReputService:
             say = self._log.warn if isinstance(error, StoreFull) else self._log.critical
             say("dispatch waits: {reason}", reason=reason)
             if error is not None:
-                self.on_stall(error)
+                self._on_stall(error)
         if self._stopping is not None:
             self._finish_stop(False)
         self._schedule(RETRY)

@@ -14,19 +14,20 @@ all right again at the level of forced cleaning (85 %), so that it doesn't flap 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from os.path import dirname
 from typing import Final, NamedTuple, Protocol, cast
 
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.timing.periodic import PeriodicCall
 
 FILES_PER_ROUND = 10
 """Log files removed in one round at most: RocketMQ's limit, so that cleaning up never takes the whole
@@ -61,13 +62,24 @@ FOR_A_SLAVE: Final = FullDisk(
 )
 
 
-class DiskWatermark:
-    """Whether the disks under `paths` take more. Start it, or call `check`.
+@dataclass(frozen=True, kw_only=True)
+class WatermarkLimits:
+    """When a disk is full.
 
-    warning, clear: used fraction above which puts are refused, and down to which that lasts; needed: bytes
-    that must be free before a disk that has refused a write is tried again (the next log file); meaning: what
-    the log says of it.
+    - warning, clear: used fraction above which puts are refused, and down to which that lasts
+    - needed: bytes that must be free before a disk that has refused a write is tried again (the next log file)
+    - interval: seconds between looks
     """
+
+    warning: float = 0.90
+    clear: float = 0.85
+    needed: int = 1 << 30
+    interval: float = WATERMARK_INTERVAL
+
+
+class DiskWatermark:
+    """Whether the disks under `paths` take more. Start it, or call `check`. meaning: what the log says of a full
+    disk at present."""
 
     _log = Logger()
 
@@ -77,22 +89,15 @@ class DiskWatermark:
         paths: Sequence[str],
         clock: IReactorTime,
         worker: IWorker,
-        *,
-        warning: float = 0.90,
-        clear: float = 0.85,
-        needed: int = 1 << 30,
-        interval: float = WATERMARK_INTERVAL,
-        meaning: FullDisk = FOR_A_MASTER,
+        limits: WatermarkLimits | None = None,
+        meaning: Callable[[], FullDisk] = lambda: FOR_A_MASTER,
     ) -> None:
         self._fs = fs
         self._worker = worker
-        self._warning = warning
-        self._clear = min(clear, warning)
-        self._needed = needed
-        self._interval = interval
+        self._limits = limits or WatermarkLimits()
+        self._clear = min(self._limits.clear, self._limits.warning)
         self._meaning = meaning
-        self._loop = LoopingCall(self.check)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "the look at the disk", self.check)
         self._above: str | None = None
         self._refused: str | None = None
         self._unknown = False
@@ -118,18 +123,17 @@ class DiskWatermark:
         """A write found no room: full until a look finds `needed` bytes free."""
         if self._refused is None:
             self._log.warn(
-                "the disk has no room: {reason}; {meaning}", reason=reason, meaning=self._meaning.no_room
+                "the disk has no room: {reason}; {meaning}", reason=reason, meaning=self._meaning().no_room
             )
         self._refused = reason
 
     def start(self) -> None:
         """Look now, and from then on at each interval."""
-        self._loop.start(self._interval)
+        self._loop.start(self._limits.interval, now=True)
 
     def stop(self) -> None:
         """Look no more."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
     def check(self) -> Deferred[None]:
         """Look at the disks; fires when the figures are in, and doesn't fail."""
@@ -150,22 +154,24 @@ class DiskWatermark:
         for path, (total, free) in usage.items():
             self.ratios[path] = 1 - free / total if total else 0.0
         used = self.used
-        if used > self._warning:
+        if used > self._limits.warning:
             fullest = max(self.ratios, key=self.ratios.__getitem__)
             if self._above is None:
                 self._log.warn(
                     "{path}: {used:.1%} of the disk is used, {meaning}",
                     path=fullest,
                     used=used,
-                    meaning=self._meaning.above,
+                    meaning=self._meaning().above,
                 )
-            self._above = f"{used:.1%} of the disk under {fullest} is used, the limit is {self._warning:.0%}"
+            self._above = (
+                f"{used:.1%} of the disk under {fullest} is used, the limit is {self._limits.warning:.0%}"
+            )
         elif used <= self._clear and self._above is not None:
             self._log.info(
-                "{used:.1%} of the disk is used, {meaning}", used=used, meaning=self._meaning.below
+                "{used:.1%} of the disk is used, {meaning}", used=used, meaning=self._meaning().below
             )
             self._above = None
-        if self._refused is not None and min(free for _, free in usage.values()) >= self._needed:
+        if self._refused is not None and min(free for _, free in usage.values()) >= self._limits.needed:
             self._log.info("there's room on the disk again; it had refused a write: {was}", was=self._refused)
             self._refused = None
 
@@ -224,8 +230,17 @@ class ExpiringIndex(Protocol):
     def expire(self, min_physical: int) -> object: ...
 
 
+@dataclass(frozen=True)
+class Expiring:
+    """What files expire of. queues: iterated anew in each round."""
+
+    log: ExpiringLog
+    queues: Iterable[ExpiringQueue]
+    index: ExpiringIndex | None = None
+
+
 class Retention:
-    """Removes what has expired, in rounds. queues: iterated anew in each round."""
+    """Removes what has expired, in rounds. policy: the present one; its intervals are those of the start."""
 
     _log = Logger()
 
@@ -235,22 +250,18 @@ class Retention:
         clock: IReactorTime,
         worker: IWorker,
         watermark: DiskWatermark,
-        log: ExpiringLog,
-        queues: Iterable[ExpiringQueue],
-        index: ExpiringIndex | None = None,
-        policy: RetentionPolicy | None = None,
+        expiring: Expiring,
+        policy: Callable[[], RetentionPolicy] = RetentionPolicy,
     ) -> None:
         self._fs = fs
         self._clock = clock
         self._worker = worker
         self._watermark = watermark
-        self._commit_log = log
-        self._queues = queues
-        self._index = index
-        self.policy = policy or RetentionPolicy()
-        """May be replaced by another at any time; its intervals are those of the start."""
-        self._loop = LoopingCall(self._round_or_failure)
-        self._loop.clock = clock
+        self._commit_log = expiring.log
+        self._queues = expiring.queues
+        self._index = expiring.index
+        self._policy = policy
+        self._loop = PeriodicCall(clock, "removing expired files", self._tracked_round)
         self._first: IDelayedCall | None = None
         self._under_way: Deferred[None] = succeed(None)
         self._stopping = False
@@ -262,15 +273,15 @@ class Retention:
 
     def start(self) -> None:
         """The first round after `first_delay`, then at each interval."""
-        self._first = self._clock.callLater(self.policy.first_delay, self._loop.start, self.policy.interval)
+        policy = self._policy()
+        self._first = self._clock.callLater(policy.first_delay, self._loop.start, policy.interval, now=True)
 
     def stop(self) -> Deferred[None]:
         """No more rounds; fires when the one under way has removed the file it's at."""
         self._stopping = True
         if self._first is not None and self._first.active():
             self._first.cancel()
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
         ended: Deferred[None] = Deferred()
         self._under_way.addCallback(ended.callback)
         return ended
@@ -283,12 +294,14 @@ class Retention:
         """One round, now: what `start` does at each interval. Fails as its first failing part does."""
         return Deferred.fromCoroutine(self._round())
 
-    def _round_or_failure(self) -> Deferred[None]:
-        self._under_way = self.run_round().addErrback(self._failed)
-        return self._under_way
+    def _tracked_round(self) -> Deferred[None]:
+        ended = self._under_way = Deferred()
 
-    def _failed(self, failure: Failure) -> None:
-        self._log.failure("a round of removing expired files has failed; the next one tries again", failure)
+        def tell(result: object) -> object:
+            ended.callback(None)
+            return result
+
+        return self.run_round().addBoth(tell)
 
     async def _round(self) -> None:
         await self._watermark.check()
@@ -305,13 +318,13 @@ class Retention:
         if requested:
             self._requested -= 1
         hour = time.localtime(self._clock.seconds()).tm_hour
-        return requested or hour in self.policy.hours or self._space_is_short()
+        return requested or hour in self._policy().hours or self._space_is_short()
 
     def _space_is_short(self) -> bool:
-        return self._watermark.used > self.policy.max_used or self._watermark.refused_a_write
+        return self._watermark.used > self._policy().max_used or self._watermark.refused_a_write
 
     def _is_forced(self) -> bool:
-        return self.policy.clean_forcibly and self._watermark.used > self.policy.forcible
+        return self._policy().clean_forcibly and self._watermark.used > self._policy().forcible
 
     async def _remove_log_files(self) -> int:
         """Remove the oldest files as far as they are due; how many."""
@@ -319,7 +332,7 @@ class Retention:
         removed = 0
         while removed < FILES_PER_ROUND and self._first_file_is_due(forced):
             if removed:
-                await deferLater(self._clock, self.policy.file_interval)
+                await deferLater(self._clock, self._policy().file_interval)
             if self._stopping or not await self._remove_first_file():
                 break
             removed += 1
@@ -330,7 +343,7 @@ class Retention:
         last = max(0, log.max_offset - 1) // log.files.file_size * log.files.file_size
         if not log.files.starts or log.files.min_offset >= last:
             return False
-        due = log.files.file_mtime(log.files.min_offset) + self.policy.reserved_hours * 3600
+        due = log.files.file_mtime(log.files.min_offset) + self._policy().reserved_hours * 3600
         return forced or due <= self._clock.seconds()
 
     async def _remove_first_file(self) -> bool:

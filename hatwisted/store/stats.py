@@ -1,6 +1,6 @@
 """Counters of a store and the rates that operators read off them (RocketMQ's StoreStatsService).
 
-Counting is adding to plain ints, once per batch; a LoopingCall samples the totals each second, and a rate is
+Counting is adding to plain ints, once per batch; a loop samples the totals each second, and a rate is
 the difference of two samples over the time between them.
 """
 
@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 
 from hatwisted.store.put import Put, PutStatus
+from hatwisted.timing.periodic import PeriodicCall
 
 SAMPLES = 601
 """One-second samples kept: what a ten-minute rate needs."""
@@ -30,6 +30,7 @@ class StoreStats:
         self.put_total = 0
         self.put_size_total = 0
         self.put_failed = 0
+        """Puts answered otherwise than PUT_OK, those that are stored all the same included."""
         self.put_statuses: dict[PutStatus, int] = dict.fromkeys(PutStatus, 0)
         self.topic_puts: dict[str, list[int]] = {}
         """Topic -> messages, bytes, puts. As many as there are topics that are sent to."""
@@ -40,17 +41,15 @@ class StoreStats:
         """Messages handed to consumers."""
         self.get_entire_time_max = 0
         self._samples: deque[tuple[float, int, int, int, int]] = deque(maxlen=SAMPLES)
-        self._loop = LoopingCall(self.sample)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "sampling the store's statistics", self.sample)
 
     def start(self) -> None:
         """Begin sampling."""
-        self._loop.start(1.0)
+        self._loop.start(1.0, now=True)
 
     def stop(self) -> None:
         """End sampling."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
     def count_puts(self, puts: Sequence[Put]) -> None:
         """Settled puts of one go."""
@@ -60,9 +59,10 @@ class StoreStats:
             status = put.status
             assert status is not None
             statuses[status] += 1
-            if put.end < 0:
+            if status is not PutStatus.PUT_OK:
                 self.put_failed += 1
-                continue
+                if put.end < 0:
+                    continue
             if put.topic != topic:
                 self._count_topic(topic, messages, size, times)
                 topic, messages, size, times = put.topic, 0, 0, 0

@@ -19,10 +19,15 @@ from bisect import insort
 from collections import deque
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
+
+from hatwisted.timing.timer import GuardedTimer
 
 EXPIRE_SLICE = 2000
 """Waits expired in one reactor turn; each fires a callback that may write an answer."""
+
+RETRY = 0.1
+"""Seconds until expiry is tried again after a failure of its own."""
 
 
 class _Wait:
@@ -45,7 +50,9 @@ class WaitLine:
     def __init__(self, clock: IReactorTime, offset: int = 0) -> None:
         self._clock = clock
         self._waits: deque[_Wait] = deque()
-        self._timer: IDelayedCall | None = None
+        self._timer = GuardedTimer(clock, "expiring waits", self._expire, RETRY)
+        self._read_first = False
+        """Does the pending expiry leave what is due to a later one, behind the sockets?"""
         self.offset = offset
         """Reached so far (bytes); never lowered."""
         self.expired_total = 0
@@ -72,7 +79,7 @@ class WaitLine:
             ordered = list(waits)
             insort(ordered, wait)
             self._waits = deque(ordered)
-        if self._timer is None:
+        if not self._timer.pending:
             self._arm()
 
     def advance(self, offset: int) -> None:
@@ -88,9 +95,7 @@ class WaitLine:
     def release_all(self) -> None:
         """Fire every wait with the offset reached: the line is going away."""
         waits, self._waits = self._waits, deque()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.cancel()
         for wait in waits:
             wait.deferred.callback(self.offset)
 
@@ -99,12 +104,12 @@ class WaitLine:
         # doesn't cancel and set a timer per put. It then finds nothing due and arms itself for the new head.
         if self._waits:
             delay = self._waits[0].deadline - self._clock.seconds()
-            self._timer = self._clock.callLater(max(0.0, delay), self._expire, delay > 0)
+            self._read_first = delay > 0
+            self._timer.set(max(0.0, delay))
 
-    def _expire(self, read_first: bool) -> None:
-        self._timer = None
+    def _expire(self) -> None:
         now = self._clock.seconds()
-        if read_first and self._waits and self._waits[0].deadline <= now:
+        if self._read_first and self._waits and self._waits[0].deadline <= now:
             # The reactor reads after its timers: what a process that stood still was sent comes next.
             self._arm()
             return
@@ -113,5 +118,5 @@ class WaitLine:
                 break
             self.expired_total += 1
             self._waits.popleft().deferred.callback(self.offset)
-        if self._timer is None:
+        if not self._timer.pending:
             self._arm()

@@ -1,64 +1,27 @@
-"""A master that has no name server brings one along, in the same process.
-
-It takes the well-known port 9876 when that is free: clients and slaves are told "this host, 9876" as they would
-be of a name server of its own. If something else listens there, another name server most likely, the master
-still starts, on a port that the system gives, and says so loudly: the operator has either forgotten
-`namesrvAddr`, or doesn't care. With `embeddedNamesrvPort` the operator does care, and a port in use ends the
-start. Rejected: a fixed other port (two masters on a host would collide again), and joining whoever listens on
-9876 unasked (a broker must not register with a cluster it wasn't told of).
-"""
+"""A master that has no name server brings one along, in the same process, and tells its operator where."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
-from typing import Any, TextIO
+from typing import TextIO
 
-from twisted.application.service import IService, MultiService, Service
-from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
+from twisted.application.service import IService, Service
 from twisted.logger import Logger
 
-from hatwisted.config.errors import SettingError
-from hatwisted.namesrv.service import DEFAULT_PORT
-from hatwisted.remoting.interfaces import PortUnavailable
-from hatwisted.tap.ports import ClaimedPorts
+from hatwisted.assembly.broker import build_broker
+from hatwisted.assembly.nameserver import embed_name_server, needs_name_server, stacked, told_of
+from hatwisted.assembly.parts import Parts
+from hatwisted.config.schema import BrokerConfig
 
 
-class Stack(MultiService):
-    """Services that stand on each other: started in the order they were added, stopped the other way round,
-    each when the one above it has stopped."""
-
-    @inlineCallbacks
-    def stopService(self) -> Generator[Deferred[Any], Any, None]:
-        Service.stopService(self)
-        for service in reversed(list(self)):
-            yield maybeDeferred(service.stopService)
-
-
-def stacked(*services: IService) -> Stack:
-    """A Stack of these, the lowest first."""
-    stack = Stack()
-    for service in services:
-        service.setServiceParent(stack)
-    return stack
-
-
-def claim_name_server_port(ports: ClaimedPorts, interface: str, wished: int | None) -> tuple[int, str | None]:
-    """A port of `ports` for the name server, by the rule above, and what to tell the operator about it. Raises
-    SettingError if `wished` can't be had."""
-    port = DEFAULT_PORT if wished is None else wished
-    try:
-        ports.claim(port, interface)
-        return port, None
-    except PortUnavailable as error:
-        if wished is not None:
-            raise SettingError("embeddedNamesrvPort", str(error)) from None
-        port = ports.claim(0, interface)
-        return port, (
-            f"{error}; the name server takes port {port}, another one with every start: set namesrvAddr if "
-            "this host has a name server, or embeddedNamesrvPort"
-        )
+def build_master(config: BrokerConfig, parts: Parts) -> IService:
+    """A broker of role ASYNC_MASTER or SYNC_MASTER, with a name server of its own if it is told of none."""
+    if not needs_name_server(config):
+        return build_broker(config, parts)
+    own = embed_name_server(config, parts)
+    broker = build_broker(told_of(config, own), parts)
+    return stacked(own.service, broker, Announcement(own.for_others, own.warning))
 
 
 class Announcement(Service):

@@ -10,8 +10,8 @@ from twisted.application.service import IService
 from hatwisted.config.load import Loaded, load_broker_config, with_path
 from hatwisted.config.roles import as_master
 from hatwisted.config.schema import BrokerConfig
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.tap import compose
+from hatwisted.tap.embedded import build_master
+from hatwisted.tap.realparts import raise_descriptor_limit, real_parts
 from hatwisted.tap.startup import BrokerOptions, make_service
 from hatwisted.tap.storecheck import check_store
 
@@ -33,6 +33,7 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
 
 
 def _build(config: BrokerConfig, reactor: Any) -> IService:
-    check_store(PosixFileSystem(), config)
-    service: IService = compose.master(config, reactor)
-    return service
+    raise_descriptor_limit()
+    parts = real_parts(reactor)
+    check_store(parts.file_system, config)
+    return build_master(config, parts)

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 from twisted.application.service import IService
 
+from hatwisted.assembly.nameserver import build_name_server
 from hatwisted.config.load import Loaded, load_namesrv_config
 from hatwisted.config.schema import NamesrvConfig
-from hatwisted.tap import compose
+from hatwisted.tap.realparts import real_parts
 from hatwisted.tap.startup import ServerOptions, make_service
 from hatwisted.tap.storecheck import check_settings_file
 
@@ -37,4 +38,4 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
 
 def _build(config: NamesrvConfig, reactor: Any) -> IService:
     check_settings_file(config)
-    return compose.namesrv(config, reactor)
+    return build_name_server(config, real_parts(reactor))

@@ -20,8 +20,9 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
+
+from hatwisted.timing.periodic import PeriodicCall
 
 FOLLOW_INTERVAL = 1.0
 """Seconds between two looks at the system clock."""
@@ -88,8 +89,7 @@ class SteadyTimeService(Service):
     def __init__(self, reactor: Any, steady: SteadyTime | None = None) -> None:
         self._reactor = reactor
         self._steady = steady or SteadyTime()
-        self._loop = LoopingCall(self._steady.follow)
-        self._loop.clock = reactor
+        self._loop = PeriodicCall(reactor, "following the system clock", self._steady.follow)
 
     def startService(self) -> None:
         super().startService()

@@ -102,7 +102,7 @@ class RequestCode(IntEnum):
     BROKER_HEARTBEAT = 904
     GET_BROKER_HA_STATUS = 907
     JOIN_CONSUMER_OFFSET = 20043
-    """Ours, between our brokers only: see broker.handback. Binary headers have 16 bits for it."""
+    """Ours, between our brokers only: see broker.consumer.offsetsync. Binary headers have 16 bits for it."""
 
 
 class ResponseCode(IntEnum):

@@ -1,6 +1,6 @@
 """The HA link's classic dialect: 8-byte reports from the slave, headers and log bytes from the master.
 
-Both receivers are sans-IO: they are given what a socket read gave and hand back what is whole. The link
+Both receivers are sans-IO: they are given what a socket read gave and return what is whole. The link
 carries gigabytes, so the frame receiver copies no body that arrived in one read (frames are views of that
 read) and copies one that did not exactly once, into a buffer of its final size. Rejected: a ring buffer
 (every body would be copied), and a list of pieces joined at the end (a peer that dribbles single bytes would

@@ -10,8 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hatwisted.wire.layout import PROPERTY_REAL_QUEUE_ID, PROPERTY_REAL_TOPIC
+
 _NAME_END = b"\x01"
 _PAIR_END = b"\x02"
+_QUEUE_ID_LIMIT = 1 << 31
+
+
+class NoDestination(ValueError):
+    """A delayed or half message that doesn't say which topic and queue it is for."""
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
@@ -55,3 +62,19 @@ def find_property(raw: bytes, name: bytes) -> bytes | None:
                 return value
         end = at + len(wanted) - 1
     return None
+
+
+def set_destination(properties: dict[str, str], topic: str, queue_id: int) -> None:
+    """Note in the properties of a delayed or half message which topic and queue it is for."""
+    properties[PROPERTY_REAL_TOPIC] = topic
+    properties[PROPERTY_REAL_QUEUE_ID] = str(queue_id)
+
+
+def destination(properties: Mapping[str, str]) -> tuple[str, int]:
+    """Topic and queue that a delayed or half message is for. Raises NoDestination."""
+    topic = properties.get(PROPERTY_REAL_TOPIC, "")
+    text = properties.get(PROPERTY_REAL_QUEUE_ID, "")
+    queue_id = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else _QUEUE_ID_LIMIT
+    if not topic or queue_id >= _QUEUE_ID_LIMIT:
+        raise NoDestination(f"the record's real topic is {topic!r}, its real queue is {text!r}")
+    return topic, queue_id

@@ -1,7 +1,7 @@
 """What slaves, tools and consumers ask about a broker's tables, queues and messages.
 
 GET_ALL_TOPIC_CONFIG 21, GET_ALL_DELAY_OFFSET 45 and GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201 are how a slave
-copies its master's tables (43 is in `handback`); GET_MAX_ and GET_MIN_OFFSET
+copies its master's tables (43 is in `offsetsync`); GET_MAX_ and GET_MIN_OFFSET
 30 and 31, SEARCH_OFFSET_BY_TIMESTAMP 29 and GET_EARLIEST_MSG_STORETIME 32 tell the bounds of a queue,
 VIEW_MESSAGE_BY_ID 33 shows one message, GET_TOPIC_CONFIG 351 one topic, GET_BROKER_RUNTIME_INFO 28 the
 figures.
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.processors import answer_bad_requests
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore

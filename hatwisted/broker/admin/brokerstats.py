@@ -1,7 +1,7 @@
 """VIEW_BROKER_STATS_DATA (315): what each topic and group has moved in the last minute, hour and day.
 
 Nothing is done per message: puts are counted by the store in runs of one topic, gets once per answered pull,
-both as rising totals. A LoopingCall samples the totals every 10 s, and a window is the difference between its
+both as rising totals. A loop samples the totals every 10 s, and a window is the difference between its
 first and its last sample, as in RocketMQ's StatsItem: minutes of 10 s samples, hours of 10 min ones, days of
 hourly ones. One series of samples serves the count and the size of the same thing.
 
@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 
 from hatwisted.broker.consumer.consumeroffset import SEPARATOR
-from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.stats import StoreStats
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import encode_body
 from hatwisted.wire.remoting import RemotingCommand
@@ -122,17 +122,15 @@ class BrokerStats:
         self._sent_back: dict[str, list[int]] = {}
         self._series: dict[tuple[str, str], Series] = {}
         self._ticks = 0
-        self._loop = LoopingCall(self.sample)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "sampling the statistics of topics and groups", self.sample)
 
     def start(self) -> None:
         """Begin to sample."""
-        self._loop.start(SAMPLE_INTERVAL, now=False)
+        self._loop.start(SAMPLE_INTERVAL)
 
     def stop(self) -> None:
         """End sampling."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
     # -- counting --------------------------------------------------------------------------------------------
 

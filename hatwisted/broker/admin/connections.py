@@ -11,8 +11,8 @@ from collections.abc import Hashable, Mapping
 import msgspec
 
 from hatwisted.broker.consumer.clienttable import ClientTable, Member
-from hatwisted.broker.consumer.processors import answer_bad_requests
 from hatwisted.broker.filter.subscription import ALL, Subscription
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode

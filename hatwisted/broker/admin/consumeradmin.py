@@ -12,7 +12,7 @@ from hatwisted.broker.admin.brokerstats import BrokerStats, StatsProcessor
 from hatwisted.broker.admin.connections import ConnectionProcessors
 from hatwisted.broker.admin.consumestats import ConsumeStatsProcessors
 from hatwisted.broker.admin.resetoffset import OffsetResets
-from hatwisted.broker.admin.runninginfo import ConsumerQuestions
+from hatwisted.broker.admin.runninginfo import ConsumerRunningInfo
 from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.processors import ConsumerProcessors
 from hatwisted.broker.consumer.queuelocks import QueueLockProcessors, QueueLocks
@@ -50,7 +50,7 @@ class ConsumerAdmin:
             ),
             StatsProcessor(self.stats),
             OffsetResets(store, topics, offsets, progress, clients, self.calls, broker_name),
-            ConsumerQuestions(self.calls, clients, store, broker_name),
+            ConsumerRunningInfo(self.calls, clients, store, broker_name),
             ReplyProcessor(clock, topics, clients, self.calls, address),
         )
 

@@ -18,9 +18,8 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted.broker.admin.brokerstats import BrokerStats
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.processors import answer_bad_requests
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
-from hatwisted.broker.filter.subscription import BadClientData
+from hatwisted.broker.requests import BadClientData, answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore

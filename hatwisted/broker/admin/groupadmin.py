@@ -8,9 +8,9 @@ from twisted.logger import Logger
 from hatwisted.broker.admin.brokerstats import BrokerStats
 from hatwisted.broker.admin.topicadmin import NOT_ON_A_SLAVE
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.processors import MAX_QUEUE_IDS, answer_bad_requests
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, GroupConfig, SubscriptionGroupTable
-from hatwisted.broker.filter.subscription import BadClientData
+from hatwisted.broker.requests import BadClientData, answer_bad_requests
+from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import BadRegistration, decode_body

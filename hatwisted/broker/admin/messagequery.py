@@ -7,7 +7,7 @@ takes a frame above 16 MiB; the newest come first into the answer and lie in it 
 
 from __future__ import annotations
 
-from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode, ResponseCode

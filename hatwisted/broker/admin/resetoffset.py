@@ -3,7 +3,7 @@ goes to the group's members, and CLONE_GROUP_OFFSET 314.
 
 A living group carries a reset out itself: each member is told the new offsets, stops its queues, lets what it's
 working on end, commits and begins again. So the table of offsets changes by the members' commits, which may go
-back for a while (see ConsumerProgress). A group that is offline is answered 206, and the tool commits by itself;
+back for a while (see OffsetCommits). A group that is offline is answered 206, and the tool commits by itself;
 but when 5.x tools name one queue, which they don't repeat in the old way, the broker commits at once.
 
 C++ members get the offsets as a list, since they can't read a map keyed by objects. RocketMQ decides that by the
@@ -19,9 +19,9 @@ from twisted.logger import Logger
 from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
-from hatwisted.broker.consumer.processors import answer_bad_requests
-from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.broker.consumer.offsetcommit import OffsetCommits
+from hatwisted.broker.requests import Refusal, answer_bad_requests
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import fastjson
@@ -51,7 +51,7 @@ class OffsetResets:
         store: MessageStore,
         topics: TopicConfigTable,
         offsets: ConsumerOffsetTable,
-        progress: ConsumerProgress,
+        progress: OffsetCommits,
         clients: ClientTable,
         calls: ClientCalls,
         broker_name: str,

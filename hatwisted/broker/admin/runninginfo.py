@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.broker.consumer.clientcalls import STATUS_TIMEOUT, ClientCalls
 from hatwisted.broker.consumer.clienttable import ClientTable, Member
-from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.client import CallFailed, CallTimedOut
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
@@ -31,7 +31,7 @@ _Status = tuple[str, dict[MessageQueue, int]]
 """Client id, and the queue offsets it stands at."""
 
 
-class ConsumerQuestions:
+class ConsumerRunningInfo:
     """Passes questions on. broker_name: goes along with 309."""
 
     _log = Logger()

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.put import PutStatus
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V4_9_7
 
@@ -67,17 +68,15 @@ class RuntimeInfo:
         self._started = clock.seconds()
         self._puts = DayTotals(clock, lambda: store.stats.put_total)
         self._gets = DayTotals(clock, lambda: store.stats.get_total)
-        self._loop = LoopingCall(self._check_day)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "taking the morning's totals", self._check_day)
 
     def start(self) -> None:
         """Begin to watch for midnight."""
-        self._loop.start(DAY_CHECK_INTERVAL, now=False)
+        self._loop.start(DAY_CHECK_INTERVAL)
 
     def stop(self) -> None:
         """End watching."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
     def _check_day(self) -> None:
         self._puts.check()
@@ -129,6 +128,9 @@ class RuntimeInfo:
         return {
             "putMessageTimesTotal": str(stats.put_total),
             "putMessageFailedTimes": str(stats.put_failed),
+            "putMessageFlushDiskTimeoutTimes": str(stats.put_statuses[PutStatus.FLUSH_DISK_TIMEOUT]),
+            "putMessageFlushSlaveTimeoutTimes": str(stats.put_statuses[PutStatus.FLUSH_SLAVE_TIMEOUT]),
+            "putMessageSlaveNotAvailableTimes": str(stats.put_statuses[PutStatus.SLAVE_NOT_AVAILABLE]),
             "putMessageSizeTotal": str(stats.put_size_total),
             "putMessageAverageSize": str(average),
             "putMessageEntireTimeMax": str(stats.put_entire_time_max),

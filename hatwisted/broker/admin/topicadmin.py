@@ -20,8 +20,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.processors import MAX_QUEUE_IDS, answer_bad_requests
-from hatwisted.broker.topic.topicconfig import TopicConfigTable, name_problem
+from hatwisted.broker.requests import answer_bad_requests
+from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, TopicConfigTable, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode

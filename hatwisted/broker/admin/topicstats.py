@@ -8,8 +8,8 @@ import msgspec
 from hatwisted.broker.admin.connections import subscription_data
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.processors import answer_bad_requests
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response

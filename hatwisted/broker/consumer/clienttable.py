@@ -16,7 +16,8 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.broker.filter.subscription import BadClientData, Subscription, parse_subscription
+from hatwisted.broker.filter.subscription import Subscription, parse_subscription
+from hatwisted.broker.requests import BadClientData
 
 CLIENT_TTL = 120.0
 """Seconds after its last heartbeat that a client is still counted; clients beat every 30 s (4.9.7: 120 s)."""

@@ -35,7 +35,7 @@ _Key = tuple[str, str, int]
 """Group, topic, queue id."""
 
 
-class ConsumerProgress:
+class OffsetCommits:
     """Applies commits to `offsets`. clients: who is a member; queue_end(topic, queue id): its max offset."""
 
     _log = Logger()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable, Progress, parse_progress
-from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
@@ -31,10 +31,10 @@ MAX_ROWS = 2000
 MiB."""
 
 
-class ProgressProcessors:
+class OffsetSyncProcessors:
     """GET_ALL_CONSUMER_OFFSET on every broker, JOIN_CONSUMER_OFFSET on masters.
 
-    queue_end(topic, queue id): a queue's max offset. Handed-back offsets beyond it are left out: this master
+    queue_end(topic, queue id): a queue's max offset. A slave's offsets beyond it are left out: this master
     has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
     """
 

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from hatwisted.broker.consumer.clienttable import ClientTable, ConsumerData, parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
+from hatwisted.broker.consumer.offsetcommit import OffsetCommits
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, SubscriptionGroupTable
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
-from hatwisted.broker.filter.subscription import TAG, BadClientData
-from hatwisted.broker.topic.topicconfig import TopicConfigTable, name_problem
-from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection, response
+from hatwisted.broker.filter.subscription import TAG
+from hatwisted.broker.requests import answer_bad_requests
+from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, TopicConfigTable, name_problem
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.sqlfilter.errors import Sql92Error
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.layout import MAX_TOPIC_LENGTH
@@ -34,9 +33,6 @@ from hatwisted.wire.topics import RETRY_PREFIX
 
 CLIENT_SCAN_INTERVAL = 10.0
 """Seconds between looks for clients that have gone silent."""
-
-MAX_QUEUE_IDS = 1 << 16
-"""Queue ids that progress is kept for; no topic has as many queues, and a wrong number would stay for ever."""
 
 StartsHot = Callable[[str, int], bool]
 """(topic, queue id): does the queue still begin at offset 0, with a message fresh enough to be in memory?"""
@@ -64,7 +60,7 @@ class ConsumerProcessors:
         slave: bool = False,
     ) -> None:
         self.clients = ClientTable(clock, self._notify, filters.unregister)
-        self.progress = ConsumerProgress(clock, offsets, self.clients, queue_end)
+        self.progress = OffsetCommits(clock, offsets, self.clients, queue_end)
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -72,17 +68,15 @@ class ConsumerProcessors:
         self._starts_hot = starts_hot
         self._slave = slave
         self._watched: set[RemotingConnection] = set()
-        self._scan = LoopingCall(self.clients.expire)
-        self._scan.clock = clock
+        self._scan = PeriodicCall(clock, "the scan for silent clients", self.clients.expire)
 
     def start(self) -> None:
         """Begin to look for silent clients."""
-        self._scan.start(CLIENT_SCAN_INTERVAL, now=False)
+        self._scan.start(CLIENT_SCAN_INTERVAL)
 
     def stop(self) -> None:
         """End looking."""
-        if self._scan.running:
-            self._scan.stop()
+        self._scan.stop()
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
@@ -189,7 +183,7 @@ class ConsumerProcessors:
         return response(request, ext={"offset": str(offset)})
 
     def update_offset(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        """Answered with success even if it came too late to count; see ConsumerProgress.
+        """Answered with success even if it came too late to count; see OffsetCommits.
 
         A master keeps progress in topics that it has, as in 5.x: consumers of a deleted topic go on committing,
         and would pass over the first messages of one made anew. A slave may not have heard of the topic yet.
@@ -208,24 +202,3 @@ class ConsumerProcessors:
             return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
         self.progress.commit(connection, group, topic, queue_id, offset)
         return response(request)
-
-
-_Answer = RemotingCommand | Deferred[RemotingCommand]
-_PEERS_MISTAKES = (BadRequestField, BadClientData, fastjson.FastjsonError)
-
-
-def answer_bad_requests(handler: Callable[[RemotingConnection, RemotingCommand], _Answer]) -> Handler:
-    """`handler`, with the peer's mistakes answered by code 1 and what they are, now or later."""
-
-    def answer(connection: RemotingConnection, request: RemotingCommand) -> _Answer:
-        def refuse(failure: Failure) -> RemotingCommand:
-            failure.trap(*_PEERS_MISTAKES)
-            return response(request, ResponseCode.SYSTEM_ERROR, failure.getErrorMessage())
-
-        try:
-            answered = handler(connection, request)
-        except _PEERS_MISTAKES as error:
-            return response(request, ResponseCode.SYSTEM_ERROR, str(error))
-        return answered.addErrback(refuse) if isinstance(answered, Deferred) else answered
-
-    return answer

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from hatwisted.broker.consumer.processors import answer_bad_requests
-from hatwisted.broker.filter.subscription import BadClientData
+from hatwisted.broker.requests import BadClientData, answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue
@@ -49,20 +48,18 @@ class QueueLocks:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._locks: dict[_Key, tuple[str, float]] = {}
-        self._sweeper = LoopingCall(self.sweep)
-        self._sweeper.clock = clock
+        self._sweeper = PeriodicCall(clock, "forgetting lapsed locks", self.sweep)
 
     def __len__(self) -> int:
         return len(self._locks)
 
     def start(self) -> None:
         """Begin to forget lapsed locks."""
-        self._sweeper.start(SWEEP_INTERVAL, now=False)
+        self._sweeper.start(SWEEP_INTERVAL)
 
     def stop(self) -> None:
         """End that."""
-        if self._sweeper.running:
-            self._sweeper.stop()
+        self._sweeper.stop()
 
     def lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
         """Lock or renew; returns the queues that are the client's now."""

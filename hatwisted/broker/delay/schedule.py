@@ -7,7 +7,7 @@ batch, one batch of a level at a time. The level's offset moves on only behind m
 crash repeats messages and loses none. A message that can't be put now is tried again with a growing pause;
 those of its batch that went in are remembered and not put twice.
 
-Deliveries wait for the disk, where puts do, and for no slave (`Intake` gives this service a gate of its own):
+Deliveries wait for the disk, where puts do, and for no slave (`WritePath` gives this service PutAcks of its own):
 the producer was told where the message was when it was sent, and a mute slave would hold up every batch of
 every level for slaveTimeout. RocketMQ's deliveries wait for neither, so that its offset file may be ahead of
 its log after a power cut.
@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults, maybeDeferred, succeed
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -41,14 +41,14 @@ from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.store.errors import StoreError
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put, PutStatus
+from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.layout import (
     HALF_TOPIC,
     PRE_BLANK_SIZE,
-    PROPERTY_REAL_QUEUE_ID,
-    PROPERTY_REAL_TOPIC,
     QUEUE_ENTRY,
     SCHEDULE_TOPIC,
 )
+from hatwisted.wire.properties import NoDestination, destination
 from hatwisted.wire.record import CorruptRecord, Record, decode_record
 
 FIRST_DELAY = 1.0
@@ -69,8 +69,6 @@ MAX_PAUSE = 10.0
 
 _HOPELESS = frozenset((PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED))
 """Trying again doesn't help: the log has stricter limits than it had when the message was sent."""
-
-_QUEUE_ID_END = 1 << 31
 
 
 class Undeliverable(Exception):
@@ -149,7 +147,7 @@ class LevelDelivery:
         delays = store.delay_levels
         self._delay = delays[level - 1] if level <= len(delays) else None
         """ms; None for a level that isn't configured any more."""
-        self._timer: IDelayedCall | None = None
+        self._timer = GuardedTimer(clock, f"delivery of delay level {level}", self._turn, FIRST_PAUSE)
         self._putting: Deferred[None] | None = None
         self._stopped = False
         self._stored: set[int] = set()
@@ -167,15 +165,13 @@ class LevelDelivery:
 
     def wake(self) -> None:
         """The queue has grown."""
-        if self._timer is None and self._putting is None:
+        if not self._timer.pending and self._putting is None:
             self._again(0)
 
     def stop(self) -> Deferred[None]:
         """No more turns; fires when the batch on its way is settled."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.cancel()
         if self._putting is None:
             return succeed(None)
         settled: Deferred[None] = Deferred()
@@ -184,10 +180,9 @@ class LevelDelivery:
 
     def _again(self, seconds: float) -> None:
         if not self._stopped:
-            self._timer = self._clock.callLater(seconds, self._turn)
+            self._timer.set(seconds)
 
     def _turn(self) -> None:
-        self._timer = None
         try:
             batch, wait = self._due()
         except (OSError, StoreError, LookupError) as error:
@@ -283,7 +278,12 @@ class LevelDelivery:
             raise Undeliverable(f"the record at log offset {position} is damaged: {error}") from None
         if not isinstance(record, Record):
             raise Undeliverable(f"no record begins at log offset {position}")
-        topic, queue_id = _destination(record.properties)
+        try:
+            topic, queue_id = destination(record.properties)
+        except NoDestination as error:
+            raise Undeliverable(str(error)) from None
+        if topic in (SCHEDULE_TOPIC, HALF_TOPIC):
+            raise Undeliverable(f"the record's real topic is {topic!r}")
         return InnerMessage(
             topic=topic,
             queue_id=queue_id,
@@ -373,16 +373,3 @@ class LevelDelivery:
             )
         self._again(self._pause)
         self._pause = min(2 * self._pause, MAX_PAUSE)
-
-
-def _destination(properties: Mapping[str, str]) -> tuple[str, int]:
-    """Real topic and queue id of a delayed message. Raises Undeliverable."""
-    topic = properties.get(PROPERTY_REAL_TOPIC, "")
-    queue_id = properties.get(PROPERTY_REAL_QUEUE_ID, "")
-    if not topic or topic in (SCHEDULE_TOPIC, HALF_TOPIC):
-        raise Undeliverable(f"the record's real topic is {topic!r}")
-    if not (queue_id.isascii() and queue_id.isdigit() and len(queue_id) <= 10):
-        raise Undeliverable(f"the record's real queue is {queue_id!r}")
-    if int(queue_id) >= _QUEUE_ID_END:
-        raise Undeliverable(f"the record's real queue is {queue_id!r}")
-    return topic, int(queue_id)

@@ -10,15 +10,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hatwisted.broker.requests import BadClientData
 from hatwisted.wire.javahash import java_hash
 
 ALL = "*"
 TAG = "TAG"
 """The expression type that needs no evaluation of properties; None and "" mean it too."""
-
-
-class BadClientData(ValueError):
-    """A client's heartbeat can't be understood, or is larger than the limits allow."""
 
 
 class Subscription(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.operations import Operations
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
-from hatwisted.broker.consumer.offsetsync import ProgressProcessors
+from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
 from hatwisted.broker.consumer.processors import ConsumerProcessors
 from hatwisted.broker.node.registration import KnownMaster, Registration
 from hatwisted.broker.pull.pullhold import PullHold
@@ -175,7 +175,7 @@ class BrokerNode(Service):
             slave=self.slave,
             hears_master=self._hears_master,
         ).register_on(table)
-        ProgressProcessors(tables.offsets, store.queue_end, slave=self.slave).register_on(table)
+        OffsetSyncProcessors(tables.offsets, store.queue_end, slave=self.slave).register_on(table)
         self._register_role(table)
         return table
 

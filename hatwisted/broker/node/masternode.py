@@ -8,8 +8,8 @@ from twisted.internet.defer import Deferred
 
 from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.node.brokernode import BrokerNode, NodeParts
-from hatwisted.broker.node.intake import Intake
-from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.node.writepath import WritePath
+from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.transaction.transactioncheck import check_options
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.wire.codes import RequestCode
@@ -28,12 +28,12 @@ class MasterNode(BrokerNode):
 
     def _register_role(self, table: ProcessorTable) -> None:
         parts = self.parts
-        gate = PutGate(parts.clock, self.store.flush, self._flush_timeout, self.ha if self._sync else None)
-        self._intake = Intake(
+        acks = PutAcks(parts.clock, self.store.flush, self._flush_timeout, self.ha if self._sync else None)
+        self._writes = WritePath(
             parts.clock,
             self.store,
             parts.tables,
-            gate,
+            acks,
             parts.cluster,
             parts.store_host,
             lambda: self.pull.options.broker_permission,
@@ -41,18 +41,20 @@ class MasterNode(BrokerNode):
             self._consumers.clients,
             check_options(parts.config.config),
         )
-        self._intake.register_on(table)
-        self._runtime.more.append(self._intake.figures)
+        self._writes.register_on(table)
+        self._runtime.more.append(self._writes.figures)
+        if self._sync:
+            self._runtime.more.append(self.ha.figures)
         table.register(
             RequestCode.GET_BROKER_HA_STATUS, HAStatusProcessor(self.store.log, self.ha, None).status
         )
 
     def _start_role(self) -> None:
         """A master has nobody to dial (B16), but delivers delayed messages."""
-        self._intake.start()
+        self._writes.start()
 
     def _stop_taking(self) -> None:
-        self._intake.refuse()
+        self._writes.refuse()
 
     def _stop_role(self) -> Deferred[Any]:
-        return self._intake.stop().addCallback(lambda _: self.ha.drain(DRAIN_LIMIT))
+        return self._writes.stop().addCallback(lambda _: self.ha.drain(DRAIN_LIMIT))

@@ -20,13 +20,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.task import LoopingCall
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
+from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import (
@@ -121,8 +122,7 @@ class Registration:
         self._on_master = on_master
         self._master = KnownMaster()
         self._name_servers = {address: _NameServer(address, client, clock, self) for address in name_servers}
-        self._loop = LoopingCall(self._periodic)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "the registration at the name servers", self._periodic)
         client.on_lost(self._lost)
         topics.on_change(self.register_now)
 
@@ -134,7 +134,7 @@ class Registration:
     def start(self) -> None:
         """Register, and again every period."""
         self.running = True
-        self._loop.start(self.period)
+        self._loop.start(self.period, now=True)
 
     def _periodic(self) -> None:
         if self._always:
@@ -229,14 +229,13 @@ class _NameServer:
     ) -> None:
         self._address = address
         self._client = client
-        self._clock = clock
         self._owner = owner
         self._under_way = 0
         self._once_more = False
         self._failures = 0
         self._known = False
         """Has it taken a registration on the present connection?"""
-        self._retry: IDelayedCall | None = None
+        self._retry = GuardedTimer(clock, f"registering at {address}", self.register, owner.period)
         self._waiting: list[Deferred[None]] = []
         self._told = KnownMaster()
 
@@ -249,7 +248,7 @@ class _NameServer:
         if self._under_way >= MAX_UNDER_WAY:
             self._once_more = True
             return
-        self._cancel_retry()
+        self._retry.cancel()
         self._once_more = False
         self._under_way += 1
         call = self._client.ask(self._address, self._owner.request(), self._owner.timeout)
@@ -272,7 +271,7 @@ class _NameServer:
         self._done(None)
 
     def unregister(self) -> Deferred[None]:
-        self._cancel_retry()
+        self._retry.cancel()
         self._once_more = False
         ext = self._owner.identity.header().to_ext()
         command = RemotingCommand(RequestCode.UNREGISTER_BROKER, ext=ext)
@@ -282,24 +281,14 @@ class _NameServer:
     def retry_later(self) -> None:
         """Register after a pause, unless that is planned already."""
         self._known = False
-        if self._retry is None:
-            pause = min(FIRST_RETRY * 2 ** max(0, self._failures - 1), self._owner.period)
-            self._retry = self._clock.callLater(pause, self._retry_now)
+        if not self._retry.pending:
+            self._retry.set(min(FIRST_RETRY * 2 ** max(0, self._failures - 1), self._owner.period))
 
     def settled(self) -> Deferred[None]:
         done: Deferred[None] = Deferred()
         self._waiting.append(done)
         self._tell_settled()
         return done
-
-    def _retry_now(self) -> None:
-        self._retry = None
-        self.register()
-
-    def _cancel_retry(self) -> None:
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
 
     def _registered(self, response: RemotingCommand) -> None:
         if self._failures:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.task import LoopingCall
 
 from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.node.brokernode import BrokerNode, NodeParts
@@ -21,6 +20,7 @@ from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.slavestate import SlaveState
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.codes import RequestCode
 
 MASTER_LOOK = 2.0
@@ -54,8 +54,7 @@ class SlaveNode(BrokerNode):
         self._make_ha_client = make_ha_client
         self._fixed = fixed_ha_address
         self._master = KnownMaster()
-        self._look = LoopingCall(self._look_for_master)
-        self._look.clock = parts.clock
+        self._look = PeriodicCall(parts.clock, "the look for a master", self._look_for_master)
         tables = parts.tables
         self.synchronizer = SlaveSynchronizer(
             parts.client,
@@ -87,7 +86,7 @@ class SlaveNode(BrokerNode):
         self.ha_client.startService()
         self.synchronizer.start()
         self.store.add_arrival_listener(self.synchronizer.arrived)
-        self._look.start(MASTER_LOOK, now=False)
+        self._look.start(MASTER_LOOK)
 
     def _look_for_master(self) -> None:
         if self._master.address is None:

@@ -3,7 +3,7 @@
 They don't travel over the HA link but are asked for, in this order, every ten seconds. One that fails is
 logged, keeps what the slave has, and stops neither the others nor the timer (B98 to B105). Topics are asked
 for at the master's listenPort - 2, the rest at listenPort: RocketMQ's slaves do it so, and a RocketMQ
-master answers both. Consumers' progress is the one table that goes both ways, see `handback`.
+master answers both. Consumers' progress is the one table that goes both ways, see `offsetsync`.
 
 A topic made within the last ten seconds would be unknown to a slave whose master dies now, though its messages are
 there. So the first message of a topic that the slave doesn't know makes it ask at once.
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -30,6 +30,7 @@ from hatwisted.broker.consumer.subscriptiongroup import GroupTable, Subscription
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused, parse_address
+from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicTable, decode_body
 from hatwisted.wire.remoting import RemotingCommand
@@ -87,8 +88,8 @@ class SlaveSynchronizer:
         self._delays = delays
         self._failing: set[RequestCode] = set()
         self._running = False
-        self._timer: IDelayedCall | None = None
-        """Set unless a round is under way."""
+        self._timer = GuardedTimer(clock, "synchronising with the master", self._turn, INTERVAL)
+        """Pending between `start` and `stop` unless a round is under way."""
         self._pause = INTERVAL
         """Seconds from the end of this round to the next."""
         self._last_turn = -INTERVAL
@@ -111,20 +112,18 @@ class SlaveSynchronizer:
     def start(self) -> None:
         """First round after FIRST_DELAY, then one every INTERVAL."""
         self._running = True
-        self._timer = self._clock.callLater(FIRST_DELAY, self._turn)
+        self._timer.set(FIRST_DELAY)
 
     def stop(self) -> None:
         """No more rounds; one under way ends by its calls' timeouts."""
         self._running = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.cancel()
 
     def round_now(self) -> None:
         """Don't wait for the next round: the master has just come, or come back. Nothing happens unless
         started; a round under way is followed by another."""
-        if self._timer is not None:
-            self._timer.reset(0)
+        if self._timer.pending:
+            self._timer.set(0)
         else:
             self._pause = 0.0
 
@@ -135,26 +134,24 @@ class SlaveSynchronizer:
             self._round_soon()
 
     def _round_soon(self) -> None:
-        if self._timer is None:
+        due = self._timer.due
+        if due is None:
             self._pause = min(self._pause, UNKNOWN_TOPIC_PAUSE)
             return
         now = self._clock.seconds()
         wait = max(0.0, self._last_turn + UNKNOWN_TOPIC_PAUSE - now)
-        if self._timer.getTime() > now + wait:
-            self._timer.reset(wait)
+        if due > now + wait:
+            self._timer.set(wait)
 
-    def _turn(self) -> None:
-        self._timer = None
+    def _turn(self) -> Deferred[None]:
         self._pause = INTERVAL
         self._last_turn = self._clock.seconds()
-        self.round().addErrback(self._broken).addCallback(self._next)
+        done: Deferred[None] = self.round().addCallback(self._next)
+        return done
 
     def _next(self, _: object) -> None:
         if self._running:
-            self._timer = self._clock.callLater(self._pause, self._turn)
-
-    def _broken(self, failure: Failure) -> None:
-        self._log.failure("synchronising with the master failed", failure)
+            self._timer.set(self._pause)
 
     @inlineCallbacks
     def round(self) -> Any:
@@ -218,7 +215,8 @@ class SlaveSynchronizer:
             command = RemotingCommand(RequestCode.JOIN_CONSUMER_OFFSET, body=encode_progress(part))
             yield self._client.ask(master, command, CALL_TIMEOUT)
             self._log.info(
-                "progress of {n} topics of groups handed back to the master", n=len(part.offset_table)
+                "sent the master what it lacked of the progress of {n} topics of groups",
+                n=len(part.offset_table),
             )
 
     def _take_delays(self, answer: RemotingCommand) -> None:

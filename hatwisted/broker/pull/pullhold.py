@@ -21,11 +21,12 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.task import LoopingCall
+from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.reading import Wanted
+from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.remoting import RemotingCommand
 
 DEADLINE_INTERVAL = 1.0
@@ -99,26 +100,21 @@ class PullHold:
         self._marked: dict[Queue, None] = {}
         self._unread: dict[RemotingConnection, dict[Queue, None]] = {}
         """What had something for clients that don't read."""
-        self._waking: IDelayedCall | None = None
+        self._waking = GuardedTimer(clock, "answering held pulls", self._wake, RECHECK_INTERVAL)
         self._loops = {
-            DEADLINE_INTERVAL: LoopingCall(self._expire),
-            RECHECK_INTERVAL: LoopingCall(self._recheck),
+            DEADLINE_INTERVAL: PeriodicCall(clock, "ending held pulls", self._expire),
+            RECHECK_INTERVAL: PeriodicCall(clock, "the look at the queues of held pulls", self._recheck),
         }
-        for loop in self._loops.values():
-            loop.clock = clock
 
     def start(self) -> None:
         for interval, loop in self._loops.items():
-            loop.start(interval, now=False)
+            loop.start(interval)
 
     def stop(self) -> None:
         """Answer every held pull as it stands, so that no client waits for a broker that is going away."""
         for loop in self._loops.values():
-            if loop.running:
-                loop.stop()
-        if self._waking is not None:
-            self._waking.cancel()
-            self._waking = None
+            loop.stop()
+        self._waking.cancel()
         for bucket in list(self._buckets):
             self._finish(bucket)
 
@@ -153,11 +149,10 @@ class PullHold:
 
     def _mark(self, queue: Queue) -> None:
         self._marked[queue] = None
-        if self._waking is None:
-            self._waking = self._clock.callLater(0, self._wake)
+        if not self._waking.pending:
+            self._waking.set(0)
 
     def _wake(self) -> None:
-        self._waking = None
         marked, self._marked = self._marked, {}
         for queue in marked:
             for pull in list(self._queues.get(queue, ())):

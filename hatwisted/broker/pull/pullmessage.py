@@ -16,12 +16,13 @@ import msgspec
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.offsetcommit import ConsumerProgress
+from hatwisted.broker.consumer.offsetcommit import OffsetCommits
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, SubscriptionGroupTable
 from hatwisted.broker.filter.consumerfilter import SQL92, ConsumerFilterTable, record_test
 from hatwisted.broker.filter.subscription import Subscription, subscribe
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
-from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.broker.requests import Refusal
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -81,7 +82,7 @@ class PullProcessor:
         topics: TopicConfigTable,
         groups: SubscriptionGroupTable,
         clients: ClientTable,
-        progress: ConsumerProgress,
+        progress: OffsetCommits,
         filters: ConsumerFilterTable,
         options: PullOptions,
     ) -> None:

@@ -1,7 +1,7 @@
 """Messages that the broker itself puts: delayed ones that are due, what consumers send back, the records of
 transactions.
 
-They go the way of every put: through the store's one append and the gate that settles. What can't be encoded
+They go the way of every put: through the store's one append and PutAcks. What can't be encoded
 or isn't taken at present comes back as a put refused, so that a caller has one place to look: the status.
 
 Rejected: a Deferred that fails for a refusal. Of a hundred messages put together some may be stored and
@@ -16,7 +16,7 @@ from typing import cast
 import msgspec
 from twisted.internet.defer import Deferred
 
-from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.put.putack import PutAcks
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import Put, PutStatus
 from hatwisted.wire import layout
@@ -52,9 +52,9 @@ class InnerMessage(msgspec.Struct, frozen=True, kw_only=True):
 class InnerPuts:
     """Puts of a master's own. store_host: 8 or 20 bytes, born host of what was born here."""
 
-    def __init__(self, store: MessageStore, gate: PutGate, store_host: bytes) -> None:
+    def __init__(self, store: MessageStore, acks: PutAcks, store_host: bytes) -> None:
         self._store = store
-        self._gate = gate
+        self._acks = acks
         self._store_host = store_host
 
     def put(self, message: InnerMessage) -> Deferred[Put]:
@@ -70,7 +70,7 @@ class InnerPuts:
         able = [put for put in puts if put.status is None]
         if able:
             self._store.append(able)
-        self._gate.settle(puts, self._settled)
+        self._acks.settle(puts, self._settled)
         return settling
 
     def _put(self, message: InnerMessage) -> Put:
@@ -104,7 +104,7 @@ class InnerPuts:
         """Settle what isn't taken now: anything by a store that takes nothing, and what wants to wait where
         it can't."""
         stopped = self._store.refusal()
-        no_waiting = self._gate.refusal()
+        no_waiting = self._acks.refusal()
         for put in puts:
             reason = stopped or (no_waiting.remark if no_waiting is not None and put.wait else None)
             if put.status is None and reason is not None:

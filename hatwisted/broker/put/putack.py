@@ -19,7 +19,8 @@ from typing import cast
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from hatwisted.broker.topic.topicconfig import Refusal
+from hatwisted.broker.put.missingcopies import MissingCopies
+from hatwisted.broker.requests import Refusal
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus
@@ -34,7 +35,7 @@ Report = Callable[[Sequence[Put], PutStatus], None]
 Wait = Callable[[int, int, float], "Deferred[int]"]
 
 
-class PutGate:
+class PutAcks:
     """Settles appended puts.
 
     flush: the store's flush policy; flush_timeout: seconds (`syncFlushTimeout`); replication: provider of
@@ -52,13 +53,14 @@ class PutGate:
         self._flush = flush
         self._flush_timeout = flush_timeout
         self._replication = replication
+        self._missing = MissingCopies(clock)
         self.may_wait = flush.waits or replication is not None
         """Does any put have to wait here?"""
         self.waiting = 0
 
-    def without_slaves(self) -> PutGate:
-        """Another gate for the same log, whose puts wait for the disk alone."""
-        return PutGate(self._clock, self._flush, self._flush_timeout, None)
+    def without_slaves(self) -> PutAcks:
+        """The same for puts that wait for the disk alone."""
+        return PutAcks(self._clock, self._flush, self._flush_timeout, None)
 
     def refusal(self) -> Refusal | None:
         """Why nothing that wants to wait may be appended now, or None.
@@ -111,7 +113,11 @@ class PutGate:
         wait = cast(Wait, self._flush.wait)
         self._follow(wait, puts, deadline, PutStatus.FLUSH_DISK_TIMEOUT, report)
 
-    def _wait_for_slave(self, replication: IReplication, puts: list[Put], report: Report) -> None:
+    def _wait_for_slave(self, replication: IReplication, puts: list[Put], tell: Report) -> None:
+        def report(some: Sequence[Put], status: PutStatus) -> None:
+            self._missing.note(some, status)
+            tell(some, status)
+
         usable = len(puts)
         while usable and not replication.is_slave_ok(puts[usable - 1].end):
             usable -= 1

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
-from hatwisted.broker.send.deadletter import DLQ_QUEUES, dead_letter_topic, max_times, postpone, unknown_group
+from hatwisted.broker.delay.delayrouting import route_delayed
+from hatwisted.broker.requests import Refusal
+from hatwisted.broker.send.deadletter import DLQ_QUEUES, dead_letter_topic, max_times, unknown_group
 from hatwisted.broker.send.sentproperties import SentProperties
-from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, park
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
@@ -24,12 +26,10 @@ from hatwisted.store.put import Entry, Put
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.properties import encode_properties
+from hatwisted.wire.registration import UNIT
 from hatwisted.wire.remoting import RemotingCommand, SendCommand
 from hatwisted.wire.requestheader import NOT_SAID, SendHeader, int_field, parse_send_v1, parse_send_v2
 from hatwisted.wire.topics import RETRY_PREFIX
-
-_UNIT = 1
-"""topicSysFlag of a topic made for a producer in unit mode."""
 
 _DELAY = layout.PROPERTY_DELAY + "\x01"
 _TRANSACTION = layout.PROPERTY_TRANSACTION + "\x01"
@@ -124,7 +124,7 @@ class Admission:
             header.topic,
             header.default_topic,
             header.default_topic_queue_nums,
-            _UNIT if header.unit_mode else 0,
+            UNIT if header.unit_mode else 0,
         )
         if isinstance(topic, Refusal):
             raise _refused(topic)
@@ -197,7 +197,7 @@ class Admission:
         if topic is not header.topic:  # dead letters aren't delayed
             properties[layout.PROPERTY_DELAY] = "0"
             return topic, queue_id, encode_properties(properties), wait
-        topic, queue_id = postpone(properties, topic, queue_id, self._store.delay_levels)
+        topic, queue_id = route_delayed(properties, topic, queue_id, self._store.delay_levels)
         if topic is header.topic:
             return topic, queue_id, *self._properties.stored(header.properties)
         return topic, queue_id, encode_properties(properties), wait

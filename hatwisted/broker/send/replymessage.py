@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.processors import answer_bad_requests
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.client import CallFailed
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response

@@ -15,18 +15,12 @@ from collections.abc import Callable
 import msgspec
 from twisted.internet.defer import Deferred
 
-from hatwisted.broker.consumer.processors import answer_bad_requests
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, SubscriptionGroupTable
+from hatwisted.broker.delay.delayrouting import route_delayed, without_delay
 from hatwisted.broker.put.innerput import STOPPING, InnerMessage, InnerPuts
-from hatwisted.broker.send.deadletter import (
-    dead_letter_topic,
-    max_times,
-    postpone,
-    retry_topic,
-    unknown_group,
-    without_delay,
-)
-from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.broker.requests import Refusal, answer_bad_requests
+from hatwisted.broker.send.deadletter import dead_letter_topic, max_times, retry_topic, unknown_group
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import Put, PutStatus
@@ -146,7 +140,7 @@ class SendBackProcessor:
         else:
             properties[PROPERTY_DELAY] = str(header.delay_level or FIRST_LEVEL + tried)
             queue_id = self._turn % group.retry_queue_nums
-            topic, queue_id = postpone(properties, topic, queue_id, self._store.delay_levels)
+            topic, queue_id = route_delayed(properties, topic, queue_id, self._store.delay_levels)
         return InnerMessage(
             topic=topic,
             queue_id=queue_id,

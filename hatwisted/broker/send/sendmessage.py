@@ -2,7 +2,7 @@
 
 All sends of one read are turned into puts, appended in one go and settled together; the answers that become
 ready together leave in one write. What is checked here is the producer's mistake (topic, queue, properties);
-what the log and the gate refuse is ours, and told with other codes.
+what the log and PutAcks refuse is ours, and has other codes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from functools import partial
 
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.put.innerput import STOPPING
-from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.admission import Admission, Refused
-from hatwisted.broker.topic.topicconfig import Refusal, TopicConfigTable
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put, PutStatus
@@ -40,7 +41,7 @@ _CODES: dict[PutStatus, int] = {
 class SendProcessor:
     """Answers sends on a master.
 
-    store: where puts go; gate: settles them; topics: who may be sent to; cluster: brokerClusterName, which
+    store: where puts go; acks: answers them; topics: who may be sent to; cluster: brokerClusterName, which
     every stored message carries; store_host: 8 or 20 bytes, part of every message id; groups: how often those
     behind the retry topics try; forbidden: does the broker as a whole forbid sending at present?
     """
@@ -48,7 +49,7 @@ class SendProcessor:
     def __init__(
         self,
         store: MessageStore,
-        gate: PutGate,
+        acks: PutAcks,
         topics: TopicConfigTable,
         cluster: str,
         store_host: bytes,
@@ -56,7 +57,7 @@ class SendProcessor:
         forbidden: Callable[[], Refusal | None] = lambda: None,
     ) -> None:
         self._store = store
-        self._gate = gate
+        self._acks = acks
         self._host_hex = store_host.hex().upper()
         self._admission = Admission(store, topics, groups, cluster, forbidden)
         self.draining = False
@@ -68,7 +69,7 @@ class SendProcessor:
         known: dict[str, int] = {}
         to_put = self._admission.put
         refusal = self._refusal()
-        no_waiting = self._gate.refusal()
+        no_waiting = self._acks.refusal()
         for request in requests:
             try:
                 if refusal is not None:
@@ -88,9 +89,9 @@ class SendProcessor:
         if self._admission.detoured:
             self._show_asked_queues()
         if puts:
-            if self._gate.may_wait:
+            if self._acks.may_wait:
                 _lighten(puts)
-            self._gate.settle(puts, partial(self._answer, connection))
+            self._acks.settle(puts, partial(self._answer, connection))
 
     def _show_asked_queues(self) -> None:
         """Producers are answered with the queue they asked for, wherever the message lies until it's due."""

@@ -18,6 +18,7 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.broker.requests import Refusal
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.layout import MAX_TOPIC_LENGTH, SCHEDULE_TOPIC
@@ -43,17 +44,14 @@ from hatwisted.wire.topics import (
     TRACE_TOPIC,
 )
 
+MAX_QUEUE_IDS = 1 << 16
+"""Queue ids are below this; no topic has as many queues, and progress kept under a wrong one would
+stay for ever."""
+
 SCHEDULE_QUEUES = 18
 """One queue a delay level."""
 
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a request about a topic is refused: response code and remark for the client."""
-
-    code: int
-    remark: str
 
 
 class FirstTopics(msgspec.Struct, frozen=True, kw_only=True):

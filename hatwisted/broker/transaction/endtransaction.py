@@ -18,15 +18,16 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.broker.consumer.processors import answer_bad_requests
 from hatwisted.broker.put.innerput import STOPPING, InnerPuts
+from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
-from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, NoDestination, committed, op_message
+from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, committed, op_message
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.properties import NoDestination
 from hatwisted.wire.record import Record
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, int_field, long_field, text_field

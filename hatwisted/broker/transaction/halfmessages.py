@@ -16,6 +16,7 @@ import msgspec
 
 from hatwisted.broker.put.innerput import InnerMessage
 from hatwisted.wire import layout
+from hatwisted.wire.properties import NoDestination, destination, set_destination
 from hatwisted.wire.record import Record
 
 HALF_QUEUE = 0
@@ -29,27 +30,19 @@ PROPERTY_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 PROPERTY_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PROPERTY_FIRST_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 
-_QUEUE_ID_END = 1 << 31
-
-
-class NoDestination(ValueError):
-    """A half that doesn't say which topic and queue it is for."""
-
 
 def park(properties: dict[str, str], topic: str, queue_id: int, group: str) -> None:
     """Make the properties of a send those of a half. Transactions aren't delayed."""
     properties.pop(layout.PROPERTY_DELAY, None)
     properties.setdefault(layout.PROPERTY_PRODUCER_GROUP, group)
-    properties[layout.PROPERTY_REAL_TOPIC] = topic
-    properties[layout.PROPERTY_REAL_QUEUE_ID] = str(queue_id)
+    set_destination(properties, topic, queue_id)
 
 
-def destination(properties: Mapping[str, str]) -> tuple[str, int]:
-    """Real topic and queue id of a half. Raises NoDestination."""
-    topic = properties.get(layout.PROPERTY_REAL_TOPIC, "")
-    queue_id = number(properties.get(layout.PROPERTY_REAL_QUEUE_ID, ""))
-    if not topic or topic == layout.HALF_TOPIC or not 0 <= queue_id < _QUEUE_ID_END:
-        raise NoDestination(f"a half message is for topic {topic!r}, queue {queue_id}")
+def half_destination(properties: Mapping[str, str]) -> tuple[str, int]:
+    """Topic and queue that a half is for. Raises NoDestination."""
+    topic, queue_id = destination(properties)
+    if topic == layout.HALF_TOPIC:
+        raise NoDestination(f"the record's real topic is {topic!r}")
     return topic, queue_id
 
 
@@ -75,7 +68,7 @@ def again(record: Record, topic: str, queue_id: int) -> InnerMessage:
 
 def committed(half: Record) -> InnerMessage:
     """What consumers get of a half. Raises NoDestination."""
-    message = again(half, *destination(half.properties))
+    message = again(half, *half_destination(half.properties))
     return msgspec.structs.replace(
         message,
         sys_flag=message.sys_flag | layout.SYS_TRANSACTION_COMMIT,

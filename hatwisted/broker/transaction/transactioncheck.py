@@ -21,7 +21,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
@@ -34,10 +34,9 @@ from hatwisted.broker.transaction.halfmessages import (
     PROPERTY_CHECK_TIMES,
     PROPERTY_FIRST_OFFSET,
     PROPERTY_IMMUNITY,
-    NoDestination,
     again,
     decided_by,
-    destination,
+    half_destination,
     number,
     parked_again,
 )
@@ -46,6 +45,7 @@ from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.errors import StoreError
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import (
     HALF_TOPIC,
@@ -55,7 +55,7 @@ from hatwisted.wire.layout import (
     QUEUE_ENTRY,
 )
 from hatwisted.wire.messageid import encode_message_id
-from hatwisted.wire.properties import encode_properties
+from hatwisted.wire.properties import NoDestination, encode_properties
 from hatwisted.wire.record import Record, encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from hatwisted.wire.topics import MAX_CHECKS_TOPIC
@@ -120,17 +120,15 @@ class TransactionCheck:
         self._immune: set[int] = set()
         """First offsets of halves parked again without a question: an op may still name these."""
         self._turn = 0
-        self._loop = LoopingCall(self._round)
-        self._loop.clock = clock
+        self._loop = PeriodicCall(clock, "the check of undecided transactions", self._round)
 
     def start(self) -> None:
         """The first round comes after an interval."""
-        self._loop.start(self._options.interval, now=False)
+        self._loop.start(self._options.interval)
 
     def stop(self) -> Deferred[Any]:
         """Ask no more; fires when the round under way has ended."""
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
         ended: Deferred[None] = Deferred()
         self._round_ended.addCallback(lambda _: ended.callback(None))
         return ended
@@ -146,8 +144,6 @@ class TransactionCheck:
             yield self._walk()
         except (OSError, StoreError, LookupError) as error:
             self._log.warn("undecided transactions can't be checked at present: {error}", error=error)
-        except Exception:
-            self._log.failure("the check of undecided transactions failed")
         finally:
             ended.callback(None)
 
@@ -268,7 +264,7 @@ class TransactionCheck:
             self._log.info("no producer of group {group} is there to be asked", group=group)
             return True
         try:
-            topic, queue_id = destination(properties)
+            topic, queue_id = half_destination(properties)
         except NoDestination as error:
             self._log.warn("half message {offset}: {error}", offset=half.queue_offset, error=error)
             return True

@@ -1,4 +1,4 @@
-"""`hatwisted cluster`: who belongs to it and how they do."""
+"""`hatwisted cluster`: the brokers and how they are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.tables import json_option, show
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.errors import ClientError
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.errors import ClientError
 from hatwisted.wire.registration import MASTER_ID, BrokerData
 
 
@@ -26,10 +25,10 @@ def cluster() -> None:
 @namesrv_option
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
-    """All brokers, each asked how it does.
+    """List all brokers and ask each how it is.
 
-    Exit codes: 0 all answered; 1 some didn't, or a group has no master, or there is no broker at all; 2 wrong
-    usage or no name server.
+    Exit codes: 0 all answered; 1 some didn't, or a group has no master, or there is no broker; 2 wrong usage, or
+    no name server.
     """
 
     async def work(link: Cluster, _: Interrupt) -> int:
@@ -45,7 +44,7 @@ def list_command(namesrv: str, as_json: bool) -> None:
 
 
 async def _brokers(link: Cluster, groups: Iterable[BrokerData]) -> list[dict[str, Any]]:
-    """What is told of each. All are asked at once: one that is mute costs its timeout, not everybody's."""
+    """What each says. All are asked at once: the silent ones together cost one timeout."""
     from twisted.internet.defer import Deferred, gatherResults
 
     brokers = [
@@ -60,7 +59,7 @@ async def _brokers(link: Cluster, groups: Iterable[BrokerData]) -> list[dict[str
 async def _state(link: Cluster, address: str) -> dict[str, Any]:
     try:
         info = await link.admin().broker_info(address)
-    except (ClientError, CallFailed) as error:
+    except ClientError as error:
         return {"error": str(error)}
     taken = info.get("getTransferredTps") or info.get("getTransferedTps", "")
     return {

@@ -1,1 +1,8 @@
-"""Delta tables without Spark: Parquet files by partition, commits that happen once, orphans, compaction."""
+"""Delta tables without Spark: Parquet files by partition, and commits that happen once.
+
+Read `tables` (the schema: made, widened, refused), `names` and `datafiles` (files as they are written),
+`commits` (a batch takes effect once, and an earlier run can't commit late), `tails` and `landedrows` (what a
+table has), `orphans` and `compaction` (tidying up).
+
+A table's files are never changed, and of those that no commit mentions only our own runs' are removed.
+"""

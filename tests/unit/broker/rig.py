@@ -14,7 +14,7 @@ from twisted.internet.protocol import Protocol
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.operations import Operations
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
-from hatwisted.broker.consumer.offsetsync import ProgressProcessors
+from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
 from hatwisted.broker.consumer.processors import ConsumerProcessors
 from hatwisted.broker.pull.pullhold import PullHold
 from hatwisted.broker.pull.pullmessage import PullOptions, PullProcessor
@@ -130,7 +130,7 @@ class BrokerRig:
             slave=slave,
             hears_master=lambda: self.hears_master,
         ).register_on(self.table)
-        ProgressProcessors(tables.offsets, store.queue_end, slave=slave).register_on(self.table)
+        OffsetSyncProcessors(tables.offsets, store.queue_end, slave=slave).register_on(self.table)
         self.hold.start()
         self.consumers.start()
         self.admin.start()

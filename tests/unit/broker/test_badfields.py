@@ -4,8 +4,8 @@ traceback, never a closed connection."""
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
-from hatwisted.broker.node.intake import Intake
-from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.node.writepath import WritePath
+from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.transaction.transactioncheck import CheckOptions
 from tests.unit.broker.rig import HOST, BrokerRig, TalkingClient
 
@@ -63,12 +63,12 @@ class TestBadFields(TestCase):
     @inlineCallbacks
     def test_every_request_is_answered_whatever_is_in_it(self):
         rig = BrokerRig(self, delay_levels=(1000, 5000))
-        gate = PutGate(rig.clock, rig.store.flush, 5.0, None)
-        intake = Intake(
+        acks = PutAcks(rig.clock, rig.store.flush, 5.0, None)
+        writes = WritePath(
             rig.clock,
             rig.store,
             rig.tables,
-            gate,
+            acks,
             "DefaultCluster",
             HOST,
             lambda: 6,
@@ -76,7 +76,7 @@ class TestBadFields(TestCase):
             rig.consumers.clients,
             CheckOptions(),
         )
-        intake.register_on(rig.table)
+        writes.register_on(rig.table)
         rig.put()
         rig.tables.offsets.commit("g", "T", 0, 1)
         client = yield TalkingClient.connected(rig)
@@ -93,4 +93,4 @@ class TestBadFields(TestCase):
                 self.assertNotIn("Error:", answer.remark or "", (code, what))
         self.assertTrue(client.connected)
         rig.turn()
-        yield intake.stop()
+        yield writes.stop()

@@ -11,7 +11,8 @@ from hatwisted.broker.consumer.clienttable import (
     ClientTable,
     parse_heartbeat,
 )
-from hatwisted.broker.filter.subscription import BadClientData, parse_subscription, tags_codes
+from hatwisted.broker.filter.subscription import parse_subscription, tags_codes
+from hatwisted.broker.requests import BadClientData
 
 JAVA = json.loads(
     '{"clientID":"10.0.0.2@4711#99","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET",'

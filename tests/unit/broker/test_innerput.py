@@ -4,11 +4,11 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
-from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.put.putack import PutAcks
 from hatwisted.store.put import PutStatus
 from hatwisted.wire.record import decode_record
 from tests.unit.broker.rig import HOST, BrokerRig
-from tests.unit.broker.test_putgate import ManualReplication
+from tests.unit.broker.test_putack import ManualReplication
 
 V6_HOST = b"\xfe" + bytes(15) + b"\0\0\x2a\x9f"
 
@@ -23,8 +23,8 @@ class InnerPutTests(TestCase):
         self.rig = BrokerRig(self)
         self.store = self.rig.store
         self.replication = ManualReplication(Clock())
-        gate = PutGate(self.rig.clock, self.store.flush, 5.0, self.replication)
-        self.puts = InnerPuts(self.store, gate, HOST)
+        acks = PutAcks(self.rig.clock, self.store.flush, 5.0, self.replication)
+        self.puts = InnerPuts(self.store, acks, HOST)
         self.addCleanup(self.rig.turn)
 
     def record(self, put):  # type: ignore[no-untyped-def]

@@ -4,12 +4,12 @@ into a real log, with a disk and a slave that move when the test says so."""
 from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
-from hatwisted.broker.put.putack import MAX_WAITING_PUTS, PutGate
+from hatwisted.broker.put.putack import MAX_WAITING_PUTS, PutAcks
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import HOST, BrokerRig, records
-from tests.unit.broker.test_putgate import ManualFlush, ManualReplication
+from tests.unit.broker.test_putack import ManualFlush, ManualReplication
 
 BATCH = 320
 FIELDS = dict(zip("abcdefghijkm", ["p", "T", "TBW102", *"4000", "0", "", "0", "false", "false"], strict=True))
@@ -25,9 +25,9 @@ class PutStatusTests(TestCase):
         self.log = self.rig.store.log
         self.disk = ManualFlush(self.rig.clock, waits=True)
         self.slave = ManualReplication(self.rig.clock)
-        self.gate = PutGate(self.rig.clock, self.disk, 5.0, self.slave)
+        self.acks = PutAcks(self.rig.clock, self.disk, 5.0, self.slave)
         self.sends = SendProcessor(
-            self.rig.store, self.gate, self.rig.tables.topics, "C", HOST, self.rig.tables.groups
+            self.rig.store, self.acks, self.rig.tables.topics, "C", HOST, self.rig.tables.groups
         )
         self.rig.table.register_batch(SEND_CODES, self.sends.process)
 
@@ -40,8 +40,8 @@ class PutStatusTests(TestCase):
     def waiting(self, count=1, **fields):  # type: ignore[no-untyped-def]
         """Sends that wait for disk and slave: their answers' Deferreds."""
         answers = [self.send(**fields) for _ in range(count)]
-        goal = self.gate.waiting + count
-        yield self.rig.until(lambda: self.gate.waiting >= goal)
+        goal = self.acks.waiting + count
+        yield self.rig.until(lambda: self.acks.waiting >= goal)
         return answers
 
     @inlineCallbacks
@@ -97,7 +97,7 @@ class PutStatusTests(TestCase):
 
     @inlineCallbacks
     def test_too_many_waiting_puts_are_busy_but_not_what_waits_for_nobody(self):  # type: ignore[no-untyped-def]
-        self.sends._gate.waiting = MAX_WAITING_PUTS
+        self.sends._acks.waiting = MAX_WAITING_PUTS
         refused, stored = yield gatherResults([self.send(), self.send(**NO_WAIT)])
         self.assertEqual((refused.code, stored.code), (2, 0))
         self.assertEqual(refused.remark, "[REJECTREQUEST]1000000 puts are waiting for disk or slave")
@@ -128,12 +128,12 @@ class PutStatusTests(TestCase):
         self.disk.line.advance(self.log.max_offset)
         self.slave.line.advance(self.log.max_offset)
         self.assertEqual({answer.code for answer in (yield gatherResults(answers))}, {0})
-        self.assertEqual(self.gate.waiting, 0)
+        self.assertEqual(self.acks.waiting, 0)
 
     @inlineCallbacks
     def test_a_waiting_put_keeps_none_of_its_message(self):  # type: ignore[no-untyped-def]
-        held, settle = [], self.gate.settle
-        self.patch(self.gate, "settle", lambda puts, settled: held.extend(puts) or settle(puts, settled))
+        held, settle = [], self.acks.settle
+        self.patch(self.acks, "settle", lambda puts, settled: held.extend(puts) or settle(puts, settled))
         (answer,) = yield self.waiting(body=bytes(100_000))
         self.assertEqual([(put.entries, put.token.body, put.token.ext) for put in held], [((), b"", {})])
         self.rig.clock.advance(5.1)

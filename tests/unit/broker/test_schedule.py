@@ -9,15 +9,15 @@ from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
+from hatwisted.broker.delay.delayrouting import route_delayed
 from hatwisted.broker.delay.schedule import FIRST_DELAY, MAX_BATCH, MAX_PAUSE, ScheduleService
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
-from hatwisted.broker.put.putack import PutGate
-from hatwisted.broker.send.deadletter import postpone
+from hatwisted.broker.put.putack import PutAcks
 from hatwisted.store.put import PutStatus
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.record import decode_record
 from tests.unit.broker.rig import HOST, NOW, BrokerRig
-from tests.unit.broker.test_putgate import ManualFlush
+from tests.unit.broker.test_putack import ManualFlush
 
 LEVELS = (1000, 5000, 60_000)
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
@@ -40,8 +40,8 @@ class ScheduleCase(TestCase):
     def begin(self, levels=LEVELS, root=None):  # type: ignore[no-untyped-def]
         self.rig = BrokerRig(self, self.clock, root=root, delay_levels=levels)
         self.store, self.offsets = self.rig.store, self.rig.tables.delays
-        gate = PutGate(self.clock, self.disk or self.store.flush, 5.0, None)
-        self.puts = InnerPuts(self.store, gate, HOST)
+        acks = PutAcks(self.clock, self.disk or self.store.flush, 5.0, None)
+        self.puts = InnerPuts(self.store, acks, HOST)
         self.schedule = ScheduleService(self.clock, self.store, self.puts, self.offsets)
         self.schedule.start()
         self.addCleanup(self.schedule.stop)
@@ -62,7 +62,7 @@ class ScheduleCase(TestCase):
         """Store messages as a send with DELAY does."""
         for body in bodies:
             properties = {"TAGS": "t", "DELAY": str(level)}
-            place = postpone(properties, topic, queue_id, self.store.delay_levels)
+            place = route_delayed(properties, topic, queue_id, self.store.delay_levels)
             self.puts.put(
                 InnerMessage(
                     topic=place[0],

@@ -6,9 +6,9 @@ from pathlib import Path
 from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
-from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor, refuse_on_slave
-from hatwisted.broker.topic.topicconfig import Refusal
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.messageid import decode_message_id
 from hatwisted.wire.properties import decode_properties
@@ -52,10 +52,10 @@ class SendTests(TestCase):
         self.rig = BrokerRig(self)
         self.store = self.rig.store
         self.addCleanup(self.rig.turn)
-        gate = PutGate(self.rig.clock, self.store.flush, 5.0, None)
+        acks = PutAcks(self.rig.clock, self.store.flush, 5.0, None)
         self.sends = SendProcessor(
             self.store,
-            gate,
+            acks,
             self.rig.tables.topics,
             "DefaultCluster",
             HOST,

@@ -6,10 +6,10 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.put.innerput import InnerPuts
-from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.sendback import SendBackProcessor, refuse_send_back
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
-from hatwisted.broker.topic.topicconfig import Refusal
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.messageid import encode_message_id
@@ -31,14 +31,14 @@ class SendBackCase(TestCase):
         self.store, self.tables = self.rig.store, self.rig.tables
         self.forbidden: Refusal | None = None
         self.counted: list[tuple[str, str]] = []
-        gate = PutGate(self.rig.clock, self.store.flush, 5.0, None)
+        acks = PutAcks(self.rig.clock, self.store.flush, 5.0, None)
         self.sends = SendProcessor(
-            self.store, gate, self.tables.topics, "DefaultCluster", HOST, self.tables.groups
+            self.store, acks, self.tables.topics, "DefaultCluster", HOST, self.tables.groups
         )
         self.rig.table.register_batch(SEND_CODES, self.sends.process)
         SendBackProcessor(
             self.store,
-            InnerPuts(self.store, gate, HOST),
+            InnerPuts(self.store, acks, HOST),
             self.tables.topics,
             self.tables.groups,
             lambda: self.forbidden,

@@ -5,7 +5,8 @@ from pathlib import Path
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.broker.topic.topicconfig import FirstTopics, Refusal, TopicConfigTable, name_problem
+from hatwisted.broker.requests import Refusal
+from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable, name_problem
 from hatwisted.wire.registration import DataVersion, TopicConfig, TopicTable, decode_body
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"

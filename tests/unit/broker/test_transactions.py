@@ -5,7 +5,7 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.innerput import InnerPuts
-from hatwisted.broker.put.putack import PutGate
+from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor, refuse_end_transaction
 from hatwisted.wire.batch import encode_batch
@@ -34,10 +34,10 @@ class TransactionCase(TestCase):
         self.rig = BrokerRig(self, self.clock, root=root, delay_levels=(1000, 5000, 10_000))
         self.addCleanup(self.rig.turn)
         self.store, self.tables = self.rig.store, self.rig.tables
-        gate = PutGate(self.clock, self.store.flush, 5.0, None)
-        self.puts = InnerPuts(self.store, gate, HOST)
+        acks = PutAcks(self.clock, self.store.flush, 5.0, None)
+        self.puts = InnerPuts(self.store, acks, HOST)
         sends = SendProcessor(
-            self.store, gate, self.tables.topics, "DefaultCluster", HOST, self.tables.groups
+            self.store, acks, self.tables.topics, "DefaultCluster", HOST, self.tables.groups
         )
         self.rig.table.register_batch(SEND_CODES, sends.process)
         self.ends = EndTransactionProcessor(self.clock, self.store, self.puts, self.tables.topics)

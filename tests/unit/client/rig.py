@@ -6,16 +6,17 @@ from pathlib import Path
 from twisted.internet import reactor, task
 from twisted.internet.defer import Deferred, inlineCallbacks
 
+from hatwisted.assembly.broker import build_broker
 from hatwisted.client.cluster import Cluster
 from hatwisted.config.load import load_broker_config
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.worker import InlineWorker
-from hatwisted.tap import compose
 from hatwisted.tap.ports import ClaimedPorts
+from hatwisted.tap.realparts import real_parts
+from testbed.processes import BROKER_PORTS, free_port
 from tests.support.patience import patient
-from tests.support.processes import BROKER_PORTS, free_port
 
 SETTINGS = {
     "mappedFileSizeCommitLog": 1 << 20,
@@ -79,7 +80,7 @@ class ClusterRig:
         text = "".join(f"{name}={_text(value)}\n" for name, value in settings.items())
         path.write_text(text)
         config = load_broker_config(str(path)).config
-        service = (compose.slave if role == "SLAVE" else compose.master)(config, reactor)
+        service = build_broker(config, real_parts(reactor))
         service.startService()
         self.brokers[key] = service
         service.address = f"127.0.0.1:{port}"

@@ -17,13 +17,13 @@ from hatwisted.remoting.client import (
     TooManyCalls,
     parse_address,
 )
-from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.remoting.server import IDLE_LIMIT, ProcessorTable, RemotingServerFactory, response
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
-from tests.pipeline.remote.scriptedgroup import SILENCE, ScriptedServer
-from tests.pipeline.remote.scriptedgroup import response as scripted
-from tests.support.processes import free_port
+from testbed.processes import free_port
+from tests.support.scriptedgroup import SILENCE, ScriptedServer
+from tests.support.scriptedgroup import response as scripted
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -279,7 +279,9 @@ class TestFailures(ClientCase):
         address = self.serve(lambda connection, _: connection.abort() or defer.Deferred())
         error = yield self.assertFailure(self.client.call(address, RemotingCommand(ROUTE), 5), ConnectionGone)
         self.assertIn(address, str(error))
-        self.assertEqual(self.clock.getDelayedCalls(), [self.factory._scan.call])
+        scans = [call for call in self.clock.getDelayedCalls() if call.getTime() == IDLE_LIMIT]
+        self.assertEqual(self.clock.getDelayedCalls(), scans)
+        self.assertEqual(len(scans), 1)
 
     @defer.inlineCallbacks
     def test_peer_that_does_not_speak_remoting_is_dropped(self):

@@ -209,7 +209,7 @@ class CommitLogTests(SynchronousTestCase):
         self.log.append([put(b"1")])
         told: list[str] = []
         fault = self.open_faulty().fail("pwrite", error=errno.ENOSPC, path="commitlog", times=None)
-        self.log.on_full = told.append
+        self.log._on_full = told.append
         events: list[object] = []
         self.log._log = Logger(observer=events.append)  # type: ignore[arg-type]
         for _ in range(3):

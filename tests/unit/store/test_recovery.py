@@ -19,14 +19,14 @@ from hatwisted.logcodec import recordsearch as recordsearch_module
 from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.logcodec.recordsearch import records_behind, written_end
 from hatwisted.store import recovery as recovery_module
-from hatwisted.store.coverage import first_uncovered
 from hatwisted.store.errors import DamagedLog, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.queuecompleteness import first_incomplete_file
 from hatwisted.store.queueevidence import QueueEvidence
 from hatwisted.store.recovery import RecoveryReport
 from hatwisted.wire import layout
-from hatwisted.wire.record import encode_blank
+from hatwisted.wire.record import encode_blank, encode_record, make_record
 
 from .sample_log import (
     FILE_SIZE,
@@ -279,6 +279,82 @@ class EndTests(RecoveryTestCase):
             (golden,), (index,) = (GOLDEN / "master" / "index").iterdir(), Path(self.root, "index").iterdir()
             self.assertEqual(index.read_bytes(), golden.read_bytes())
             store.close()
+
+
+class ForgedRecordTests(RecoveryTestCase):
+    """A body may hold whole records for the very offsets they will lie at: answers tell a producer where its
+    messages went."""
+
+    def carrier(self, writer: LogWriter, records: int = 3, rest: int = 2000) -> int:
+        """Append a message whose body holds such records; where it begins."""
+        at = writer.end
+        body = b""
+        for number in range(records):
+            body += encode_record(
+                make_record(
+                    "Topic0",
+                    b"forged",
+                    queue_offset=1000 + number,
+                    physical_offset=at + layout.BODY_AT + len(body),
+                    store_timestamp=1 << 42,
+                )
+            )
+        return writer.add("Topic0", 0, body + bytes(rest), raw=b"TAGS\x01t")
+
+    def test_records_in_a_torn_body_are_no_damage(self) -> None:
+        for kept in (300, 400, 1000, -4):
+            writer = LogWriter().fill(20)
+            at = self.carrier(writer)
+            self.written(writer, dispatched=False)
+            torn = at + kept if kept > 0 else writer.end + kept
+            self.change(torn, bytes(writer.end - torn))
+            store, report = self.recovered()
+            self.assertWhole(store, writer, at)
+            self.assertGreater(report.torn_bytes, 200)
+            store.close()
+            shutil.rmtree(self.root)
+
+    def test_records_in_a_body_with_a_wrong_checksum_are_no_place_to_go_on(self) -> None:
+        writer = LogWriter().fill(20)
+        at = self.carrier(writer)
+        behind = writer.add()
+        self.written(writer)
+        self.change(at + 1500, b"?")
+        store = self.opened()
+        error = self.assertRaises(DamagedLog, store.recover, unclean=True)
+        store.close()
+        self.assertEqual((error.offset, error.resumes_at), (at, behind))
+
+    def test_a_wrong_size_hides_no_record(self) -> None:
+        for bit in range(32):
+            writer = LogWriter().fill(60)
+            victim, behind = writer.offsets[30], writer.offsets[31]
+            self.written(writer, dispatched=False)
+            size = (behind - victim) ^ 1 << bit
+            self.change(victim, size.to_bytes(4, "big"))
+            store = self.opened()
+            error = self.assertRaises(DamagedLog, store.recover, unclean=True)
+            store.close()
+            self.assertEqual((error.offset, error.resumes_at), (victim, behind), f"bit {bit}")
+            shutil.rmtree(self.root)
+
+    def test_where_the_carriers_head_is_lost_the_queues_decide(self) -> None:
+        writer = LogWriter().fill(20)
+        at = self.carrier(writer)
+        self.written(writer)
+        self.change(at, bytes(layout.BODY_AT))
+        queues = Path(self.root, "consumequeue")
+        shutil.copytree(queues, queues.with_suffix(".kept"))
+        shutil.rmtree(queues)
+        store = self.opened()
+        # Nobody can tell then: the start is refused rather than something acknowledged cut.
+        self.assertRaises(DamagedLog, store.recover, unclean=True)
+        store.close()
+        shutil.rmtree(queues, ignore_errors=True)
+        queues.with_suffix(".kept").rename(queues)
+        store, _ = self.recovered()
+        self.assertEqual(store.log.max_offset, at)
+        store.close()
 
 
 class DamageTests(RecoveryTestCase):
@@ -604,7 +680,7 @@ class CoverageTests(RecoveryTestCase):
         store = self.opened()
         store.queues.recover()
         change(store)
-        return first_uncovered(store.files, store.queues, writer.end)
+        return first_incomplete_file(store.files, store.queues, writer.end)
 
     def test_every_record_has_its_entry(self) -> None:
         self.assertIsNone(self.uncovered())
@@ -621,7 +697,7 @@ class CoverageTests(RecoveryTestCase):
         store = self.opened()
         store.queues.recover()
         store.queues.truncate(writer.end - 1)
-        self.assertEqual(first_uncovered(store.files, store.queues, writer.end), FILE_SIZE)
+        self.assertEqual(first_incomplete_file(store.files, store.queues, writer.end), FILE_SIZE)
 
 
 class LogEndTests(RecoveryTestCase):

@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -16,7 +17,16 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE, DiskWatermark, Retention, RetentionPolicy
+from hatwisted.store.retention import (
+    FOR_A_MASTER,
+    FOR_A_SLAVE,
+    DiskWatermark,
+    Expiring,
+    FullDisk,
+    Retention,
+    RetentionPolicy,
+    WatermarkLimits,
+)
 from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.layout import file_name
 from tests.support.faultyfs import FaultyFileSystem
@@ -46,7 +56,9 @@ class DiskCase(SynchronousTestCase):
         self.fs.set_usage(total=1000, free=round(1000 - 10 * percent))
 
     def watch(self, *paths: str, needed: int = 0) -> DiskWatermark:
-        return DiskWatermark(self.fs, paths or (self.root,), self.clock, self.worker, needed=needed)
+        return DiskWatermark(
+            self.fs, paths or (self.root,), self.clock, self.worker, WatermarkLimits(needed=needed)
+        )
 
 
 class DiskWatermarkTests(DiskCase):
@@ -71,7 +83,9 @@ class DiskWatermarkTests(DiskCase):
             (FOR_A_MASTER, ("puts are refused", "puts are refused until", "puts are accepted again")),
             (FOR_A_SLAVE, ("copies on", "stops acknowledging until", "has room again")),
         ):
-            watermark = DiskWatermark(self.fs, [self.root], self.clock, self.worker, meaning=meaning)
+            watermark = DiskWatermark(
+                self.fs, [self.root], self.clock, self.worker, meaning=partial(FullDisk, *meaning)
+            )
             with capturedLogs() as events:
                 self.after(watermark, 95)
                 self.after(watermark, 96)
@@ -85,7 +99,7 @@ class DiskWatermarkTests(DiskCase):
                 self.assertEqual("puts" in line, meaning is FOR_A_MASTER, line)
 
     def test_levels_are_a_matter_of_configuration(self) -> None:
-        watermark = DiskWatermark(self.fs, [self.root], self.clock, self.worker, warning=0.5)
+        watermark = DiskWatermark(self.fs, [self.root], self.clock, self.worker, WatermarkLimits(warning=0.5))
         full = [self.after(watermark, percent) is not None for percent in (50, 51, 50)]
         self.assertEqual(full, [False, True, False])
 
@@ -200,7 +214,12 @@ class RetentionCase(DiskCase):
     def retention(self, policy: RetentionPolicy | None = None, needed: int = 0) -> Retention:
         self.watermark = self.watch(needed=needed)
         return Retention(
-            self.fs, self.clock, self.worker, self.watermark, self.log, self.queues, self.index, policy
+            self.fs,
+            self.clock,
+            self.worker,
+            self.watermark,
+            Expiring(self.log, self.queues, self.index),
+            lambda: policy or RetentionPolicy(),
         )
 
     def left(self) -> list[int]:
@@ -501,7 +520,7 @@ class FollowTheLogTests(RetentionCase):
         self.log.files.delete_before(100)
         self.stamp(0)
         retention = Retention(
-            self.fs, self.clock, self.worker, self.watch(), self.log, [Idle() for _ in range(130)]
+            self.fs, self.clock, self.worker, self.watch(), Expiring(self.log, [Idle() for _ in range(130)])
         )
         done = retention.run_round()
         self.assertEqual(len(turns), 64)

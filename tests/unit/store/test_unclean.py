@@ -12,7 +12,7 @@ class AfterAKillTests(StoreTestCase):
         store, report = self.opened()
         self.assertTrue(report.unclean)
         self.assertEqual((store.log.max_offset, store.log.flushed_offset), (puts[-1].end, 0))
-        self.assertEqual(self.successResultOf(store.log.flush_now()), puts[-1].end)
+        self.assertEqual(self.successResultOf(store.flusher.flush_now()), puts[-1].end)
 
     def test_after_a_clean_exit_everything_counts(self) -> None:
         store, _ = self.opened()

@@ -10,17 +10,19 @@ from twisted.internet import reactor, task
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from hatwisted.assembly import nameserver
+from hatwisted.assembly.nameserver import Stack, embed_name_server, stacked
 from hatwisted.config.errors import SettingError
 from hatwisted.config.load import load_broker_config
+from hatwisted.config.schema import BrokerConfig
 from hatwisted.remoting.client import CallFailed, RemotingClient
 from hatwisted.remoting.tcp import TcpConnecting
-from hatwisted.tap import compose, embedded
-from hatwisted.tap.embedded import Stack, claim_name_server_port, stacked
-from hatwisted.tap.ports import ClaimedPorts
+from hatwisted.tap.embedded import build_master
+from hatwisted.tap.realparts import real_parts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import ClusterInfo, decode_body
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.processes import BROKER_PORTS, free_port
+from testbed.processes import BROKER_PORTS, free_port
 
 CALL_SECONDS = 30
 
@@ -58,8 +60,12 @@ class TestStack(SynchronousTestCase):
 
 class TestPort(SynchronousTestCase):
     def setUp(self):
-        self.ports = ClaimedPorts(reactor)
-        self.addCleanup(self.ports.release)
+        self.parts = real_parts(reactor)
+        self.addCleanup(self.parts.listening.release)
+
+    def embedded(self, wished=None):
+        config = BrokerConfig(bind_address="127.0.0.1", embedded_namesrv_port=wished)
+        return embed_name_server(config, self.parts)
 
     def taken(self):
         listener = socket.create_server(("127.0.0.1", 0))
@@ -68,20 +74,22 @@ class TestPort(SynchronousTestCase):
 
     def test_the_well_known_port_if_it_is_free(self):
         port = free_port()
-        self.patch(embedded, "DEFAULT_PORT", port)
-        self.assertEqual(claim_name_server_port(self.ports, "127.0.0.1", None), (port, None))
+        self.patch(nameserver, "DEFAULT_PORT", port)
+        own = self.embedded()
+        self.assertEqual((own.for_master, own.warning), (f"127.0.0.1:{port}", None))
 
     def test_any_port_and_a_loud_word_if_it_is_taken(self):
         taken = self.taken()
-        self.patch(embedded, "DEFAULT_PORT", taken)
-        port, told = claim_name_server_port(self.ports, "127.0.0.1", None)
+        self.patch(nameserver, "DEFAULT_PORT", taken)
+        own = self.embedded()
+        port, told = int(own.for_others.rpartition(":")[2]), own.warning
         self.assertNotEqual(port, taken)
         self.assertIn(f"can't listen on 127.0.0.1:{taken}", told)
         self.assertIn(f"the name server takes port {port}", told)
 
     def test_a_port_that_the_operator_chose_is_that_or_none(self):
         taken = self.taken()
-        error = self.assertRaises(SettingError, claim_name_server_port, self.ports, "127.0.0.1", taken)
+        error = self.assertRaises(SettingError, self.embedded, taken)
         self.assertEqual(error.key, "embeddedNamesrvPort")
 
 
@@ -122,7 +130,7 @@ class TestMasterWithNameServer(TestCase):
     @inlineCallbacks
     def test_a_master_without_namesrvAddr_is_found_at_the_address_it_tells_and_stops_in_order(self):
         config = self.config(embeddedNamesrvPort=free_port())
-        service = compose.master(config, reactor)
+        service = build_master(config, real_parts(reactor))
         self.assertEqual(self.output.getvalue(), "")
         service.privilegedStartService()
         service.startService()
@@ -142,7 +150,7 @@ class TestMasterWithNameServer(TestCase):
     @inlineCallbacks
     def test_no_name_server_and_no_vip_port_when_switched_off(self):
         config = self.config(embeddedNamesrv="false", vipListenEnable="false")
-        service = compose.master(config, reactor)
+        service = build_master(config, real_parts(reactor))
         self.assertNotIsInstance(service, Stack)
         service.startService()
         try:
@@ -158,7 +166,7 @@ class TestMasterWithNameServer(TestCase):
     @inlineCallbacks
     def test_the_vip_port_serves_all_but_pulls(self):
         config = self.config(embeddedNamesrv="false")
-        service = compose.master(config, reactor)
+        service = build_master(config, real_parts(reactor))
         service.startService()
         try:
             vip = f"127.0.0.1:{config.vip_listen_port}"

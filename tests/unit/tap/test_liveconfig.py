@@ -7,14 +7,15 @@ from twisted.internet import reactor
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.assembly.broker import build_broker
 from hatwisted.broker.admin.brokerconfig import EFFECTIVE
 from hatwisted.config.load import load_broker_config, with_path
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.tcp import TcpConnecting
-from hatwisted.tap import compose
+from hatwisted.tap.realparts import real_parts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.processes import BROKER_PORTS, free_port
+from testbed.processes import BROKER_PORTS, free_port
 
 FILE = """# ours
 listenPort={port}
@@ -53,7 +54,7 @@ class TestLiveConfig(TestCase):
         self.path.write_text(FILE.format(port=free_port(BROKER_PORTS), root=folder / "store"))
         config = with_path(load_broker_config(str(self.path), environ={}), str(self.path)).config
         self.address = f"127.0.0.1:{config.listen_port}"
-        self.node = compose.master(config, reactor)
+        self.node = build_broker(config, real_parts(reactor))
         self.node.startService()
         self.client = RemotingClient(TcpConnecting(reactor), reactor)
         self.addCleanup(self.client.close)
@@ -69,7 +70,7 @@ class TestLiveConfig(TestCase):
         node = self.node
         try:
             self.assertEqual((yield self.change(**CHANGES)).code, 0)
-            pull, retention = node.pull.options, node.store.retention.policy
+            pull, retention = node.pull.options, node.store.retention._policy()
             self.assertEqual((pull.broker_permission, pull.slave_read_enable), (4, True))
             self.assertEqual((pull.long_polling_enable, pull.short_polling_time_mills), (False, 7))
             self.assertEqual(pull.slow_distance, 0)
@@ -91,7 +92,7 @@ class TestLiveConfig(TestCase):
             answer = yield self.change(haHousekeepingInterval=10, fileReservedTime=5)
             self.assertEqual(answer.code, 1)
             self.assertIn("haHousekeepingInterval=10 would drop every idle link", answer.remark)
-            self.assertEqual(self.node.store.retention.policy.reserved_hours, 72)
+            self.assertEqual(self.node.store.retention._policy().reserved_hours, 72)
         finally:
             yield self.node.stopService()
         self.assertNotIn("haHousekeepingInterval", self.path.read_text())

@@ -1,1 +1,7 @@
-"""."""
+"""Messages as files: exported from a log or a cluster, imported into one.
+
+Read `messagefiles` (NDJSON, CSV, Parquet: what a row means), then `export` and `importing`.
+
+What export writes, import takes, with the same bodies and properties. An import keeps the files' order in
+every queue and stops at the first message that the cluster refuses.
+"""

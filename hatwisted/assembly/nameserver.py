@@ -1,0 +1,115 @@
+"""A name server put together: its own one, or the one that a master without any brings along.
+
+The latter takes the well-known port 9876 when that is free: clients and slaves are told "this host, 9876" as they
+would be of a name server of its own. If something else listens there, another name server most likely, the master
+still starts, on a port that the system gives, and says so loudly: the operator has either forgotten
+`namesrvAddr`, or doesn't care. With `embeddedNamesrvPort` the operator does care, and a port in use ends the
+start. Rejected: a fixed other port (two masters on a host would collide again), and joining whoever listens on
+9876 unasked (a broker must not register with a cluster it wasn't told of).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from os.path import join
+from typing import Any, NamedTuple
+
+import msgspec
+from twisted.application.service import IService, MultiService, Service
+from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
+
+from hatwisted.assembly.parts import Parts
+from hatwisted.assembly.ports import claim, interface_of
+from hatwisted.config.errors import SettingError
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.namesrv.service import DEFAULT_PORT, NameServerService
+from hatwisted.remoting.interfaces import PortUnavailable
+
+
+def build_name_server(config: NamesrvConfig, parts: Parts) -> NameServerService:
+    """A name server, its port claimed. Raises SettingError if that can't be had."""
+    interface = interface_of(config.bind_address)
+    claim(parts.listening, config.listen_port, interface)
+    return _on_claimed_port(config, parts, interface)
+
+
+def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> NameServerService:
+    return NameServerService(
+        config,
+        parts.clock,
+        parts.file_system,
+        parts.make_worker("namesrv", 1),
+        partial(parts.listening.listen, config.listen_port, interface=interface),
+    )
+
+
+class EmbeddedNameServer(NamedTuple):
+    """service: the name server; for_master: "host:port" where its own master reaches it; for_others: where
+    anybody else does; warning: what the operator should know about the port."""
+
+    service: NameServerService
+    for_master: str
+    for_others: str
+    warning: str | None
+
+
+def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
+    """The name server that a master brings along, its port claimed by the rule above. Raises SettingError if
+    the port wished for can't be had."""
+    interface = interface_of(config.bind_address)
+    port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
+    settings = NamesrvConfig(
+        listen_port=port, kv_config_path=join(config.store_path_root_dir, "config", "kvConfig.json")
+    )
+    everywhere = interface in ("", "::")
+    # Others reach it by this host's address; its own master doesn't need to.
+    return EmbeddedNameServer(
+        _on_claimed_port(settings, parts, interface),
+        f"{'127.0.0.1' if everywhere else config.bind_address}:{port}",
+        f"{config.broker_ip1 if everywhere else config.bind_address}:{port}",
+        warning,
+    )
+
+
+def _claim_some_port(wished: int | None, parts: Parts, interface: str) -> tuple[int, str | None]:
+    """The port, and what to tell the operator about it."""
+    try:
+        return parts.listening.claim(DEFAULT_PORT if wished is None else wished, interface), None
+    except PortUnavailable as error:
+        if wished is not None:
+            raise SettingError("embeddedNamesrvPort", str(error)) from None
+        port = parts.listening.claim(0, interface)
+        return port, (
+            f"{error}; the name server takes port {port}, another one with every start: set namesrvAddr if "
+            "this host has a name server, or embeddedNamesrvPort"
+        )
+
+
+def needs_name_server(config: BrokerConfig) -> bool:
+    """Is this a master that is told of no name server, and may bring its own?"""
+    return not config.name_servers and config.embedded_namesrv
+
+
+def told_of(config: BrokerConfig, name_server: EmbeddedNameServer) -> BrokerConfig:
+    """The configuration of the master that brings `name_server`."""
+    return msgspec.structs.replace(config, namesrv_addr=name_server.for_master)
+
+
+class Stack(MultiService):
+    """Services that stand on each other: started in the order they were added, stopped the other way round,
+    each when the one above it has stopped."""
+
+    @inlineCallbacks
+    def stopService(self) -> Generator[Deferred[Any], Any, None]:
+        Service.stopService(self)
+        for service in reversed(list(self)):
+            yield maybeDeferred(service.stopService)
+
+
+def stacked(*services: IService) -> Stack:
+    """A Stack of these, the lowest first."""
+    stack = Stack()
+    for service in services:
+        service.setServiceParent(stack)
+    return stack

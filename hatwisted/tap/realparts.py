@@ -1,0 +1,47 @@
+"""The parts of a node that runs in this process: reactor, disk, threads, sockets, memory of the machine."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+from datetime import datetime
+from random import Random
+from typing import Any
+
+from hatwisted.assembly.parts import Parts
+from hatwisted.remoting.tcp import TcpConnecting
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.interfaces import IWorker
+from hatwisted.store.worker import ThreadWorker
+from hatwisted.tap.ports import ClaimedPorts
+
+
+def real_parts(reactor: Any) -> Parts:
+    """Everything from `reactor` and the operating system."""
+
+    def make_worker(name: str, threads: int) -> IWorker:
+        return ThreadWorker(reactor, threads, name)
+
+    return Parts(
+        clock=reactor,
+        local_time=datetime.fromtimestamp,
+        file_system=PosixFileSystem(),
+        make_worker=make_worker,
+        listening=ClaimedPorts(reactor),
+        connecting=TcpConnecting(reactor),
+        resolve=lambda host: socket.inet_aton(socket.gethostbyname(host)),
+        random=Random(),
+        memory_bytes=memory_bytes(),
+    )
+
+
+def memory_bytes() -> int:
+    """Physical memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def raise_descriptor_limit() -> None:
+    """Soft limit up to the hard one: a broker has thousands of queue files and clients."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

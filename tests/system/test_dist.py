@@ -1,0 +1,177 @@
+"""The archives of `make dist`, and what is installed of them: package, commands, twistd plugins, samples, demo."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+from pathlib import Path
+
+import pytest
+
+from testbed.processes import (
+    BROKER_PORTS,
+    REPOSITORY,
+    ServerProcess,
+    all_stopped,
+    broker_answers,
+    free_port,
+    namesrv_answers,
+)
+
+# Nothing of this checkout may be found by a program that runs in the fresh venv.
+OUTSIDE = {"PYTHONPATH": ""}
+
+
+def built(checkout: Path, folder: Path) -> dict[str, bytes]:
+    """Name and bytes of what tools/dist.py of a checkout makes."""
+    command = [sys.executable, checkout / "tools" / "dist.py", folder]
+    done = subprocess.run(command, cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dist")
+
+
+@pytest.fixture(scope="module")
+def archives(folder: Path) -> dict[str, bytes]:
+    return built(REPOSITORY, folder / "dist")
+
+
+@pytest.fixture(scope="module")
+def sdist(folder: Path, archives: dict[str, bytes]) -> Path:
+    """The unpacked sdist."""
+    (name,) = (name for name in archives if name.endswith(".tar.gz"))
+    with tarfile.open(folder / "dist" / name) as archive:
+        archive.extractall(folder / "elsewhere", filter="data")
+    return folder / "elsewhere" / name.removesuffix(".tar.gz")
+
+
+@pytest.fixture(scope="module")
+def python(folder: Path, archives: dict[str, bytes]) -> Path:
+    """The interpreter of a fresh venv with the wheel installed, its dependencies borrowed from this one."""
+    venv.create(folder / "venv", with_pip=True, symlinks=True)
+    python = folder / "venv" / "bin" / "python"
+    site = next((folder / "venv" / "lib").glob("python*/site-packages"))
+    # Not through --system-site-packages: .pth files behind a .pth file don't count, so the editable install of
+    # this checkout stays invisible.
+    (site / "borrowed.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
+    (wheel,) = (name for name in archives if name.endswith(".whl"))
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", folder / "dist" / wheel]
+    subprocess.run([python, *install], check=True, cwd=folder, env={**os.environ, **OUTSIDE})
+    # Twisted's own command, as pip would have written it here.
+    borrowed = Path(sys.executable).with_name("twistd").read_text()
+    twistd = python.with_name("twistd")
+    twistd.write_text(f"#!{python}\n{borrowed.partition(chr(10))[2]}")
+    twistd.chmod(0o755)
+    return python
+
+
+def run(python: Path, *arguments: str) -> str:
+    """Standard output, from a folder that is no checkout."""
+    command = [str(python), "-I", *arguments]
+    return subprocess.run(command, cwd=python.parent, capture_output=True, text=True, check=True).stdout
+
+
+def test_built_again_elsewhere_they_have_the_same_bytes(
+    archives: dict[str, bytes], sdist: Path, folder: Path
+) -> None:
+    for path in sdist.rglob("*.py"):
+        os.utime(path)
+        path.chmod(0o600)
+    again = built(sdist, folder / "again")
+    assert list(again) == list(archives)
+    assert [name for name in archives if again[name] != archives[name]] == []
+
+
+def test_the_sdist_holds_what_git_tracks(sdist: Path) -> None:
+    listed = subprocess.run(
+        ["git", "-C", str(REPOSITORY), "ls-files", "-z"], capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("this checkout isn't a git work tree: nothing to compare the sdist with")
+    tracked = set(listed.stdout.rstrip("\0").split("\0"))
+    missing = {name for name in tracked if (REPOSITORY / name).exists() and not (sdist / name).exists()}
+    assert missing == set()
+
+
+def test_the_installed_package_is_the_one_that_is_found(python: Path) -> None:
+    where = run(python, "-c", "import hatwisted; print(hatwisted.__file__)")
+    assert Path(where.strip()).is_relative_to(python.parents[1])
+
+
+def test_its_types_are_for_others_too(python: Path) -> None:
+    (marker,) = python.parents[1].glob("lib/python*/site-packages/hatwisted/py.typed")
+    assert marker.is_file()
+
+
+@pytest.mark.parametrize("program", ["hamaster", "haslave", "hanamesrv"])
+def test_twistd_finds_the_plugins(python: Path, program: str) -> None:
+    shown = run(python, str(python.with_name("twistd")), program, "--help")
+    assert "RocketMQ-compatible" in shown and "--conf" in shown
+
+
+def test_the_console_script(python: Path) -> None:
+    shown = run(python, str(python.with_name("hatwisted")), "--help")
+    assert "log" in shown
+
+
+def test_a_name_server_and_a_master_with_an_installed_sample(python: Path, tmp_path: Path) -> None:
+    samples = python.parents[1] / "share" / "hatwisted" / "conf"
+    shipped = {path.relative_to(REPOSITORY / "conf") for path in (REPOSITORY / "conf").rglob("*.*")}
+    assert {path.relative_to(samples) for path in samples.rglob("*.*")} == shipped
+
+    def server(name: str, port: int, *options: str) -> ServerProcess:
+        return ServerProcess(
+            name=name,
+            argv=[
+                str(python.with_name("twistd")),
+                "-n",
+                "--pidfile=",
+                name,
+                *options,
+                f"--set=listenPort={port}",
+            ],
+            folder=tmp_path / name,
+            port=port,
+            probe=namesrv_answers if name == "hanamesrv" else broker_answers,
+            environment={**OUTSIDE, "HOME": str(tmp_path / name)},
+        )
+
+    namesrv = server("hanamesrv", free_port(), "--set=bindAddress=127.0.0.1")
+    master = server(
+        "hamaster",
+        free_port(BROKER_PORTS),
+        f"--conf={samples / '2m-2s-sync' / 'broker-a.properties'}",
+        f"--namesrv=127.0.0.1:{namesrv.port}",
+        "--set=bindAddress=127.0.0.1",
+        "--set=brokerIP1=127.0.0.1",
+        "--set=mappedFileSizeCommitLog=8388608",
+    )
+    with all_stopped(namesrv, master):
+        namesrv.start()
+        master.start()
+        shown = run(
+            python, str(python.with_name("hatwisted")), "cluster", "list", "-n", f"127.0.0.1:{namesrv.port}"
+        )
+        assert "broker-a" in shown
+        master.stop()
+        namesrv.stop()
+
+
+def test_the_demo_has_its_input_with_it(python: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [python, "-m", "hatwisted.demo", "--once", "--no-pipeline"],
+        cwd=tmp_path,
+        env={**os.environ, **OUTSIDE},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "read back from the slave: 229 messages" in done.stdout

@@ -1,0 +1,235 @@
+"""Which status a put gets, line by line and for both lines together."""
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from hatwisted.broker.put.putack import PutAcks
+from hatwisted.ha.interfaces import IReplication
+from hatwisted.store.interfaces import IFlushPolicy
+from hatwisted.store.put import Put, PutStatus
+from hatwisted.store.waitline import WaitLine
+from tests.unit.ha.rig import LogCatcher
+
+
+@implementer(IFlushPolicy)
+class ManualFlush:
+    """A flush policy whose disk moves when the test says so."""
+
+    def __init__(self, clock: Clock, waits: bool) -> None:
+        self.waits = waits
+        self.line = WaitLine(clock)
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
+        return self.line.wait(first, deadline)
+
+
+@implementer(IReplication)
+class ManualReplication:
+    """Replication whose slave acks when the test says so."""
+
+    timeout = 5.0
+
+    def __init__(self, clock: Clock) -> None:
+        self.line = WaitLine(clock)
+        self.usable_up_to = 1 << 60
+        self.reason: str | None = None
+
+    def is_slave_ok(self, end: int) -> bool:
+        return end <= self.usable_up_to
+
+    def refusal(self) -> str | None:
+        return self.reason
+
+    def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
+        return self.line.wait(first, deadline)
+
+
+def appended(end: int, wait: bool = True) -> Put:
+    put = Put("T", 0, ((0, b"x", b""),), b"\0" * 8, 0, wait=wait)
+    put.offset, put.end = end - 10, end
+    return put
+
+
+class PutAcksTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.settled: list[tuple[int, PutStatus | None]] = []
+
+    def put_acks(self, sync_flush: bool = False, sync_master: bool = False) -> PutAcks:
+        self.flush = ManualFlush(self.clock, sync_flush)
+        self.slave = ManualReplication(self.clock)
+        return PutAcks(self.clock, self.flush, 5.0, self.slave if sync_master else None)
+
+    def settle(self, acks: PutAcks, *puts: Put) -> None:
+        acks.settle(puts, lambda done: self.settled.extend((put.end, put.status) for put in done))
+
+    def test_B79_async_master_with_async_flush_waits_for_nobody(self) -> None:
+        self.settle(self.put_acks(), appended(10))
+        self.assertEqual(self.settled, [(10, PutStatus.PUT_OK)])
+
+    def test_B68_wait_false_returns_at_once(self) -> None:
+        acks = self.put_acks(sync_master=True)
+        self.settle(acks, appended(10, wait=False), appended(20))
+        self.assertEqual(self.settled, [(10, PutStatus.PUT_OK)])
+        self.slave.line.advance(20)
+        self.assertEqual(self.settled[1:], [(20, PutStatus.PUT_OK)])
+
+    def test_B77_an_ack_settles_exactly_what_it_covers(self) -> None:
+        acks = self.put_acks(sync_master=True)
+        self.settle(acks, appended(10), appended(20), appended(30))
+        self.slave.line.advance(20)
+        self.assertEqual(self.settled, [(10, PutStatus.PUT_OK), (20, PutStatus.PUT_OK)])
+        self.assertEqual(acks.waiting, 1)
+        self.slave.line.advance(30)
+        self.assertEqual(self.settled[2:], [(30, PutStatus.PUT_OK)])
+        self.assertEqual(acks.waiting, 0)
+
+    def test_B75_what_is_not_covered_times_out_at_the_first_deadline(self) -> None:
+        acks = self.put_acks(sync_master=True)
+        self.settle(acks, appended(10), appended(20))
+        self.clock.advance(3)
+        self.slave.line.advance(10)
+        self.clock.advance(1.9)
+        self.assertEqual(self.settled, [(10, PutStatus.PUT_OK)])
+        self.clock.advance(0.1)
+        self.assertEqual(self.settled[1:], [(20, PutStatus.FLUSH_SLAVE_TIMEOUT)])
+
+    def test_B71_no_usable_slave_answers_at_once(self) -> None:
+        acks = self.put_acks(sync_master=True)
+        self.slave.usable_up_to = 10
+        self.settle(acks, appended(10), appended(20))
+        self.assertEqual(self.settled, [(20, PutStatus.SLAVE_NOT_AVAILABLE)])
+
+    def test_B82_stalled_fsync_is_flush_disk_timeout(self) -> None:
+        acks = self.put_acks(sync_flush=True)
+        self.settle(acks, appended(10))
+        self.clock.advance(5)
+        self.assertEqual(self.settled, [(10, PutStatus.FLUSH_DISK_TIMEOUT)])
+
+    def test_B69_both_lines_are_required(self) -> None:
+        acks = self.put_acks(sync_flush=True, sync_master=True)
+        self.settle(acks, appended(10))
+        self.slave.line.advance(10)
+        self.assertEqual(self.settled, [])
+        self.flush.line.advance(10)
+        self.assertEqual(self.settled, [(10, PutStatus.PUT_OK)])
+
+    def test_B69_slave_failure_outweighs_disk_failure(self) -> None:
+        acks = self.put_acks(sync_flush=True, sync_master=True)
+        self.settle(acks, appended(10))
+        self.clock.advance(5)
+        self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
+
+    def late(self, *, flush_timeout: float, slave_timeout: float) -> None:
+        """A put that waits for both lines, which differ in their patience."""
+        self.flush, self.slave = ManualFlush(self.clock, True), ManualReplication(self.clock)
+        self.slave.timeout = slave_timeout
+        self.settle(PutAcks(self.clock, self.flush, flush_timeout, self.slave), appended(10))
+
+    def test_B69_disk_late_then_slave_stored(self) -> None:
+        self.late(flush_timeout=2, slave_timeout=5)
+        self.clock.advance(2)
+        self.assertEqual(self.settled, [])
+        self.slave.line.advance(10)
+        self.assertEqual(self.settled, [(10, PutStatus.FLUSH_DISK_TIMEOUT)])
+
+    def test_B69_disk_late_then_slave_late(self) -> None:
+        self.late(flush_timeout=2, slave_timeout=5)
+        self.clock.advance(2)
+        self.flush.line.advance(10)
+        self.clock.advance(3)
+        self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
+
+    def test_B69_slave_late_then_disk_flushed_or_late(self) -> None:
+        for flushes in (True, False):
+            self.settled.clear()
+            self.late(flush_timeout=5, slave_timeout=2)
+            self.clock.advance(2)
+            self.assertEqual(self.settled, [])
+            if flushes:
+                self.flush.line.advance(10)
+            self.clock.advance(3)
+            self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
+
+    def test_B69_disk_late_and_no_usable_slave(self) -> None:
+        acks = self.put_acks(sync_flush=True, sync_master=True)
+        self.slave.usable_up_to = 0
+        self.settle(acks, appended(10))
+        self.assertEqual(self.settled, [])
+        self.clock.advance(5)
+        self.assertEqual(self.settled, [(10, PutStatus.SLAVE_NOT_AVAILABLE)])
+
+    def test_B83_flushed_but_mute_slave_is_flush_slave_timeout(self) -> None:
+        acks = self.put_acks(sync_flush=True, sync_master=True)
+        self.settle(acks, appended(10))
+        self.flush.line.advance(10)
+        self.clock.advance(5)
+        self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
+        self.assertEqual(acks.waiting, 0)
+
+    def test_refused_puts_are_settled_with_their_own_status(self) -> None:
+        acks = self.put_acks(sync_master=True)
+        bad = Put("T", 0, ((0, b"x", b""),), b"\0" * 8, 0)
+        bad.refuse(PutStatus.MESSAGE_ILLEGAL, "too big")
+        self.settle(acks, bad)
+        self.assertEqual(self.settled, [(-1, PutStatus.MESSAGE_ILLEGAL)])
+
+
+class MissingCopiesTests(SynchronousTestCase):
+    """What a master's log says of puts that no slave has."""
+
+    def setUp(self) -> None:
+        self.caught = LogCatcher(self)
+        self.clock = Clock()
+        self.slave = ManualReplication(self.clock)
+        self.acks = PutAcks(self.clock, ManualFlush(self.clock, False), 5.0, self.slave)
+
+    def put(self, *ends: int, properties: bytes = b"KEYS\x01k\x02TAGS\x01red") -> None:
+        puts = [
+            Put(
+                "Orders",
+                0,
+                ((0, b"x", properties),),
+                b"\x0a\0\0\x07\0\0\x30\x39",
+                0,
+                offset=end - 10,
+                end=end,
+            )
+            for end in ends
+        ]
+        self.acks.settle(puts, lambda done: None)
+
+    def test_the_first_is_told_with_topic_tags_offset_and_client(self) -> None:
+        self.put(110)
+        self.clock.advance(5)
+        self.clock.advance(0)
+        self.assertEqual(
+            self.caught.texts("error"),
+            [
+                "put answered FLUSH_SLAVE_TIMEOUT, no slave has acknowledged it in time: topic Orders, tags red, "
+                "commit log offset 100, client 10.0.0.7:12345"
+            ],
+        )
+
+    def test_one_line_a_minute_and_status_counts_the_others(self) -> None:
+        self.slave.usable_up_to = 0
+        for number in range(1, 601):
+            self.put(number * 20, number * 20 + 10, properties=b"")
+            self.clock.advance(0.125)
+        first, second = self.caught.texts("error")
+        self.assertIn("SLAVE_NOT_AVAILABLE, no slave is linked", first)
+        self.assertIn("tags none, commit log offset 10, client", first)
+        self.assertTrue(first.endswith("(1 more like it were not logged)"), first)
+        self.assertTrue(second.endswith(f"({2 * 480 - 2 + 1} more like it were not logged)"), second)
+
+    def test_puts_that_a_slave_has_say_nothing(self) -> None:
+        self.put(110)
+        self.slave.line.advance(110)
+        self.clock.advance(10)
+        self.assertEqual(self.caught.texts("error"), [])

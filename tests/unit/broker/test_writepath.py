@@ -1,0 +1,107 @@
+"""All ways into a master put together: one PutAcks, one stop."""
+
+from twisted.internet.defer import gatherResults, inlineCallbacks
+from twisted.trial.unittest import TestCase
+
+from hatwisted.broker.delay.delayrouting import route_delayed
+from hatwisted.broker.delay.schedule import MAX_BATCH
+from hatwisted.broker.node.writepath import WritePath
+from hatwisted.broker.put.innerput import InnerMessage
+from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.transaction.transactioncheck import CheckOptions
+from hatwisted.wire.registration import TopicConfig
+from tests.unit.broker.rig import HOST, BrokerRig
+from tests.unit.broker.test_putack import ManualReplication
+from tests.unit.broker.test_send import FIELDS, V2
+
+LEVELS = (1000, 5000, 60_000)
+
+
+class WritePathTests(TestCase):
+    """A SYNC_MASTER's writes; its slave acks what the test says."""
+
+    timeout = 50
+
+    def setUp(self) -> None:
+        self.rig = BrokerRig(self, delay_levels=LEVELS)
+        self.store = self.rig.store
+        self.addCleanup(self.rig.turn)
+        self.slave = ManualReplication(self.rig.clock)
+        self.permission = 6
+        self.writes = WritePath(
+            self.rig.clock,
+            self.store,
+            self.rig.tables,
+            PutAcks(self.rig.clock, self.store.flush, 5.0, self.slave),
+            "DefaultCluster",
+            HOST,
+            lambda: self.permission,
+            self.rig.admin.stats.count_sent_back,
+            self.rig.consumers.clients,
+            CheckOptions(),
+        )
+        self.writes.register_on(self.rig.table)
+        self.writes.start()
+        self.addCleanup(self.writes.stop)
+
+    def send(self, text="WAIT\x01false", **fields):  # type: ignore[no-untyped-def]
+        return self.rig.ask(V2, b"body", **FIELDS | {"i": text} | fields)
+
+    def send_back(self):  # type: ignore[no-untyped-def]
+        return self.rig.ask(36, group="g", offset=0, delayLevel=0)
+
+    def test_a_mute_slave_holds_up_nothing_that_is_due(self) -> None:
+        for n in range(3 * MAX_BATCH):
+            properties = {"DELAY": "1"}
+            topic, queue_id = route_delayed(properties, "T", 0, LEVELS)
+            message = InnerMessage(
+                topic=topic, queue_id=queue_id, body=b"%d" % n, properties=properties, born_timestamp=0
+            )
+            self.writes.puts.put(message)
+        self.rig.turn()
+        self.slave.reason = "1 copies in sync, 2 needed"
+        self.rig.clock.advance(1.0)
+        self.rig.turn()
+        self.assertEqual(self.store.queue_offsets("T", 0), (0, 3 * MAX_BATCH))
+        self.assertEqual(self.rig.tables.delays.get(1), 3 * MAX_BATCH)
+
+    @inlineCallbacks
+    def test_a_stopping_broker_takes_nothing_from_anybody(self):  # type: ignore[no-untyped-def]
+        half = yield self.send("TRAN_MSG\x01true\x02PGROUP\x01p\x02WAIT\x01false")
+        end = self.store.log.max_offset
+        self.writes.refuse()
+        decision = {
+            "producerGroup": "p",
+            "tranStateTableOffset": 0,
+            "commitLogOffset": 0,
+            "commitOrRollback": 8,
+        }
+        answers = yield gatherResults([self.send(), self.send_back(), self.rig.ask(37, **decision)])
+        self.assertEqual(half.code, 0)
+        self.assertEqual(
+            [(answer.code, answer.remark) for answer in answers], [(14, "the broker is shutting down")] * 3
+        )
+        self.assertEqual(self.store.log.max_offset, end)
+
+    @inlineCallbacks
+    def test_brokerPermission_holds_for_ordered_sends_and_what_is_sent_back(self):  # type: ignore[no-untyped-def]
+        yield self.send()
+        end = self.store.log.max_offset
+        self.rig.tables.topics.put(TopicConfig(topic_name="Ordered", order=True))
+        self.permission = 4
+        answers = yield gatherResults([self.send(b="Ordered"), self.send_back()])
+        self.assertEqual(
+            [(answer.code, answer.remark) for answer in answers],
+            [(16, "the broker[127.0.0.1] sending message is forbidden")] * 2,
+        )
+        self.assertEqual(self.store.log.max_offset, end)
+
+    @inlineCallbacks
+    def test_what_is_sent_back_is_counted_until_the_group_is_deleted(self):  # type: ignore[no-untyped-def]
+        yield self.send()
+        yield self.send_back()
+        viewed = yield self.rig.ask(315, statsName="SNDBCK_PUT_NUMS", statsKey="T@g")
+        self.assertEqual(viewed.code, 0)
+        yield self.rig.ask(207, groupName="g")
+        viewed = yield self.rig.ask(315, statsName="SNDBCK_PUT_NUMS", statsKey="T@g")
+        self.assertEqual((viewed.code, viewed.remark), (1, "The stats <SNDBCK_PUT_NUMS> <T@g> not exist"))

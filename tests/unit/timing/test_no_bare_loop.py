@@ -1,0 +1,87 @@
+"""Every loop of a server goes through `hatwisted.timing`: one exception must not end it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import hatwisted
+
+PACKAGE = Path(hatwisted.__file__).parent
+NO_SERVER = ("cli", "client", "demo", "pipeline")
+"""Rooms that no server runs."""
+
+GUARDED = PACKAGE / "timing"
+
+
+def server_modules() -> list[Path]:
+    return [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in NO_SERVER and path.parent != GUARDED
+    ]
+
+
+def names(tree: ast.AST) -> set[str]:
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return found | {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+
+
+def of_self(node: ast.AST) -> str | None:
+    """`x` of `self.x`."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return node.attr
+    return None
+
+
+def sets_itself_again(tree: ast.AST) -> list[str]:
+    """Methods that `callLater` is given and that lead, by way of others of their class, to that very call."""
+    found = []
+    for one in ast.walk(tree):
+        if not isinstance(one, ast.ClassDef):
+            continue
+        leads: dict[str, set[str]] = {}
+        sets: dict[str, set[str]] = {}
+        for method in one.body:
+            if not isinstance(method, ast.FunctionDef):
+                continue
+            leads[method.name] = {name for node in ast.walk(method) if (name := of_self(node))}
+            calls = [node for node in ast.walk(method) if isinstance(node, ast.Call) and len(node.args) > 1]
+            late = [call.args[1] for call in calls if getattr(call.func, "attr", "") == "callLater"]
+            sets[method.name] = {name for target in late if (name := of_self(target))}
+        found += [name for name in leads if any(name in sets[other] for other in reached(name, leads))]
+    return found
+
+
+def reached(start: str, leads: dict[str, set[str]]) -> set[str]:
+    """`start` and all that it leads to."""
+    seen, todo = set(), [start]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += [other for other in leads[name] if other in leads]
+    return seen
+
+
+def test_server_rooms_have_modules() -> None:
+    rooms = {path.relative_to(PACKAGE).parts[0] for path in server_modules()}
+    assert {"broker", "ha", "namesrv", "remoting", "store", "tap"} <= rooms
+
+
+def test_no_looping_call_outside_of_the_guarded_one() -> None:
+    bare = [str(path) for path in server_modules() if "LoopingCall" in names(ast.parse(path.read_text()))]
+    assert not bare, f"use hatwisted.timing.periodic.PeriodicCall in {bare}"
+    assert "LoopingCall" in names(ast.parse((GUARDED / "periodic.py").read_text()))
+
+
+def test_no_call_that_sets_itself_again_unguarded() -> None:
+    bare = {str(path): sets_itself_again(ast.parse(path.read_text())) for path in server_modules()}
+    assert not {path: found for path, found in bare.items() if found}, (
+        "use hatwisted.timing.timer.GuardedTimer"
+    )
+    sample = "class A:\n def turn(self): self.again()\n def again(self): self.clock.callLater(1, self.turn)\n"
+    assert sets_itself_again(ast.parse(sample)) == ["turn"]
