@@ -241,7 +241,9 @@ class RecordSearch:
     def _is_torn_at(self, end: int) -> bool:
         """Does the place look like the end of a record that was being written: zeros in front of it (a record
         hardly ends in one) or behind it?"""
-        around = self._log.read(end - 1, 1 + layout.BLANK_HEAD_SIZE) if end <= self._file_end else b""
+        if end > self._file_end:
+            return False
+        around = self._log.read(end - 1, 1 + layout.BLANK_HEAD_SIZE)
         return around[:1] == b"\0" or not any(around[1:])
 
     def _size_by_lengths(self, offset: int, topic_at: int, version: int) -> int:
