@@ -141,7 +141,7 @@ def _rename_former_keys(source: Source) -> list[str]:
         entry = source.entries.pop(former)
         if key in source.entries:
             warnings.append(
-                f"{where}: {former} is ignored: {source.where(key)} has it in its present spelling, {key}"
+                f"{where}: {former} is ignored: {source.where(key)} has {key}, its present spelling"
             )
         else:
             source.entries[key] = entry._replace(key=key)

@@ -57,8 +57,8 @@ FORMER_BROKER_KEYS = {
     "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
     "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
 }
-"""Keys as RocketMQ spelt them before 4.4, and as many a running file and document still has them. 4.9.7 passes over
-them in silence, and would lay a store out with its default sizes."""
+"""Keys as older versions of RocketMQ spelt them, and as many a file and document still has them. 4.9.7 passes over
+them in silence, and lays a store out with its default sizes."""
 
 # NamesrvConfig, NettyServerConfig.
 UNUSED_NAMESRV_KEYS = frozenset(

@@ -44,8 +44,8 @@ def as_master(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
 
 
 def slave_without_file(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
-    """A configuration that no file gives, as `haslave` means it: role and id follow from the command. One that says
-    otherwise (`--set brokerRole=...`) is left for `as_slave` to refuse."""
+    """A configuration that no file gives, as `haslave` means it: role and id follow from the command. One that
+    says otherwise (`--set brokerRole=...`) is left for `as_slave` to refuse."""
     config, warnings, source = loaded
     if "brokerRole" not in source.entries:
         config = msgspec.structs.replace(config, broker_role=BrokerRole.SLAVE)

@@ -7,32 +7,18 @@ time, so that loops which sleep on an idle broker turn as well.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
-from pathlib import Path
-from random import Random
-
-from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.nameserver import build_name_server
-from hatwisted.assembly.parts import Parts
-from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
+from hatwisted.config.schema import BrokerRole, NamesrvConfig
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.put import Put
-from hatwisted.store.worker import InlineWorker
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import PROPERTY_REAL_QUEUE_ID, PROPERTY_REAL_TOPIC, SCHEDULE_TOPIC
-from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.memorynet import MemoryNetwork
+from tests.unit.assembly.rig import NodeCase
 
-NOW = 1_795_221_957.0
-HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
-STEP = 0.25
 LONGEST = 260.0
 """Seconds that hold two turns of the rarest loop, the scan for idle connections."""
 
@@ -98,12 +84,9 @@ class Loop:
         return turn
 
 
-class LoopTests(SynchronousTestCase):
+class LoopTests(NodeCase):
     def setUp(self) -> None:
-        self.clock = Clock()
-        self.clock.advance(NOW)
-        self.network = MemoryNetwork(self.clock)
-        self.folder = Path(self.mktemp()).absolute()
+        super().setUp()
         self.loops: list[Loop] = []
         for kind in (PeriodicCall, GuardedTimer):
             self.watch(kind)
@@ -118,40 +101,6 @@ class LoopTests(SynchronousTestCase):
             make(its, clock, name, loop.guard(work), *more, **named)
 
         self.patch(kind, "__init__", made)
-
-    def parts(self, host: str) -> Parts:
-        network = self.network.host(host)
-        return Parts(
-            clock=self.clock,
-            local_time=lambda seconds: datetime.fromtimestamp(seconds, UTC),
-            file_system=PosixFileSystem(),
-            make_worker=lambda name, threads: InlineWorker(),
-            listening=network,
-            connecting=network,
-            resolve=lambda name: b"\x7f\0\0\x01",
-            random=Random(1),
-            memory_bytes=8 << 30,
-        )
-
-    def config(self, host: str, role: BrokerRole, **more: object) -> BrokerConfig:
-        root = self.folder / host
-        return BrokerConfig(
-            broker_name="broker-a",
-            broker_role=role,
-            broker_ip1=host,
-            broker_ip2=host,
-            namesrv_addr="10.0.0.9:9876",
-            store_path_root_dir=str(root),
-            mapped_file_size_commit_log=1 << 20,
-            mapped_file_size_consume_queue=20 * 1000,
-            message_index_enable=False,
-            message_delay_level="1s",
-            **more,  # type: ignore[arg-type]
-        )
-
-    def pass_time(self, seconds: float) -> None:
-        for _ in range(int(seconds / STEP)):
-            self.clock.advance(STEP)
 
     def test_every_loop_goes_on(self) -> None:
         master = build_broker(self.config("10.0.0.1", BrokerRole.SYNC_MASTER), self.parts("10.0.0.1"))
@@ -191,12 +140,6 @@ class LoopTests(SynchronousTestCase):
         self.assertEqual(turned - expected, Counter(), "loops that this test doesn't know")
         self.assertEqual(expected - turned, Counter(), "loops that never turned")
 
-    def put(self, broker: object, topic: str, properties: dict[str, str] | None = None) -> None:
-        encoded = encode_properties(properties or {})
-        put = Put(topic, 0, ((0, b"body", encoded),), HOST, int(self.clock.seconds() * 1000))
-        broker.store.append([put])  # type: ignore[attr-defined]
-        self.assertGreaterEqual(put.end, 0, put.reason)
-
     def put_delayed(self, broker: object) -> None:
         self.put(
             broker, SCHEDULE_TOPIC, {"DELAY": "1", PROPERTY_REAL_TOPIC: "T", PROPERTY_REAL_QUEUE_ID: "0"}
@@ -217,12 +160,3 @@ class LoopTests(SynchronousTestCase):
         }
         command = RemotingCommand(RequestCode.PULL_MESSAGE, ext=ext)
         client.ask("10.0.0.1:10911", command, 5).addErrback(lambda _: None)
-
-    def stop(self, *services: object) -> None:
-        for service in services:
-            stopping = (
-                service.close() if isinstance(service, RemotingClient) else service.stopService()  # type: ignore[attr-defined]
-            )
-            self.pass_time(20)
-            if stopping is not None:
-                self.successResultOf(stopping)
