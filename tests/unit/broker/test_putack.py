@@ -10,6 +10,7 @@ from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus
 from hatwisted.store.waitline import WaitLine
+from tests.unit.ha.rig import LogCatcher
 
 
 @implementer(IFlushPolicy)
@@ -178,3 +179,57 @@ class PutAcksTests(SynchronousTestCase):
         bad.refuse(PutStatus.MESSAGE_ILLEGAL, "too big")
         self.settle(acks, bad)
         self.assertEqual(self.settled, [(-1, PutStatus.MESSAGE_ILLEGAL)])
+
+
+class MissingCopiesTests(SynchronousTestCase):
+    """What a master's log says of puts that no slave has."""
+
+    def setUp(self) -> None:
+        self.caught = LogCatcher(self)
+        self.clock = Clock()
+        self.slave = ManualReplication(self.clock)
+        self.acks = PutAcks(self.clock, ManualFlush(self.clock, False), 5.0, self.slave)
+
+    def put(self, *ends: int, properties: bytes = b"KEYS\x01k\x02TAGS\x01red") -> None:
+        puts = [
+            Put(
+                "Orders",
+                0,
+                ((0, b"x", properties),),
+                b"\x0a\0\0\x07\0\0\x30\x39",
+                0,
+                offset=end - 10,
+                end=end,
+            )
+            for end in ends
+        ]
+        self.acks.settle(puts, lambda done: None)
+
+    def test_the_first_is_told_with_topic_tags_offset_and_client(self) -> None:
+        self.put(110)
+        self.clock.advance(5)
+        self.clock.advance(0)
+        self.assertEqual(
+            self.caught.texts("error"),
+            [
+                "put answered FLUSH_SLAVE_TIMEOUT, no slave has acknowledged it in time: topic Orders, tags red, "
+                "commit log offset 100, client 10.0.0.7:12345"
+            ],
+        )
+
+    def test_one_line_a_minute_and_status_counts_the_others(self) -> None:
+        self.slave.usable_up_to = 0
+        for number in range(1, 601):
+            self.put(number * 20, number * 20 + 10, properties=b"")
+            self.clock.advance(0.125)
+        first, second = self.caught.texts("error")
+        self.assertIn("SLAVE_NOT_AVAILABLE, no slave is linked", first)
+        self.assertIn("tags none, commit log offset 10, client", first)
+        self.assertTrue(first.endswith("(1 more like it were not logged)"), first)
+        self.assertTrue(second.endswith(f"({2 * 480 - 2 + 1} more like it were not logged)"), second)
+
+    def test_puts_that_a_slave_has_say_nothing(self) -> None:
+        self.put(110)
+        self.slave.line.advance(110)
+        self.clock.advance(10)
+        self.assertEqual(self.caught.texts("error"), [])
