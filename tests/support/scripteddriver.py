@@ -1,5 +1,5 @@
-"""A driver for the client's logic on a clock of the test's: what servers answer is the test's word, no socket and no
-loop stands below it."""
+"""A driver for the client's logic on a clock of the test's: what servers answer is the test's word, and neither a
+socket nor a loop stands below it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ Groups = dict[str, dict[int, str]]
 
 
 class ScriptedDriver:
-    """Provider of Driver. groups: what the name server says of every topic; `answer`: what brokers say, None: nothing
-    in time. Each call is in `calls`, as (second, address, code)."""
+    """Provider of Driver. Each call is in `calls`, as (second, address, code).
 
-    def __init__(self, groups: Groups, answer: Callable[[str, RemotingCommand], RemotingCommand | None]) -> None:
+    groups: what the name server says of every topic
+    answer: what brokers say; None: nothing in time
+    """
+
+    def __init__(
+        self, groups: Groups, answer: Callable[[str, RemotingCommand], RemotingCommand | None]
+    ) -> None:
         self.groups = groups
         self.queues = 2
         """Of each group."""
@@ -52,9 +57,7 @@ class ScriptedDriver:
                 for name, addresses in self.groups.items()
             ],
             queue_datas=[
-                QueueData(
-                    broker_name=name, perm=6, read_queue_nums=self.queues, write_queue_nums=self.queues
-                )
+                QueueData(broker_name=name, perm=6, read_queue_nums=self.queues, write_queue_nums=self.queues)
                 for name in self.groups
             ],
         )
