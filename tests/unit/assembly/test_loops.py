@@ -7,18 +7,23 @@ time, so that loops which sleep on an idle broker turn as well.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
-from hatwisted.assembly.broker import build_broker
-from hatwisted.assembly.nameserver import build_name_server
-from hatwisted.config.schema import BrokerRole, NamesrvConfig
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.store.put import Put
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import PROPERTY_REAL_QUEUE_ID, PROPERTY_REAL_TOPIC, SCHEDULE_TOPIC
+from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.remoting import RemotingCommand
-from tests.unit.assembly.rig import NodeCase
+from tests.support.memorynode import NAME_SERVER, MemoryNodes
 
+HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
+STEP = 0.25
 LONGEST = 260.0
 """Seconds that hold two turns of the rarest loop, the scan for idle connections."""
 
@@ -60,7 +65,7 @@ SLAVE_ONLY = Counter(
         "the look for a master": 1,
     }
 )
-NAME_SERVER = Counter({"the scan for silent brokers": 1})
+OF_A_NAME_SERVER = Counter({"the scan for silent brokers": 1})
 
 
 class Mistake(Exception):
@@ -84,9 +89,10 @@ class Loop:
         return turn
 
 
-class LoopTests(NodeCase):
+class LoopTests(SynchronousTestCase):
     def setUp(self) -> None:
-        super().setUp()
+        self.nodes = MemoryNodes(self)
+        self.clock = self.nodes.clock
         self.loops: list[Loop] = []
         for kind in (PeriodicCall, GuardedTimer):
             self.watch(kind)
@@ -102,18 +108,22 @@ class LoopTests(NodeCase):
 
         self.patch(kind, "__init__", made)
 
+    def broker(self, host: str, role: BrokerRole, **more: object) -> Any:
+        """A broker of the group, started."""
+        return self.nodes.start(
+            host, broker_role=role, namesrv_addr=NAME_SERVER, message_delay_level="1s", **more
+        )
+
+    def pass_time(self, seconds: float) -> None:
+        self.nodes.pass_time(seconds, STEP)
+
     def test_every_loop_goes_on(self) -> None:
-        master = build_broker(self.config("10.0.0.1", BrokerRole.SYNC_MASTER), self.parts("10.0.0.1"))
-        master.startService()
+        master = self.broker("10.0.0.1", BrokerRole.SYNC_MASTER)
         master.parts.tables.topics.for_send("T", "TBW102", 4)
         self.pass_time(65)  # nobody to register with
-        names = build_name_server(
-            NamesrvConfig(kv_config_path=str(self.folder / "kv.json")), self.parts("10.0.0.9")
-        )
-        names.startService()
-        slave = build_broker(self.config("10.0.0.2", BrokerRole.SLAVE, broker_id=1), self.parts("10.0.0.2"))
-        slave.startService()
-        client = RemotingClient(self.network.host("10.0.0.3"), self.clock)
+        names = self.nodes.start_name_server()
+        slave = self.broker("10.0.0.2", BrokerRole.SLAVE, broker_id=1)
+        client = self.nodes.client
         for _ in range(int(LONGEST)):
             self.put(master, "T")
             self.put_delayed(master)
@@ -127,7 +137,8 @@ class LoopTests(NodeCase):
             slave.store.log.max_offset, master.store.log.max_offset, "replication went on all the time"
         )
         self.check_loops()
-        self.stop(slave, master, names, client)
+        for node in (slave, master, names):
+            self.nodes.stop(node)
         self.assertEqual(
             len(self.flushLoggedErrors(Mistake)), len([each for each in self.loops if each.turns])
         )
@@ -136,9 +147,15 @@ class LoopTests(NodeCase):
         stuck = [loop.name for loop in self.loops if loop.turns == 1]
         self.assertEqual(stuck, [], "these had no turn after the one that failed")
         turned = Counter(loop.name for loop in self.loops if loop.turns)
-        expected = EVERY_BROKER + MASTER_ONLY + SLAVE_ONLY + NAME_SERVER
+        expected = EVERY_BROKER + MASTER_ONLY + SLAVE_ONLY + OF_A_NAME_SERVER
         self.assertEqual(turned - expected, Counter(), "loops that this test doesn't know")
         self.assertEqual(expected - turned, Counter(), "loops that never turned")
+
+    def put(self, broker: object, topic: str, properties: dict[str, str] | None = None) -> None:
+        encoded = encode_properties(properties or {})
+        put = Put(topic, 0, ((0, b"body", encoded),), HOST, int(self.clock.seconds() * 1000))
+        broker.store.append([put])  # type: ignore[attr-defined]
+        self.assertGreaterEqual(put.end, 0, put.reason)
 
     def put_delayed(self, broker: object) -> None:
         self.put(
