@@ -108,6 +108,7 @@ def pull_options(config: BrokerConfig, memory_bytes: int) -> PullOptions:
 def master_settings(config: BrokerConfig) -> MasterSettings:
     """The accept side of the HA link."""
     return MasterSettings(
+        sync=config.broker_role is BrokerRole.SYNC_MASTER,
         heartbeat_interval=config.ha_send_heartbeat_interval / 1000,
         housekeeping_interval=config.ha_housekeeping_interval / 1000,
         batch_size=config.ha_transfer_batch_size,
