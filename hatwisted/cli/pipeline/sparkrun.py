@@ -123,9 +123,10 @@ def _one_line() -> Iterator[None]:
 
 def _told(error: Exception) -> str | None:
     """What a user can make of the error; None if it's a bug, which is shown whole."""
+    from hatwisted.clientcore.errors import ClientError
     from hatwisted.pipeline.errors import PipelineError
 
-    if isinstance(error, PipelineError):
+    if isinstance(error, (PipelineError, ClientError)):
         return " ".join(str(error).split())
     if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
         return None
