@@ -29,8 +29,9 @@ from hatwisted.aio import (
     SendStatus,
     TransactionState,
 )
+from hatwisted.wire.codes import ResponseCode
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
-from testbed.processes import free_port
+from testbed.processes import free_port, wait_until
 
 SETTINGS = {**SMALL_STORE, "messageDelayLevel": "1s 1s 1s 1s 1s"}
 SECONDS = 60.0
@@ -327,10 +328,20 @@ def test_nobody_there() -> None:
     asyncio.run(story())
 
 
+def slave_knows(group: BrokerGroup, topic: str) -> bool:
+    """Has the slave its messages, and heard of the topic and of the group's retries?"""
+    group.wait_caught_up()
+    with group.slave_client() as client:
+        codes = [client.pull(each, 0, 0).code for each in (topic, f"%RETRY%g-{topic}")]
+    return ResponseCode.TOPIC_NOT_EXIST not in codes
+
+
 def test_a_master_that_dies_is_survived_by_the_slave_for_reading(group: BrokerGroup, tmp_path: Path) -> None:
     async def story(cluster: Cluster) -> None:
         await send(cluster, "Survives", *[b"%d" % n for n in range(50)])
-        await asyncio.to_thread(group.wait_caught_up)
+        async with reading(cluster, "Survives", auto_commit=False):
+            pass  # the group's topic of retries is made by its first consumer
+        await asyncio.to_thread(wait_until, lambda: slave_knows(group, "Survives"), 30, "the slave has it")
         async with reading(cluster, "Survives", prefetch_messages=1) as consumer:
             found = [each.body for each in await take(consumer, 5)]
             group.master.kill()
