@@ -25,6 +25,7 @@ class Producer:
 
     send = on_asyncio(producer.Producer.send)
     send_batch = on_asyncio(producer.Producer.send_batch)
+    deliver = on_asyncio(producer.Producer.deliver)
     send_oneway = on_asyncio(producer.Producer.send_oneway)
     ready = on_asyncio(producer.Producer.ready)
     settled = on_asyncio(producer.Producer.settled)

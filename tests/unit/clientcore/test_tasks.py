@@ -5,7 +5,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.clientcore.driver import Repeating, in_background
 from hatwisted.clientcore.tasks import Cancelled, Lock, Task, Waiter, ends_within, gather, settle_all, sleep
-from tests.unit.client.scripteddriver import ScriptedDriver
+from tests.support.scripteddriver import ScriptedDriver
 
 
 class TestTask(SynchronousTestCase):
@@ -176,7 +176,7 @@ class TestTime(SynchronousTestCase):
 
 class TestLoops(SynchronousTestCase):
     def test_one_that_raises_is_logged_and_called_again(self):
-        driver, times = ScriptedDriver(), []
+        driver, times = ScriptedDriver({}, None), []
 
         def work():
             times.append(driver.seconds())
@@ -184,20 +184,23 @@ class TestLoops(SynchronousTestCase):
 
         loop = Repeating(driver, 30, work, "heartbeat")
         loop.start()
-        driver.clock.pump([30, 30, 30])
+        with self.assertLogs("scripted", "ERROR") as logged:
+            driver.clock.pump([30, 30, 30])
         self.assertEqual(times, [30, 60, 90])
-        self.assertEqual(driver.log.lines, [("error", "heartbeat failed")] * 3)
+        self.assertEqual([each.message for each in logged.records], ["heartbeat failed"] * 3)
         loop.stop()
         driver.clock.pump([30, 30])
         self.assertEqual((len(times), loop.running), (3, False))
 
     def test_in_the_background_failures_are_logged_and_a_cancelled_task_is_not(self):
-        driver, waiter = ScriptedDriver(), Waiter()
+        driver, waiter = ScriptedDriver({}, None), Waiter()
 
         async def work():
             await waiter
 
-        in_background(driver, work(), "one").cancel()
-        in_background(driver, work(), "two")
-        waiter.fail(ValueError("x"))
-        self.assertEqual(driver.log.lines, [("error", "two failed")])
+        with self.assertLogs("scripted") as logged:
+            in_background(driver, work(), "one").cancel()
+            in_background(driver, work(), "two")
+            waiter.fail(ValueError("x"))
+        self.assertEqual([each.message for each in logged.records], ["two failed"])
+        self.assertIsInstance(logged.records[0].exc_info[1], ValueError)
