@@ -28,7 +28,13 @@ class MasterNode(BrokerNode):
 
     def _register_role(self, table: ProcessorTable) -> None:
         parts = self.parts
-        acks = PutAcks(parts.clock, self.store.flush, self._flush_timeout, self.ha if self._sync else None)
+        acks = PutAcks(
+            parts.clock,
+            self.store.flush,
+            self._flush_timeout,
+            self.ha if self._sync else None,
+            self.store.record_at,
+        )
         self._writes = WritePath(
             parts.clock,
             self.store,
@@ -43,6 +49,7 @@ class MasterNode(BrokerNode):
         )
         self._writes.register_on(table)
         self._runtime.more.append(self._writes.figures)
+        self._runtime.more.append(self.ha.figures)
         table.register(
             RequestCode.GET_BROKER_HA_STATUS, HAStatusProcessor(self.store.log, self.ha, None).status
         )

@@ -12,10 +12,9 @@ from hatwisted.broker.consumer import offsetsync
 from hatwisted.broker.node.slavenode import logs_agree
 from hatwisted.broker.node.slavesync import (
     CALL_TIMEOUT,
-    FIRST_DELAY,
-    INTERVAL,
     UNKNOWN_TOPIC_PAUSE,
     SlaveSynchronizer,
+    SyncOptions,
     vip_address,
 )
 from hatwisted.broker.pull.pullmessage import PULL_CODES
@@ -29,6 +28,8 @@ from tests.unit.ha.rig import LogCatcher, SlaveRig
 ANSWERS = json.loads(
     (Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "remoting-answers.json").read_text()
 )
+FIRST_DELAY, INTERVAL = 3.0, 10.0
+
 CAPTURED = {
     21: "GET_ALL_TOPIC_CONFIG",
     43: "GET_ALL_CONSUMER_OFFSET",
@@ -46,11 +47,11 @@ class SyncCase(TestCase):
         self.sync = SlaveSynchronizer(
             self.slave.client,
             self.slave.clock,
-            self.slave.address,
             self.tables.topics,
             self.tables.groups,
             self.tables.offsets,
             self.tables.delays,
+            SyncOptions(own_address=self.slave.address, broker_id=1),
         )
         self.addCleanup(self.sync.stop)
         self.asked = []
@@ -336,6 +337,10 @@ class TestProgress(SyncCase):
 class TestFailures(SyncCase):
     @inlineCallbacks
     def test_B99_one_failing_keeps_the_old_and_does_not_stop_the_others(self):
+        self.captured_master()
+        yield self.sync.round()
+        copied = self.copied()
+        self.assertTrue(all(copied.values()), copied)
         for failing in CAPTURED:
             for body in (b"", b"[]", b"nonsense"):
                 self.asked.clear()
@@ -344,19 +349,43 @@ class TestFailures(SyncCase):
                 )
                 yield self.sync.round()
                 self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+                self.assertEqual(self.copied(), copied, f"{failing} answered {body}")
+
+    def copied(self):
+        """What the slave has of each table, by the code it was asked for with."""
+        tables = self.tables
+        return {
+            21: tables.topics.table(),
+            43: tables.offsets.encode(),
+            45: tables.delays.encode(),
+            201: tables.groups.table(),
+        }
 
     @inlineCallbacks
-    def test_B99_refusals_and_timeouts_are_failures_too(self):
+    def test_B99_the_tables_after_a_failing_one_are_copied(self):
+        self.captured_master(c43=lambda request: response(request, 1, "no"))
+        before = self.copied()
+        yield self.sync.round()
+        changed = {code for code, table in self.copied().items() if table != before[code]}
+        self.assertEqual(changed, {21, 45, 201})
+
+    @inlineCallbacks
+    def test_B99_B100_refusals_and_calls_of_3_s_without_an_answer_are_failures_too(self):
+        self.captured_master()
+        yield self.sync.round()
+        copied = self.copied()
+        self.asked.clear()
         self.captured_master(
             c21=lambda request: response(request, 1, "No topic in this broker"), c43=lambda _: Deferred()
         )
-        before = self.tables.topics.version
         done = self.sync.round()
         yield self.slave.until(lambda: len(self.asked) == 2)
-        self.slave.clock.advance(CALL_TIMEOUT)
+        self.slave.clock.advance(2.9)
+        self.assertNoResult(done)
+        self.slave.clock.advance(0.1)
         yield done
         self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
-        self.assertEqual(self.tables.topics.version, before)
+        self.assertEqual(self.copied(), copied)
 
     @inlineCallbacks
     def test_B100_no_master_or_ourselves_is_not_asked(self):
@@ -386,18 +415,43 @@ class TestTimer(SyncCase):
         self.captured_master()
         clock = self.slave.clock
         self.sync.start()
-        clock.advance(FIRST_DELAY - 0.1)
+        clock.advance(2.9)
         self.assertEqual(self.asked, [])
         clock.advance(0.1)
         yield self.slave.until(lambda: len(self.asked) == 4)
         yield self.slave.until(lambda: self.tables.groups.version.counter)
-        clock.advance(INTERVAL - 0.1)
+        clock.advance(9.9)
         self.assertEqual(len(self.asked), 4)
         clock.advance(0.1)
         yield self.slave.until(lambda: len(self.asked) == 8)
         self.sync.stop()
         clock.advance(100)
         self.assertEqual(len(self.asked), 8)
+
+    @inlineCallbacks
+    def test_B98_both_times_are_set_by_the_configuration(self):
+        self.captured_master()
+        clock, tables, master = self.slave.clock, self.tables, self.sync.master
+        sync = SlaveSynchronizer(
+            self.slave.client,
+            clock,
+            tables.topics,
+            tables.groups,
+            tables.offsets,
+            tables.delays,
+            SyncOptions(own_address=self.slave.address, first_delay=0.5, interval=1.5),
+        )
+        self.addCleanup(sync.stop)
+        sync.master = master
+        sync.start()
+        clock.advance(0.4)
+        self.assertEqual(self.asked, [])
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 4 and sync._timer.pending)
+        clock.advance(1.4)
+        self.assertEqual(len(self.asked), 4)
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 8)
 
     def test_stopped_before_the_first_round(self):
         self.captured_master()

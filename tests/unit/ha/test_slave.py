@@ -22,7 +22,7 @@ def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:
 
 
 class DiallingTests(SynchronousTestCase):
-    def test_B157_the_report_leaves_on_connecting(self) -> None:
+    def test_B53_B157_the_report_leaves_on_connecting(self) -> None:
         rig = SlaveRig(filled(1000))
         self.assertEqual(rig.reports(), [1000])
         self.assertEqual(rig.state, "transfer")
@@ -276,6 +276,20 @@ class ClockTests(SynchronousTestCase):
         rig.lose()
         rig.seconds(6)
         self.assertEqual(rig.state, "transfer")
+
+    def test_B50_one_read_is_stored_first_and_reported_then(self) -> None:
+        rig = SlaveRig()
+        before: list[list[int]] = []
+        rig.log.add_listener(lambda start, data: before.append(rig.reports()))
+        rig.send(0, b"x" * 10, batch=5)
+        self.assertEqual((before, rig.reports()), ([[0]], [10]))
+
+    def test_B50_a_silent_master_is_left_before_a_due_report_goes_to_it(self) -> None:
+        rig = SlaveRig(filled(1000), heartbeat_interval=5.0, housekeeping_interval=5.0)
+        rig.seconds(5)
+        self.assertEqual((rig.reports(), rig.wire.aborted), ([1000], False))
+        rig.seconds(1)
+        self.assertEqual((rig.reports(), rig.wire.aborted), ([], True))
 
     def test_B56_a_master_that_reads_no_report_is_left(self) -> None:
         rig = SlaveRig(filled(1000))
