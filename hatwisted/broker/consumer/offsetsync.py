@@ -32,24 +32,23 @@ MiB."""
 
 
 class OffsetSyncProcessors:
-    """GET_ALL_CONSUMER_OFFSET on every broker, JOIN_CONSUMER_OFFSET on masters.
+    """GET_ALL_CONSUMER_OFFSET on every broker, JOIN_CONSUMER_OFFSET on masters alone.
 
     queue_end(topic, queue id): a queue's max offset. A slave's offsets beyond it are left out: this master
     has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
     """
 
-    def __init__(
-        self, offsets: ConsumerOffsetTable, queue_end: Callable[[str, int], int], *, slave: bool = False
-    ) -> None:
+    def __init__(self, offsets: ConsumerOffsetTable, queue_end: Callable[[str, int], int]) -> None:
         self._offsets = offsets
         self._queue_end = queue_end
-        self._slave = slave
 
     def register_on(self, table: ProcessorTable) -> None:
-        """Put the handlers into `table`."""
+        """Put what every broker answers into `table`."""
         table.register(RequestCode.GET_ALL_CONSUMER_OFFSET, self.all_offsets)
-        if not self._slave:
-            table.register(RequestCode.JOIN_CONSUMER_OFFSET, answer_bad_requests(self.join))
+
+    def register_join_on(self, table: ProcessorTable) -> None:
+        """Put what a master answers besides into `table`."""
+        table.register(RequestCode.JOIN_CONSUMER_OFFSET, answer_bad_requests(self.join))
 
     def all_offsets(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         joins = joins_offsets(request)
