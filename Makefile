@@ -1,6 +1,6 @@
 # `make run` and `make test` are all a newcomer needs. Every target first installs what it needs into ./.venv.
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint bench coverage docs dist clean
+.PHONY: help install run test test-fast lint bench coverage docs dist clean
 # Two pips in one venv would trip over each other.
 .NOTPARALLEL:
 
@@ -21,9 +21,11 @@ help:
 	@echo '              INPUT=path (text, NDJSON or a RocketMQ store folder), ONCE=1 to exit after the check'
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
 	@echo '              JOBS=n files at once (2), PYTEST=options'
-	@echo 'make lint     ruff, mypy, import-linter, codespell, and whether the branch has a news fragment'
+	@echo 'make test-fast the unit layer of it alone: no processes, no sockets, no Java, no Spark'
+	@echo 'make lint     ruff, mypy, import-linter, codespell, the docs, and whether the branch has a news fragment'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the fast tests with a coverage table'
+	@echo 'make docs     these pages and the API as HTML, in build/docs'
 	@echo 'make dist     sdist and wheel in dist/, the same bytes each time'
 	@echo 'make install  the server alone into $(VENV); the other targets add what they need'
 	@echo 'make clean    remove what make created'
@@ -50,30 +52,40 @@ run: export INPUT := $(INPUT)
 run: $(call extras,pipeline)
 	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
-# Most of the time goes into waiting for processes and clocks, so two files are tested at once. Their order matters: a
-# worker whose reactor has run for a plain test can run no TestCase any more (see tests/conftest.py).
+# JOBS: test files at once. The slow layers wait for processes and clocks most of the time.
 JOBS ?= 2
-test: $(call extras,test pipeline dist)
-	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder $(PYTEST)
+TESTED := $(call extras,test pipeline dist)
+test: $(TESTED)
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST)
+
+test-fast: $(TESTED)
+	$(BIN)/python -m pytest tests/unit --numprocesses=$(JOBS) --dist=loadfile --quiet $(PYTEST)
 
 # A branch that changes something brings a news fragment; BASE is what it is compared with.
 BASE ?= main
-lint: $(call extras,lint pipeline)
+lint: $(call extras,lint pipeline docs)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell
+	$(SPHINX)
 	@$(BIN)/towncrier build --draft --version next >/dev/null
 	@if git rev-parse --quiet --verify '$(BASE)^{commit}' >/dev/null 2>&1; \
 	then $(BIN)/towncrier check --compare-with '$(BASE)'; \
 	else echo 'no branch $(BASE) here: not checked whether this one has a news fragment'; fi
 
+# From scratch each time (10 s): Sphinx repeats no warning about a page that it kept.
+SPHINX = $(BIN)/python -m sphinx -q -E -W --keep-going -d build/doctrees docs build/docs
+docs: $(call extras,docs pipeline)
+	$(SPHINX)
+	@echo 'build/docs/index.html'
+
 bench: $(call extras,bench pipeline)
 	$(BIN)/python -m bench $(BENCH)
 
 coverage: $(call extras,test pipeline)
-	$(BIN)/python -m coverage run --branch --source=hatwisted -m pytest -m 'not interop and not system' --quiet
+	$(BIN)/python -m coverage run --branch --source=hatwisted -m pytest tests/unit --quiet
 	$(BIN)/python -m coverage report --skip-covered
 
 dist: $(call extras,dist)
@@ -81,4 +93,4 @@ dist: $(call extras,dist)
 
 clean:
 	rm -rf $(VENV) var build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis .coverage _trial_temp*
-	find hatwisted tests twisted bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find hatwisted tests testbed twisted bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,9 +21,9 @@ from bench import catchup, consuming, manytopics, report, restarting, sampling, 
 from bench.arena import Arena
 from bench.figures import Figure, Outcome, spread
 from bench.plots import draw_all
-from tests.support import javarocketmq
-from tests.support.brokergroup import JAVA, OURS, Kind
-from tests.support.processes import REPOSITORY
+from testbed import javarocketmq
+from testbed.brokergroup import JAVA, OURS, Kind
+from testbed.processes import REPOSITORY
 
 ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "send-sync": sending.send_sync,

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Outcome
-from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
-from tests.support.processes import REPOSITORY, ServerProcess, Setting, read_conf
+from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
+from testbed.processes import REPOSITORY, ServerProcess, Setting, read_conf
 
 # A heap that never is the limit here (RocketMQ's scripts ask for 8 GiB); untouched before use, for RssAnon's sake
 JAVA_OPTIONS = ("-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxDirectMemorySize=1g")

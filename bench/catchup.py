@@ -19,10 +19,10 @@ from pathlib import Path
 
 from bench.arena import Arena, RowFailed, attempt, settle
 from bench.figures import Figure, Outcome, Values, ratio_figure
-from tests.support.brokergroup import OURS, BrokerGroup, Kind
-from tests.support.processes import REPOSITORY
-from tests.support.remotingclient import RemotingClient, RemotingFailure
-from tests.support.storefiles import log_files
+from testbed.brokergroup import OURS, BrokerGroup, Kind
+from testbed.processes import REPOSITORY
+from testbed.remotingclient import RemotingClient, RemotingFailure
+from testbed.storefiles import log_files
 
 LIMIT_SECONDS = 180.0
 LOOK_SECONDS = 0.02

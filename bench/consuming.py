@@ -13,9 +13,9 @@ import numpy as np
 from bench.arena import REWARM_SECONDS, Arena, Duel, RowFailed
 from bench.figures import Outcome, Values, ratio_figure
 from bench.sending import values
-from tests.support.brokergroup import BrokerGroup, Kind
-from tests.support.processes import REPOSITORY, wait_until
-from tests.support.remotingclient import (
+from testbed.brokergroup import BrokerGroup, Kind
+from testbed.processes import REPOSITORY, wait_until
+from testbed.remotingclient import (
     PULL_MESSAGE,
     SEND_MESSAGE_V2,
     RemotingClient,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from tests.support.brokergroup import JAVA, OURS, Kind
+from testbed.brokergroup import JAVA, OURS, Kind
 
 Values = dict[Kind, list[float]]
 

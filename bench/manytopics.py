@@ -10,9 +10,9 @@ from bench.arena import REWARM_SECONDS, SINGLE, Arena, LoadOptions, attempt, che
 from bench.figures import Outcome, Values, absolute_figure
 from bench.frames import topic_name
 from hatwisted.wire.topics import AUTO_CREATE_TOPIC
-from tests.support.brokergroup import BrokerGroup
-from tests.support.processes import wait_until
-from tests.support.remotingclient import RemotingClient
+from testbed.brokergroup import BrokerGroup
+from testbed.processes import wait_until
+from testbed.remotingclient import RemotingClient
 
 IDLE = 1000
 IDLE_MEMORY, IDLE_CPU = 50.0, 1.0  # MB, percent of a core

@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.support.remotingclient import PULL_MESSAGE, RemotingClient, encode_frame, pull_fields
+from testbed.remotingclient import PULL_MESSAGE, RemotingClient, encode_frame, pull_fields
 
 READ_BYTES = 1 << 20
 OFFSET_PLACE = 9_999_999_999  # where the ten digits of the queue offset go

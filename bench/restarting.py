@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 from bench.arena import SINGLE, Arena, RowFailed, attempt, settle
 from bench.figures import Outcome, Values, absolute_figure, ratio_figure
-from tests.support.brokergroup import BrokerGroup, Kind, info_of
+from testbed.brokergroup import BrokerGroup, Kind, info_of
 
 START_LIMIT = 300.0  # seconds
 REBUILD_TARGET = 300.0  # MB/s

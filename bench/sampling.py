@@ -10,7 +10,7 @@ from typing import Self
 
 from bench.arena import BATCH, SINGLE, Arena, LoadOptions, attempt, check_answers
 from bench.figures import Outcome, Values, absolute_figure
-from tests.support.brokergroup import BrokerGroup, Kind, info_of
+from testbed.brokergroup import BrokerGroup, Kind, info_of
 
 MEMORY_LIMIT = 150.0  # MB
 GROWTH_LIMIT = 5.0  # MB of memory per GB of log

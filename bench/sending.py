@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.arena import BATCH, SINGLE, Arena, Duel, LoadOptions
 from bench.figures import Outcome, Values, absolute_figure, ratio_figure
-from tests.support.brokergroup import Kind
+from testbed.brokergroup import Kind
 
 PING: LoadOptions = {"connections": 1, "window": 1}
 WIDE: LoadOptions = {"connections": 8, "window": 256}

@@ -22,8 +22,8 @@ from bench.arena import Arena, RowFailed
 from bench.figures import Outcome, Values, absolute_figure
 from bench.logmaker import make_store
 from bench.sampling import Sample, Sampler
-from tests.support.brokergroup import JAVA, OURS
-from tests.support.processes import REPOSITORY
+from testbed.brokergroup import JAVA, OURS
+from testbed.processes import REPOSITORY
 
 ONE = ["queue_offset"]
 PROTOTYPE = [

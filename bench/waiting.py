@@ -15,8 +15,8 @@ from bench.arena import Arena, RowFailed, attempt
 from bench.figures import Outcome, Values, absolute_figure
 from bench.sampling import Sampler
 from hatwisted.ha.grouptransfer import GroupTransferService
-from tests.support.brokergroup import OURS, BrokerGroup
-from tests.support.remotingclient import RemotingClient
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.remotingclient import RemotingClient
 
 PUTS = 100_000
 CONNECTIONS = 10

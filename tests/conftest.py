@@ -1,7 +1,11 @@
-"""What pytest needs beside the tests: their order, and plain functions that fail on a logged error.
+"""What pytest needs beside the tests: their layers, one reactor, and plain functions that fail on a logged error.
 
-Most tests are trial's TestCases, which start and stop the reactor themselves. pytest-twisted starts it once,
-in a greenlet, at the first plain test function, and from then on trial can't: so the TestCases come first.
+A test's folder says which layer it is of, and so which marker it has and how long it may take:
+
+- unit: no socket, no process, no Java, no Spark (tests/unit/conftest.py sees to it); trial runs it, too
+- system: our processes and real sockets
+- interop: with Apache RocketMQ itself
+- pipeline: Spark
 """
 
 from __future__ import annotations
@@ -9,15 +13,62 @@ from __future__ import annotations
 import os
 import unittest
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import pytest_twisted
+from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
+from twisted.trial.unittest import TestCase
+
+LAYERS = {"unit": 60, "system": 300, "interop": 300, "pipeline": 400}
+"""Seconds that a test may take which doesn't say so itself: limits for a hang. Spark's first one starts the JVM,
+and some a cluster; 90 have been seen on two busy cores."""
+
+FOLDER = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One reactor for all tests of a process: pytest-twisted's, which runs from its first test to the end.
+
+    A TestCase would start and crash it for each Deferred, which a running reactor refuses; so it waits as the
+    functions do, and both may come in any order.
+    """
+    TestCase._wait = _wait  # type: ignore[method-assign]
+
+
+def _wait(case: TestCase, done: Deferred[None]) -> None:
+    from twisted.internet import reactor
+
+    fired: list[object] = []
+    ended: Deferred[None] = Deferred()
+
+    def end(result: object = None) -> None:
+        if not fired:
+            # A turn of its own: trial's clean-up iterates the reactor, which mustn't be in the middle of a call.
+            reactor.callLater(0, ended.callback, None)  # type: ignore[attr-defined]
+        fired.append(result)
+
+    done.addBoth(end)
+    reactor.crash = end  # type: ignore[attr-defined]  # what trial does when time is over and `done` hangs
+    try:
+        pytest_twisted.blockon(ended)
+    finally:
+        del reactor.crash  # type: ignore[attr-defined]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """TestCases before plain functions; otherwise the order stays."""
-    items.sort(key=lambda item: not _is_test_case(item))
+    """The marker and the time limit of each test's layer."""
+    for item in items:
+        layer = item.path.relative_to(FOLDER).parts[0]
+        if layer not in LAYERS or any(item.get_closest_marker(each) for each in LAYERS):
+            raise pytest.UsageError(
+                f"{item.nodeid}: the folder says which layer a test is of: {', '.join(LAYERS)}; not a marker"
+            )
+        item.add_marker(layer)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LAYERS[layer]))
 
 
 @pytest.fixture(scope="session", autouse=True)

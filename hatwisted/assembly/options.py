@@ -14,7 +14,7 @@ from hatwisted.broker.tables import TableOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
 from hatwisted.config.errors import SettingError
 from hatwisted.config.live import LiveConfig
-from hatwisted.config.schema import BrokerConfig, FlushDiskType
+from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
@@ -146,6 +146,7 @@ def pull_options(role: Role, memory_bytes: int, config: BrokerConfig) -> PullOpt
 def master_settings(config: BrokerConfig) -> MasterSettings:
     """The accept side of the HA link."""
     return MasterSettings(
+        sync=config.broker_role is BrokerRole.SYNC_MASTER,
         heartbeat_interval=config.ha_send_heartbeat_interval / 1000,
         housekeeping_interval=config.ha_housekeeping_interval / 1000,
         batch_size=config.ha_transfer_batch_size,

@@ -25,6 +25,7 @@ from hatwisted.ha.interfaces import FlushNow, IHaDialect
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import SlaveEvent
 from hatwisted.ha.sockets import tune
+from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.interfaces import IReplicatedLog
@@ -112,6 +113,8 @@ class HAClient(Protocol):
         self.failed = False
         """Given up: what still arrives is dropped."""
         self.begun_at = self.last_read = self.last_report = now
+        self.received = TransferRate(now)
+        """Bytes read, frame headers included."""
         self.closed: Deferred[None] = Deferred()
         """Fires when the connection is gone."""
 
@@ -177,6 +180,7 @@ class HAClient(Protocol):
         if self.failed:
             return
         self.last_read = self._service.clock.seconds()
+        self.received.total += len(data)
         self._adapt_read_size(len(data))
         service = self._service
         try:
@@ -277,6 +281,7 @@ class HAClient(Protocol):
 
     def look(self, now: float) -> None:
         """Once a second: drop a silent master, repeat the last report on an idle link."""
+        self.received.sample(now)
         times = self._service.settings
         silent = now - self.last_read
         if silent > times.housekeeping_interval:

@@ -29,6 +29,7 @@ from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.progress import REFUSED, TRANSFERRING, LinkState, SendProgress
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.sockets import tune
+from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.interfaces import Buffer, IReplicatedLog
 from hatwisted.wire.haframe import HaProtocolError
@@ -111,6 +112,8 @@ class HAConnection(Protocol):
         self.host = ""
         self.last_read = now
         self.last_write = now
+        self.sent = TransferRate(now)
+        """Bytes of frames given to the transport."""
         self.closed: Deferred[None] = Deferred()
         """Fires when the connection is gone."""
 
@@ -232,6 +235,7 @@ class HAConnection(Protocol):
             self._fall_behind()
             return
         self.progress.sent(start, size)
+        self.sent.total += len(framed)
         self.last_write = self._service.clock.seconds()
         if self._paused:
             self._window_used += len(framed)
@@ -259,6 +263,7 @@ class HAConnection(Protocol):
                 return
             framed = service.frame(start, chunk)
             progress.sent(start, len(chunk))
+            self.sent.total += len(framed)
             self.last_write = service.clock.seconds()
             if len(framed) > EAGER_SIZE:
                 self._transport.write(framed)
@@ -297,6 +302,7 @@ class HAConnection(Protocol):
 
     def look(self, now: float) -> None:
         """Once a second: heartbeat if nothing was written for long, drop the link if nothing was read."""
+        self.sent.sample(now)
         if self.progress.state is LinkState.CLOSED:
             return
         # A stranger's bytes don't count: a trickle of them would keep its place for ever.
@@ -315,4 +321,6 @@ class HAConnection(Protocol):
             and now - self.last_write > self._service.settings.heartbeat_interval
         ):
             self.last_write = now
-            write_now(self._transport, self._service.dialect.encode_heartbeat(self.progress.next_offset))
+            heartbeat = self._service.dialect.encode_heartbeat(self.progress.next_offset)
+            self.sent.total += len(heartbeat)
+            write_now(self._transport, heartbeat)

@@ -15,13 +15,11 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.store.waitline import WaitLine
+from hatwisted.timing.throttle import LogThrottle
 
 MAX_WAITS = 250_000
 """Waits open at one time (each about 1 KiB, one per read of a producer's connection). A further one is
 told at once how far replication has come, which its put reads as "not known to be on the slave"."""
-
-OVERFLOW_LOG_INTERVAL = 60.0
-"""Seconds between two log lines about refused waits."""
 
 
 class GroupTransferService:
@@ -38,7 +36,7 @@ class GroupTransferService:
         self._line = WaitLine(clock)
         self._max_waits = max_waits
         self._stopped = False
-        self._overflow_logged_at: float | None = None
+        self._overflows = LogThrottle(clock)
         self.timeout = timeout
         self.overflow_total = 0
         """Waits refused because MAX_WAITS were open."""
@@ -84,9 +82,7 @@ class GroupTransferService:
 
     def _overflow(self) -> None:
         self.overflow_total += 1
-        now = self._clock.seconds()
-        if self._overflow_logged_at is None or now - self._overflow_logged_at >= OVERFLOW_LOG_INTERVAL:
-            self._overflow_logged_at = now
+        if self._overflows.admit(None) is not None:
             self._log.warn(
                 "{waits} waits for a slave are open: further ones are answered as timed out "
                 "({total} so far); is a slave mute, or slaveTimeout too long?",

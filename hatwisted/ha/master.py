@@ -12,7 +12,7 @@ because the port can be reached by anybody and a RocketMQ slave itself is silent
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from twisted.application.service import Service
@@ -32,18 +32,13 @@ from hatwisted.ha.progress import TRANSFERRING, LinkState
 from hatwisted.ha.refusals import Complaints
 from hatwisted.ha.replicas import ReplicaTable
 from hatwisted.ha.settings import MasterSettings
+from hatwisted.ha.slavewatch import SlaveWatch
 from hatwisted.store.interfaces import Buffer, IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
 
 MAX_UNREPORTED = 64
 """Connections without an accepted first report (each a socket and about 3 KiB). One more pushes out the
 oldest of the host that holds most of them, so that a scanner can't lock a slave out."""
-
-FIRST_LAG_LOG = 10.0
-"""Seconds after the start until the lag is logged first."""
-
-LAG_LOG_INTERVAL = 60.0
-"""Seconds between two log lines about the lag."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +52,9 @@ class SlaveStatus:
     sent_offset: int
     lag_bytes: int
     last_report: float
+    last_write: float
+    sent_per_second: int
+    """Bytes of frames in the last second."""
 
 
 class HAMasterFactory(Factory):
@@ -115,7 +113,7 @@ class HAService(Service):
         self._live: dict[HAConnection, None] = {}
         self._listening_to_log = False
         self._drain: _Drain | None = None
-        self._lag_log_due = 0.0
+        self._watch = SlaveWatch(clock, log, self.replicas, missed=self.settings.waits_for_slaves)
         self._look_loop = PeriodicCall(clock, "the look at the slaves' links", self._look)
 
     # -- life ----------------------------------------------------------------------------------
@@ -126,7 +124,7 @@ class HAService(Service):
         super().startService()
         if self.settings.doubt is not None:
             self._logger.warn("{doubt}", doubt=self.settings.doubt)
-        self._lag_log_due = self.clock.seconds() + FIRST_LAG_LOG
+        self._watch.start()
         self._look_loop.start(self.settings.look_interval)
 
     def stopService(self) -> Deferred[object]:
@@ -136,6 +134,7 @@ class HAService(Service):
         """
         super().stopService()
         self._look_loop.stop()
+        self._watch.stop()
         waits = [link.closed for link in self._links]
         if self._port is not None:
             waits.append(_stop_listening(self._port))
@@ -194,6 +193,7 @@ class HAService(Service):
     def reported(self, link: HAConnection) -> None:
         """A link's first report was accepted."""
         del self._unreported[link]
+        self._watch.came()
         self.hosts.reported(link.host)
         self.replicas.join(link.progress)
         self.acknowledged(link)
@@ -231,7 +231,8 @@ class HAService(Service):
         if link in self._unreported:
             del self._unreported[link]
         if link.progress.reported:
-            self._logger.info("slave {peer} left: {why}", peer=link.peer, why=reason.getErrorMessage())
+            others = sum(1 for each in self._links if each.progress.reported)
+            self._watch.left(link, reason.getErrorMessage(), others)
         else:
             self.strangers_total += 1
             if link.progress.request_offset < 0:
@@ -295,10 +296,7 @@ class HAService(Service):
         self._doubt_silent_links(now)
         if not self._live:
             self._stop_listening_to_log()
-        if now >= self._lag_log_due:
-            self._lag_log_due = now + LAG_LOG_INTERVAL
-            if self.replicas.connection_count or self.replicas.push2_slave_max_offset:
-                self._logger.info("slaves are {lag} bytes behind at most", lag=self.fall_behind)
+        self._watch.look(now, self._links)
 
     def _look_at(self, link: HAConnection, now: float) -> None:
         try:
@@ -360,6 +358,16 @@ class HAService(Service):
         """Master's end minus the highest offset any slave ever reported (bytes)."""
         return int(self.log.max_offset) - self.replicas.push2_slave_max_offset
 
+    def figures(self) -> Mapping[str, str]:
+        """Entries of the runtime info, ours: what became of the waits for slaves. One wait stands for the puts
+        of one read."""
+        return {
+            "slaveWaitsOpen": str(len(self.group_transfer)),
+            "slaveWaitsExpired": str(self.group_transfer.expired_total),
+            "slaveWaitsRefused": str(self.group_transfer.overflow_total),
+            "slaveFallBehindBytes": str(self.fall_behind),
+        }
+
     def status(self) -> list[SlaveStatus]:
         """All links, oldest first; those before their first report have offsets of -1."""
         end = self.log.max_offset
@@ -372,6 +380,8 @@ class HAService(Service):
                 sent_offset=link.progress.next_offset,
                 lag_bytes=end - max(link.progress.ack_offset, 0),
                 last_report=link.last_read,
+                last_write=link.last_write,
+                sent_per_second=link.sent.per_second,
             )
             for link in self._links
         ]

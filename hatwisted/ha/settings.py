@@ -46,6 +46,8 @@ class LinkTimes:
 class MasterSettings(LinkTimes):
     """The accept side."""
 
+    sync: bool = False
+    """Do puts wait for slaves, as a SYNC_MASTER's do?"""
     batch_size: int = 32768
     """`haTransferBatchSize`: most body bytes of a frame."""
     fall_behind_max: int = 256 << 20
@@ -67,6 +69,11 @@ class MasterSettings(LinkTimes):
                 f"haTransferBatchSize is {self.batch_size}, allowed are 1 to {MAX_BODY}: a RocketMQ slave "
                 "never completes a bigger frame"
             )
+
+    @property
+    def waits_for_slaves(self) -> bool:
+        """Is a put short of something while no slave is linked?"""
+        return self.sync and self.in_sync_replicas != 1
 
     @property
     def copies_needed(self) -> int:

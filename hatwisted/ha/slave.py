@@ -407,6 +407,8 @@ class HAClientService(Service):
             flushed_offset=self.log.flushed_offset,
             reported_offset=link.reported if link is not None else -1,
             last_read=link.last_read if link is not None else 0.0,
+            last_write=link.last_report if link is not None else 0.0,
+            received_per_second=link.received.per_second if link is not None else 0,
             connects_total=self.connects_total,
             retry_at=self._dialler.due,
             suspect_from=self.suspect_from,

@@ -111,6 +111,10 @@ class HAClientStatus:
     reported_offset: int
     """Newest acknowledgement on the present link, -1 without one."""
     last_read: float
+    last_write: float
+    """When the last report left; 0 without a link, as `last_read`."""
+    received_per_second: int
+    """Bytes read in the last second."""
     connects_total: int
     retry_at: float | None
     suspect_from: int | None

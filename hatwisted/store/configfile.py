@@ -14,13 +14,13 @@ offset changes thousands of times a second).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall
 
@@ -95,7 +95,7 @@ class ConfigFile:
             return
         self._dirty = False
         self._writing = True
-        writing = cast("Deferred[None]", self._worker.run(self._replace, self._encode()))
+        writing = maybeDeferred(lambda: self._worker.run(self._replace, self._encode()))
         writing.addCallbacks(self._written, self._not_written)
         writing.addCallback(lambda _: self._end_write(waiting))
 
@@ -128,6 +128,8 @@ class ConfigFile:
         reason = failure.getErrorMessage()
         if reason != self._told:
             self._told = reason
+            if not failure.check(OSError, StoreError):
+                self._log.failure("{path} can't be encoded", failure, LogLevel.error, path=self.path)
             self._log.error(
                 "{path} was not written, it is tried again: {error}", path=self.path, error=reason
             )

@@ -14,9 +14,8 @@ fdatasync runs as a system call without the interpreter lock; mmap.flush would h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -73,7 +72,7 @@ class Flusher:
         timestamp = self._log.last_store_timestamp
         running: Deferred[None] = Deferred()
         self._running = running
-        done = cast("Deferred[object]", self._worker.run(self._log.datasync, target))
+        done: Deferred[object] = maybeDeferred(self._worker.run, self._log.datasync, target)
 
         def synced(_: object) -> None:
             self.syncs_total += 1

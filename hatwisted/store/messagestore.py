@@ -50,6 +50,7 @@ from hatwisted.store.retention import (
 )
 from hatwisted.store.stats import StoreStats
 from hatwisted.store.storelock import AbortFile, StoreLock
+from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
 
 GROUP_COMMIT_IDLE = 0.01
@@ -116,6 +117,7 @@ class MessageStore:
         self._lock = StoreLock(fs, root)
         self._abort = AbortFile(fs, root)
         self._listeners: list[ArrivalListener] = []
+        self._deaf = FailedTurns(clock, "telling of messages in their queues")
         self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, "commitlog")
         self.watermark = DiskWatermark(
@@ -384,7 +386,11 @@ class MessageStore:
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int) -> None:
         for listener in self._listeners:
-            listener(topic, queue_id, max_offset)
+            try:
+                listener(topic, queue_id, max_offset)
+            except Exception:
+                # The entry is in its queue: what a listener makes of that mustn't hold up dispatch.
+                self._deaf.note(Failure())
 
 
 def _flush_policy(

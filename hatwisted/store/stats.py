@@ -30,6 +30,7 @@ class StoreStats:
         self.put_total = 0
         self.put_size_total = 0
         self.put_failed = 0
+        """Puts answered otherwise than PUT_OK, those that are stored all the same included."""
         self.put_statuses: dict[PutStatus, int] = dict.fromkeys(PutStatus, 0)
         self.topic_puts: dict[str, list[int]] = {}
         """Topic -> messages, bytes, puts. As many as there are topics that are sent to."""
@@ -58,9 +59,10 @@ class StoreStats:
             status = put.status
             assert status is not None
             statuses[status] += 1
-            if put.end < 0:
+            if status is not PutStatus.PUT_OK:
                 self.put_failed += 1
-                continue
+                if put.end < 0:
+                    continue
             if put.topic != topic:
                 self._count_topic(topic, messages, size, times)
                 topic, messages, size, times = put.topic, 0, 0, 0

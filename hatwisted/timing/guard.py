@@ -28,7 +28,7 @@ class FailedTurns:
         left_out = self._throttle.admit((failure.type, place))
         if left_out is not None:
             self._log.failure(
-                "{loop} failed, it goes on with the next turn{more}",
+                "{loop} failed, the next turn tries again{more}",
                 failure,
                 LogLevel.error,
                 loop=self._name,

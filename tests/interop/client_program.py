@@ -20,6 +20,7 @@ from hatwisted.client import (
     SendStatus,
     TransactionState,
 )
+from hatwisted.client.driver import deferred
 from hatwisted.wire import fastjson
 from tests.support.patience import patient
 
@@ -123,9 +124,9 @@ async def program(reactor: Any, name_server: str) -> None:
     await until(reactor, lambda: ordered[-1] == 99)
     address = next(iter((await admin.cluster_info()).broker_addr_table.values())).broker_addrs[0]
     asked = {"consumerGroup": "order-group", "clientId": cluster.client_id}
-    info = fastjson.loads((await cluster.session.ask(address, 307, asked)).body)
+    info = fastjson.loads((await deferred(cluster.session.ask(address, 307, asked))).body)
     assert sum(each["commitOffset"] for each in info["mqTable"].values()) == 13, info
-    answer = await cluster.session.ask(address, 309, asked | {"msgId": first})
+    answer = await deferred(cluster.session.ask(address, 309, asked | {"msgId": first}))
     assert fastjson.loads(answer.body)["consumeResult"] == "CR_SUCCESS", answer
     assert ordered[-2:] == [99, 99]
     say("asked")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import javarocketmq
-from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
+from testbed import javarocketmq
+from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
 from tests.support.linkproxy import LinkProxy
 
 SLAVE_TIMEOUT = 6000  # ms: stories are told of slaves that are missed

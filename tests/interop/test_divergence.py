@@ -10,14 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from hatwisted.cli.main import main
+from testbed.brokergroup import JAVA, OURS, BrokerGroup
+from testbed.processes import wait_until
+from testbed.storefiles import check_queues, first_difference, log_end
 from tests.interop.conftest import needs
-from tests.support.brokergroup import JAVA, OURS, BrokerGroup
-from tests.support.processes import wait_until
-from tests.support.storefiles import check_queues, first_difference, log_end
 from tests.system.test_failure_table_loss import put
 from tests.system.test_replication_silence import client_side
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 def log_command(*arguments: object) -> dict[str, Any]:

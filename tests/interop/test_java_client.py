@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from testbed import javarocketmq
+from testbed.brokergroup import JAVA, OURS, BrokerGroup
+from testbed.storefiles import read_log
 from tests.interop.conftest import needs
-from tests.support import javarocketmq
-from tests.support.brokergroup import JAVA, OURS, BrokerGroup
-from tests.support.storefiles import read_log
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 

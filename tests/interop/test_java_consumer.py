@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
+from testbed.processes import wait_until
+from testbed.storefiles import BadStore, read_log
 from tests.interop.conftest import SERVERS, needs
 from tests.support import javaclient
-from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
 from tests.support.clientprogram import Event
 from tests.support.clusterclient import RoutedConsumer, route_of
 from tests.support.javaclient import BINARY, JavaClient
-from tests.support.processes import wait_until
-from tests.support.storefiles import BadStore, read_log
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 # A failed message comes again after level 3 and then 4 of these: seconds instead of 10 s and 30 s.
 SETTINGS = {**SMALL_STORE, "enablePropertyFilter": True, "messageDelayLevel": "1s 1s 1s 1s 1s"}

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from testbed.processes import wait_until
+from testbed.remotingclient import RemotingClient
+from testbed.storefiles import StoredMessage, read_log, read_records
 from tests.interop.conftest import SERVERS, needs
 from tests.support import javaclient
-from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from tests.support.clientprogram import ClientFailed
 from tests.support.clusterclient import route_of
 from tests.support.javaclient import BINARY, JavaClient
-from tests.support.processes import wait_until
-from tests.support.remotingclient import RemotingClient
-from tests.support.storefiles import StoredMessage, read_log, read_records
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 MAX_MESSAGE = 500_000  # bytes of a body; the default is longer than a log file here
 # Checks of undecided transactions in seconds, not minutes; though not before a busy machine has let the producer

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
+from testbed.processes import wait_until
+from testbed.remotingclient import RemotingClient
 from tests.interop.conftest import needs
-from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
-from tests.support.processes import wait_until
-from tests.support.remotingclient import RemotingClient
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
 UPDATE_TOPIC, ALL_TOPICS, HEART_BEAT, ALL_OFFSETS, ALL_DELAYS, ALL_GROUPS = 17, 21, 34, 43, 45, 201

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed import javarocketmq
+from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from testbed.processes import wait_until
 from tests.interop.test_mixed_config_sync import (
     ALL_GROUPS,
     ALL_TOPICS,
@@ -19,11 +22,8 @@ from tests.interop.test_mixed_config_sync import (
     offsets_at,
     table,
 )
-from tests.support import javarocketmq
-from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
-from tests.support.processes import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 VERSION = "5.3.3"
 SYNC_SECONDS = 120.0  # its slave asks once a minute

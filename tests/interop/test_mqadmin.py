@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.processes import wait_until
 from tests.support import javaclient
-from tests.support.brokergroup import OURS, BrokerGroup
 from tests.support.javaclient import JavaClient
-from tests.support.processes import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 CLUSTER = "DefaultCluster"
 SYNCED = 60.0  # seconds: a slave takes over its master's tables every 10

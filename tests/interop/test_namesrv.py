@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import javarocketmq
-from tests.support.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
+from testbed import javarocketmq
+from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
+from testbed.processes import Setting, wait_until
+from testbed.remotingclient import RemotingClient
 from tests.support.clusterclient import route_of
-from tests.support.processes import Setting, wait_until
-from tests.support.remotingclient import RemotingClient
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 VERSIONS = ("4.9.7", "5.3.3")

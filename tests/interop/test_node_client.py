@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.processes import wait_until
+from testbed.storefiles import read_log
 from tests.support import nodeclient
-from tests.support.brokergroup import OURS, BrokerGroup
 from tests.support.clusterclient import RoutedConsumer
 from tests.support.nodeclient import NodeClient
-from tests.support.processes import wait_until
-from tests.support.storefiles import read_log
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 SECONDS = 60.0
 TOPIC, GROUP = "FromNode", "node-group"

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from testbed import javarocketmq
+from testbed.brokergroup import JAVA, OURS, BrokerGroup
+from testbed.processes import wait_until
 from tests.interop.conftest import needs
-from tests.support import javaclient, javarocketmq
-from tests.support.brokergroup import JAVA, OURS, BrokerGroup
+from tests.support import javaclient
 from tests.support.clientprogram import ClientProgram
 from tests.support.javaclient import JavaClient
-from tests.support.processes import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 PROGRAM = Path(__file__).with_name("client_program.py")
 

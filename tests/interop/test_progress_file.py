@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import javarocketmq
-from tests.support.brokergroup import OURS, BrokerGroup
-from tests.support.remotingclient import RemotingClient
+from testbed import javarocketmq
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.remotingclient import RemotingClient
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
 QUERY, COMMIT = 14, 15

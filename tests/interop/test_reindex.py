@@ -11,13 +11,13 @@ pytest.importorskip("pyarrow", reason='the pipeline isn\'t installed: pip instal
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.reindex.reindexing import reindex
 from hatwisted.pipeline.jobs.tasks import InlineTasks
+from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
+from testbed.processes import wait_until
+from testbed.remotingclient import SEND_MESSAGE_V2, RemotingClient, send_fields
 from tests.interop.conftest import needs
-from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
-from tests.support.processes import wait_until
 from tests.support.producer import Producer
-from tests.support.remotingclient import SEND_MESSAGE_V2, RemotingClient, send_fields
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 SOME = 1500  # of the producer's messages some 2.5 MB of log: more than two files
 DELAYED = 5

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
+from testbed.processes import wait_until
+from testbed.storefiles import check_queues, first_difference
 from tests.interop.conftest import needs
-from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from tests.support.linkproxy import LinkProxy
-from tests.support.processes import wait_until
 from tests.support.producer import Producer, broken_promises
-from tests.support.storefiles import check_queues, first_difference
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 SOME = 1000  # acknowledged messages between two events: about half a second of load
 MISSED_SECONDS = 18.0  # longer than slaveTimeout, shorter than the housekeeping interval

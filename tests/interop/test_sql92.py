@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from testbed import javarocketmq
+from testbed.brokergroup import JAVA
 from tests.interop.conftest import needs
-from tests.support import javarocketmq
-from tests.support.brokergroup import JAVA
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "sql92"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
+from testbed.remotingclient import RemotingClient
+from testbed.storefiles import check_queues, expected_queues, first_difference, log_end
 from tests.interop.conftest import needs
-from tests.support.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from tests.support.producer import Producer, broken_promises
-from tests.support.remotingclient import RemotingClient
-from tests.support.storefiles import check_queues, expected_queues, first_difference, log_end
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 SOME = 1000
 ORDERS = [(JAVA, OURS, JAVA), (OURS, JAVA, OURS)]

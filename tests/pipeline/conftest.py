@@ -11,16 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SLOWEST_TEST = 400
-"""Seconds: the first one starts the JVM, too, and some a cluster. 90 have been seen on two busy cores."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's tests may last longer than others."""
-    for item in items:
-        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(SLOWEST_TEST))
-
 
 @pytest.fixture(scope="session")
 def java() -> None:

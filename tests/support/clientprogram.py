@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.support.processes import dies_with_us
+from testbed.processes import dies_with_us
 
 COMMAND_SECONDS = 70.0  # above every timeout of the programs themselves
 END_SECONDS = 30.0  # a client shuts its consumers down and unregisters

@@ -12,8 +12,8 @@ import itertools
 import time
 from dataclasses import dataclass, field
 
-from tests.support.remotingclient import RemotingClient, RemotingFailure, SendResult
-from tests.support.storefiles import StoredMessage, read_records
+from testbed.remotingclient import RemotingClient, RemotingFailure, SendResult
+from testbed.storefiles import StoredMessage, read_records
 
 TBW102 = "TBW102"
 QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET = 14, 15

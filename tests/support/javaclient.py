@@ -16,9 +16,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.support import javarocketmq
+from testbed import javarocketmq
+from testbed.processes import REPOSITORY
 from tests.support.clientprogram import ClientProgram
-from tests.support.processes import REPOSITORY
 
 SOURCES = REPOSITORY / "tests" / "interop" / "java"
 VERSIONS = ("4.9.7", "5.3.3")

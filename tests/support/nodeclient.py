@@ -13,9 +13,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.support import javarocketmq
+from testbed import javarocketmq
+from testbed.processes import REPOSITORY
 from tests.support.clientprogram import ClientProgram
-from tests.support.processes import REPOSITORY
 
 PACKAGE, VERSION = "ali-ons", "3.12.0"
 SCRIPT = REPOSITORY / "tests" / "interop" / "node" / "ons.js"

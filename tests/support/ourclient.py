@@ -32,10 +32,9 @@ from hatwisted.client import (
     Message,
     ReceivedMessage,
     TransactionState,
-    selection,
-    session,
 )
-from hatwisted.client import consumer as consuming
+from hatwisted.clientcore import consumer as consuming
+from hatwisted.clientcore import selection, session
 from tests.support.patience import patient
 
 # As the Java programs are told: a failover has to fit into a test.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tests.support.processes import REPOSITORY
+from testbed.processes import REPOSITORY
 
 Program = subprocess.Popen[str]
 

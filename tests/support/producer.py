@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.support.remotingclient import (
+from testbed.remotingclient import (
     SEND_BATCH_MESSAGE,
     SEND_MESSAGE_V2,
     Answer,
@@ -27,7 +27,7 @@ from tests.support.remotingclient import (
     properties_text,
     send_fields,
 )
-from tests.support.storefiles import read_log
+from testbed.storefiles import read_log
 
 WINDOW = 32  # requests in flight
 PACE = 1500  # requests a second at most: leaves two cores to the brokers, and stores of some 10 MB

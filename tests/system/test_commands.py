@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokergroup import OURS, BrokerGroup
-from tests.support.processes import REPOSITORY, dies_with_us, wait_until
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.processes import REPOSITORY, dies_with_us, wait_until
 
 # The command, whose calls wait longer than by themselves: see tests/support/patience.py.
 PROGRAM = """

@@ -8,10 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from hatwisted.store.filesystem import PosixFileSystem
-from tests.support.processes import REPOSITORY, wait_until
+from testbed.processes import REPOSITORY, wait_until
 
 LIMIT = 280.0  # s; the slave learns of new topics every 10 s, and Spark starts
 
@@ -45,18 +43,6 @@ def test_the_golden_store_is_replicated_and_read_back(tmp_path: Path) -> None:
     assert "read back from the slave: 229 messages" in output
     assert "report" not in output
     assert not (tmp_path / "var" / "demo" / "master" / "store" / "abort").exists()
-
-
-@pytest.mark.spark
-def test_it_is_landed_audited_and_reported(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
-    pytest.importorskip("deltalake")
-    status, output = finished(demo(tmp_path, "--once"))
-    assert status == 0, output
-    assert "landed from the slave's files: 229 rows" in output
-    assert "3 copies are identical from 0 to" in output
-    page = Path(output.partition("report: ")[2].partition("\n")[0])
-    assert page.read_text().startswith("<!doctype html>")
 
 
 def test_without_the_data_pipeline_the_rest_is_done_and_it_is_said(tmp_path: Path) -> None:

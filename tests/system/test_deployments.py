@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clusterclient import RoutedConsumer, RoutedProducer, SendFailed, route_of
-from tests.support.processes import (
+from testbed.processes import (
     BROKER_PORTS,
     REPOSITORY,
     ServerProcess,
@@ -24,7 +23,8 @@ from tests.support.processes import (
     free_port,
     wait_until,
 )
-from tests.support.remotingclient import RemotingClient, RemotingFailure
+from testbed.remotingclient import RemotingClient, RemotingFailure
+from tests.support.clusterclient import RoutedConsumer, RoutedProducer, SendFailed, route_of
 from tests.system.test_processes import LOCAL, SMALL, server
 
 TOPIC = "Deployed"

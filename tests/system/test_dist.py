@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import (
+from testbed.processes import (
     BROKER_PORTS,
     REPOSITORY,
     ServerProcess,

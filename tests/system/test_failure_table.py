@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
-from tests.support.linkproxy import BACK, TOWARDS, LinkProxy
-from tests.support.processes import wait_until
-from tests.support.remotingclient import (
+from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from testbed.processes import wait_until
+from testbed.remotingclient import (
     SEND_BATCH_MESSAGE,
     SEND_MESSAGE_V2,
     RemotingClient,
@@ -28,7 +27,7 @@ from tests.support.remotingclient import (
     send_fields,
     send_result,
 )
-from tests.support.storefiles import (
+from testbed.storefiles import (
     QUEUE_ENTRY,
     StoredMessage,
     check_queues,
@@ -36,6 +35,7 @@ from tests.support.storefiles import (
     log_files,
     read_records,
 )
+from tests.support.linkproxy import BACK, TOWARDS, LinkProxy
 from tests.system.test_replication_silence import links
 
 TOPIC = "Row"

@@ -19,12 +19,10 @@ import pytest
 from click.testing import CliRunner
 
 from hatwisted.cli.main import main
-from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup, log_end_of
-from tests.support.clusterclient import RoutedConsumer, RoutedProducer, route_of
-from tests.support.processes import ServerProcess, all_stopped, twistd, wait_until, write_conf
-from tests.support.producer import TOPICS, Producer, broken_promises
-from tests.support.remotingclient import RemotingClient
-from tests.support.storefiles import (
+from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup, log_end_of
+from testbed.processes import ServerProcess, all_stopped, twistd, wait_until, write_conf
+from testbed.remotingclient import RemotingClient
+from testbed.storefiles import (
     check_queues,
     expected_queues,
     first_difference,
@@ -32,6 +30,8 @@ from tests.support.storefiles import (
     log_files,
     read_records,
 )
+from tests.support.clusterclient import RoutedConsumer, RoutedProducer, route_of
+from tests.support.producer import TOPICS, Producer, broken_promises
 from tests.system.test_replication_silence import NO_SLAVE, OK, client_side
 
 SERVICE_NOT_AVAILABLE = 14

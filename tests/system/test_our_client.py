@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from testbed.processes import wait_until
+from testbed.storefiles import BadStore, read_log
 from tests.support.clientprogram import ClientProgram, Event
 from tests.support.clusterclient import RoutedConsumer, route_of
-from tests.support.processes import wait_until
-from tests.support.storefiles import BadStore, read_log
 
 SETTINGS = {
     **SMALL_STORE,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import (
+from testbed.processes import (
     BROKER_PORTS,
     REPOSITORY,
     ServerProcess,
@@ -23,7 +23,7 @@ from tests.support.processes import (
     namesrv_answers,
     wait_until,
 )
-from tests.support.remotingclient import RemotingClient
+from testbed.remotingclient import RemotingClient
 
 TWISTD = str(Path(sys.executable).with_name("twistd"))
 

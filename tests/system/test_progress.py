@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokergroup import SMALL_STORE, BrokerGroup
+from testbed.brokergroup import SMALL_STORE, BrokerGroup
+from testbed.processes import free_port, wait_until
+from testbed.remotingclient import RemotingClient
 from tests.support.clusterclient import route_of
-from tests.support.processes import free_port, wait_until
-from tests.support.remotingclient import RemotingClient
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 QUERY, COMMIT, ALL_TOPICS = 14, 15, 21
 QUEUE = {"consumerGroup": "g", "topic": "Progress", "queueId": "0"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import BROKER_PORTS, REPOSITORY, free_port, twistd, write_conf
+from testbed.processes import BROKER_PORTS, REPOSITORY, free_port, twistd, write_conf
 
 TWISTD = str(Path(sys.executable).with_name("twistd"))
 CONF = REPOSITORY / "conf"

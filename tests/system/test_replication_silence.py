@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokergroup import SMALL_STORE, BrokerGroup, log_end_of
-from tests.support.processes import (
+from testbed.brokergroup import SMALL_STORE, BrokerGroup, log_end_of
+from testbed.processes import (
     BROKER_PORTS,
     ServerProcess,
     all_stopped,
@@ -22,8 +22,8 @@ from tests.support.processes import (
     wait_until,
     write_conf,
 )
-from tests.support.remotingclient import RemotingClient, SendResult, send_fields
-from tests.support.storefiles import first_difference
+from testbed.remotingclient import RemotingClient, SendResult, send_fields
+from testbed.storefiles import first_difference
 
 OK, TOO_FEW, NO_SLAVE, SLAVE_TIMEOUT = 0, 1, 11, 12
 GET_BROKER_HA_STATUS = 907

@@ -14,6 +14,7 @@ from datetime import datetime
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.put import PutStatus
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V4_9_7
@@ -133,6 +134,9 @@ class RuntimeInfo:
         return {
             "putMessageTimesTotal": str(stats.put_total),
             "putMessageFailedTimes": str(stats.put_failed),
+            "putMessageFlushDiskTimeoutTimes": str(stats.put_statuses[PutStatus.FLUSH_DISK_TIMEOUT]),
+            "putMessageFlushSlaveTimeoutTimes": str(stats.put_statuses[PutStatus.FLUSH_SLAVE_TIMEOUT]),
+            "putMessageSlaveNotAvailableTimes": str(stats.put_statuses[PutStatus.SLAVE_NOT_AVAILABLE]),
             "putMessageSizeTotal": str(stats.put_size_total),
             "putMessageAverageSize": str(average),
             "putMessageEntireTimeMax": str(stats.put_entire_time_max),

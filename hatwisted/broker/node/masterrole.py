@@ -20,6 +20,7 @@ from hatwisted.broker.send.sendback import SendBackProcessor
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import CheckOptions, TransactionCheck
+from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.wire.codes import RequestCode
 
@@ -44,6 +45,9 @@ class MasterRole:
         self._check = TransactionCheck(clock, store, self.puts, tables, node.consumers.clients, checks)
         deliveries = InnerPuts(store, acks.without_slaves(), identity.store_host)
         self._schedule = ScheduleService(clock, store, deliveries, tables.delays)
+        self._sources = [self._schedule.figures]
+        if node.role.present is BrokerRole.SYNC_MASTER:
+            self._sources.append(self._ha.figures)
         self.processors = ProcessorTable()
         sends = SendProcessor(store, acks, tables, identity, state)
         self.processors.register_batch(SEND_CODES, sends.process)
@@ -55,7 +59,8 @@ class MasterRole:
 
     def start(self) -> None:
         """Deliver delayed messages, and ask about undecided ones. A master has nobody to dial (B16)."""
-        self._runtime.add_source(self._schedule.figures)
+        for source in self._sources:
+            self._runtime.add_source(source)
         self._schedule.start()
         self._check.start()
 
@@ -65,6 +70,7 @@ class MasterRole:
 
     def stop(self) -> Deferred[Any]:
         """Put nothing of our own any more, and let the slaves have what there is."""
-        self._runtime.remove_source(self._schedule.figures)
+        for source in self._sources:
+            self._runtime.remove_source(source)
         stopped = self._check.stop().addCallback(lambda _: self._schedule.stop())
         return stopped.addCallback(lambda _: self._ha.drain(DRAIN_LIMIT))

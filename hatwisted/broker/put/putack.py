@@ -19,6 +19,7 @@ from typing import Generic, TypeVar, cast
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.broker.put.missingcopies import MissingCopies
 from hatwisted.broker.requests import Refusal
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
@@ -53,6 +54,7 @@ class PutAcks:
         self._flush = flush
         self._flush_timeout = flush_timeout
         self._replication = replication
+        self._missing = MissingCopies(clock)
         self.may_wait = flush.waits or replication is not None
         """Does any put have to wait here?"""
         self.waiting = 0
@@ -112,9 +114,11 @@ class PutAcks:
         wait = cast(Wait, self._flush.wait)
         self._follow(wait, puts, deadline, PutStatus.FLUSH_DISK_TIMEOUT, report)
 
-    def _wait_for_slave(
-        self, replication: IReplication, puts: list[Put[Token]], report: Report[Token]
-    ) -> None:
+    def _wait_for_slave(self, replication: IReplication, puts: list[Put[Token]], tell: Report[Token]) -> None:
+        def report(some: Sequence[Put[Token]], status: PutStatus) -> None:
+            self._missing.note(some, status)
+            tell(some, status)
+
         usable = len(puts)
         while usable and not replication.is_slave_ok(puts[usable - 1].end):
             usable -= 1

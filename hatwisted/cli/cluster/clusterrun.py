@@ -18,8 +18,7 @@ import click
 
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.errors import ClientError
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.errors import ClientError
 
 EXIT_INTERRUPTED: Final = 130
 """128 + SIGINT, as shells have it."""
@@ -108,7 +107,7 @@ def exit_code(outcome: Any) -> int:
     if isinstance(outcome, int):
         return outcome
     error = outcome.value
-    if isinstance(error, (ClientError, CallFailed)):
+    if isinstance(error, ClientError):
         raise CannotRun(" ".join(str(error).split())) from error
     raise error
 

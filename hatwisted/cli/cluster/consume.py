@@ -17,10 +17,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
-from hatwisted.client.beginning import ConsumeFrom
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.message import ReceivedMessage
-from hatwisted.client.subscription import ALL, Sql
+from hatwisted.clientcore.message import ReceivedMessage
+from hatwisted.clientcore.options import ConsumeFrom
+from hatwisted.clientcore.subscription import ALL, Sql
 
 
 @click.command("consume")

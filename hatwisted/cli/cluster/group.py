@@ -10,8 +10,8 @@ import click
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.tables import json_option, show
-from hatwisted.client.admin import LATEST
 from hatwisted.client.cluster import Cluster
+from hatwisted.clientcore.admin import LATEST
 
 
 @click.group()

@@ -12,8 +12,7 @@ from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.tables import json_option, show
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.errors import ClientError
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.errors import ClientError
 from hatwisted.wire.registration import MASTER_ID, BrokerData
 
 
@@ -60,7 +59,7 @@ async def _brokers(link: Cluster, groups: Iterable[BrokerData]) -> list[dict[str
 async def _state(link: Cluster, address: str) -> dict[str, Any]:
     try:
         info = await link.admin().broker_info(address)
-    except (ClientError, CallFailed) as error:
+    except ClientError as error:
         return {"error": str(error)}
     taken = info.get("getTransferredTps") or info.get("getTransferedTps", "")
     return {

@@ -15,11 +15,10 @@ from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.errors import BadMessage, ClientError
-from hatwisted.client.message import DELIVERY_PROPERTIES, Message, checked_topic
 from hatwisted.client.producer import Producer
-from hatwisted.client.sending import SendResult, SendStatus
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.errors import ClientError
+from hatwisted.clientcore.message import DELIVERY_PROPERTIES, Message, checked_topic
+from hatwisted.clientcore.sending import SendResult, SendStatus
 
 SHOWN_ERRORS: Final = 5
 """Failures told one by one; the rest is counted."""
@@ -166,7 +165,7 @@ class _Sending:
         self._progress.update(self._task, description=f"{self.sent} stored")
 
     def _failure(self, failure: Any, number: int) -> None:
-        if not failure.check(ClientError, CallFailed, BadMessage):
+        if not failure.checkClientError:
             failure.printTraceback()
         self._fail(f"line {number}: {failure.getErrorMessage()}")
 

@@ -11,12 +11,10 @@ from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.jobs.reindex.reindexing import Layout, reindex
-from tests.pipeline.jobs.copies import GOLDEN, copy_store, files_of, flip, write_store
+from tests.support.copies import GOLDEN, copy_store, files_of, flip, write_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 
 
 def test_an_audit_finds_the_changed_byte(spark: SparkSession, tmp_path: Path) -> None:

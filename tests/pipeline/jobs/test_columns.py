@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -17,7 +16,6 @@ from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, landed_names, land
 from hatwisted.pipeline.jobs.columns import landed, store_date
 from hatwisted.pipeline.spark.columns import spark_schema
 
-pytestmark = pytest.mark.spark
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"
 
 

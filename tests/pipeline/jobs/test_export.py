@@ -27,9 +27,7 @@ from hatwisted.pipeline.jobs.messages.importing import Sending
 from hatwisted.pipeline.jobs.messages.messagefiles import find_message_files, open_message_file
 from hatwisted.pipeline.jobs.selection import Selection
 from hatwisted.wire.properties import decode_properties
-from tests.pipeline.jobs.goldenlog import MASTER, instant, records
-
-pytestmark = pytest.mark.spark
+from tests.support.goldenlog import MASTER, instant, records
 
 NASTY_BODIES = (
     b"", b" blanks ", b"\xff\xfe", b"\x00", b"a\r\nb", b"a\rb", b"a\nb", b'"', b'a","b', b"\\", b'\\"', b"'",

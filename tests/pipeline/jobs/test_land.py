@@ -22,9 +22,8 @@ from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandResult, land
 from hatwisted.pipeline.jobs.land.landingsources import Stores, WrongStore
 from hatwisted.pipeline.jobs.land.landingstate import LandingBusy, WrongCheckpoint, landing_state
-from tests.pipeline.jobs.growing import TOPICS, GrowingStore
+from tests.support.growing import TOPICS, GrowingStore
 
-pytestmark = pytest.mark.spark
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 STATE = "_landing"
 

@@ -15,10 +15,8 @@ from pyspark.sql import SparkSession
 
 from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster
-from tests.pipeline.remote.clustermessages import fill
-from tests.support.brokergroup import OURS, BrokerGroup
-
-pytestmark = [pytest.mark.spark, pytest.mark.system]
+from testbed.brokergroup import OURS, BrokerGroup
+from tests.support.clustermessages import fill
 
 
 @pytest.fixture

@@ -16,12 +16,13 @@ import pytest
 from deltalake import DeltaTable
 
 from hatwisted.pipeline.decode.reader import read_arrow
-from tests.pipeline.jobs import growing, landing
+from testbed.processes import wait_until
+from tests.pipeline.jobs import landing
+from tests.support import growing
 from tests.support.background import Background
-from tests.support.processes import wait_until
 from tests.support.processgroup import Program, process_group
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 KILLS = 5
 RECORDS = 12_000
 PER_SECOND = 400

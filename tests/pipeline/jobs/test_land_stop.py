@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.pipeline.jobs.growing import GrowingStore
+from tests.support.growing import GrowingStore
 from tests.support.processgroup import Program, process_group
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.timeout(480)
 RECORDS = 4000
 PATIENCE = 150.0
 """Seconds for a landing to start Spark and make its first commits."""

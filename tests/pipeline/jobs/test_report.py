@@ -21,9 +21,7 @@ from hatwisted.pipeline.jobs.htmlpage import STYLE
 from hatwisted.pipeline.jobs.report import reportplots
 from hatwisted.pipeline.jobs.report.reporting import NothingToReport, report
 from hatwisted.pipeline.jobs.selection import Selection
-from tests.pipeline.jobs.goldenlog import MASTER, SLAVE, instant, records
-
-pytestmark = pytest.mark.spark
+from tests.support.goldenlog import MASTER, SLAVE, instant, records
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,7 @@ pytest.importorskip("pyspark")
 from hatwisted.pipeline.jobs.report import reportfigures
 from hatwisted.pipeline.jobs.report.reportfigures import Extent, bin_edges, percentile
 from hatwisted.pipeline.jobs.report.reportsummary import OTHER, step_for, summarise
-from tests.pipeline.jobs.goldenlog import ROW_SCHEMA, row
-
-pytestmark = pytest.mark.spark
+from tests.support.goldenlog import ROW_SCHEMA, row
 
 
 def cube_of(spark, rows, step=1, slaves=()):

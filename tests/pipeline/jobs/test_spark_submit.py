@@ -16,9 +16,9 @@ import pyspark
 
 import hatwisted.__main__
 from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
-from tests.pipeline.jobs.goldenlog import MASTER, SLAVE
+from tests.support.goldenlog import MASTER, SLAVE
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 

@@ -16,9 +16,8 @@ from hatwisted.pipeline.decode.reader import read_arrow
 from hatwisted.pipeline.decode.schema import COLUMNS
 from hatwisted.pipeline.spark.damagetable import read_damages
 from hatwisted.pipeline.spark.failures import told_by
-from tests.pipeline.jobs.growing import TOPICS, GrowingStore
+from tests.support.growing import TOPICS, GrowingStore
 
-pytestmark = pytest.mark.spark
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 

@@ -14,7 +14,6 @@ from pyspark.sql.readwriter import DataFrameWriter
 
 from hatwisted.pipeline.spark.deltasink import FORMAT, DeltaSink
 
-pytestmark = pytest.mark.spark
 SCHEMA = "topic string, store_date date, number bigint"
 
 

@@ -19,12 +19,12 @@ pytest.importorskip("deltalake")
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from tests.pipeline.remote.clustermessages import bodies_of, fill, send_batches, wait_for_slave
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.processes import REPOSITORY, wait_until
 from tests.support.background import Background
-from tests.support.brokergroup import OURS, BrokerGroup
-from tests.support.processes import REPOSITORY, wait_until
+from tests.support.clustermessages import bodies_of, fill, send_batches, wait_for_slave
 
-pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.timeout(800)]
+pytestmark = pytest.mark.timeout(800)
 
 PROGRAM = Path(__file__).with_name("streamprogram.py")
 QUEUES = 2

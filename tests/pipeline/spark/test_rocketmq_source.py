@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hatwisted.pipeline.spark.rocketmq import RocketMQSource
-from tests.pipeline.remote.clustermessages import (
+from testbed.brokergroup import OURS, BrokerGroup
+from tests.support.clustermessages import (
     bodies_of,
     fill,
     send_batches,
@@ -26,9 +27,6 @@ from tests.pipeline.remote.clustermessages import (
     wait_for_route,
     wait_for_slave,
 )
-from tests.support.brokergroup import OURS, BrokerGroup
-
-pytestmark = [pytest.mark.spark, pytest.mark.system]
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,11 @@ from pyspark.sql.streaming import StreamingQuery
 
 from hatwisted.pipeline.decode.reader import read_arrow
 from hatwisted.pipeline.spark.failures import told_by
-from tests.pipeline.jobs.growing import GrowingStore
 from tests.pipeline.spark import brokerstore, streaming
+from tests.support.growing import GrowingStore
 from tests.support.processgroup import Program, process_group
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 KILLS = 3
 RECORDS = 10_000
 PER_SECOND = 400

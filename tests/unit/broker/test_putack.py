@@ -10,6 +10,7 @@ from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus
 from hatwisted.store.waitline import WaitLine
+from tests.unit.ha.rig import LogCatcher
 
 
 @implementer(IFlushPolicy)
@@ -125,6 +126,45 @@ class PutAcksTests(SynchronousTestCase):
         self.clock.advance(5)
         self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
 
+    def late(self, *, flush_timeout: float, slave_timeout: float) -> None:
+        """A put that waits for both lines, which differ in their patience."""
+        self.flush, self.slave = ManualFlush(self.clock, True), ManualReplication(self.clock)
+        self.slave.timeout = slave_timeout
+        self.settle(PutAcks(self.clock, self.flush, flush_timeout, self.slave), appended(10))
+
+    def test_B69_disk_late_then_slave_stored(self) -> None:
+        self.late(flush_timeout=2, slave_timeout=5)
+        self.clock.advance(2)
+        self.assertEqual(self.settled, [])
+        self.slave.line.advance(10)
+        self.assertEqual(self.settled, [(10, PutStatus.FLUSH_DISK_TIMEOUT)])
+
+    def test_B69_disk_late_then_slave_late(self) -> None:
+        self.late(flush_timeout=2, slave_timeout=5)
+        self.clock.advance(2)
+        self.flush.line.advance(10)
+        self.clock.advance(3)
+        self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
+
+    def test_B69_slave_late_then_disk_flushed_or_late(self) -> None:
+        for flushes in (True, False):
+            self.settled.clear()
+            self.late(flush_timeout=5, slave_timeout=2)
+            self.clock.advance(2)
+            self.assertEqual(self.settled, [])
+            if flushes:
+                self.flush.line.advance(10)
+            self.clock.advance(3)
+            self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
+
+    def test_B69_disk_late_and_no_usable_slave(self) -> None:
+        acks = self.put_acks(sync_flush=True, sync_master=True)
+        self.slave.usable_up_to = 0
+        self.settle(acks, appended(10))
+        self.assertEqual(self.settled, [])
+        self.clock.advance(5)
+        self.assertEqual(self.settled, [(10, PutStatus.SLAVE_NOT_AVAILABLE)])
+
     def test_B83_flushed_but_mute_slave_is_flush_slave_timeout(self) -> None:
         acks = self.put_acks(sync_flush=True, sync_master=True)
         self.settle(acks, appended(10))
@@ -139,3 +179,57 @@ class PutAcksTests(SynchronousTestCase):
         bad.refuse(PutStatus.MESSAGE_ILLEGAL, "too big")
         self.settle(acks, bad)
         self.assertEqual(self.settled, [(-1, PutStatus.MESSAGE_ILLEGAL)])
+
+
+class MissingCopiesTests(SynchronousTestCase):
+    """What a master's log says of puts that no slave has."""
+
+    def setUp(self) -> None:
+        self.caught = LogCatcher(self)
+        self.clock = Clock()
+        self.slave = ManualReplication(self.clock)
+        self.acks = PutAcks(self.clock, ManualFlush(self.clock, False), 5.0, self.slave)
+
+    def put(self, *ends: int, properties: bytes = b"KEYS\x01k\x02TAGS\x01red") -> None:
+        puts = [
+            Put(
+                "Orders",
+                0,
+                ((0, b"x", properties),),
+                b"\x0a\0\0\x07\0\0\x30\x39",
+                0,
+                offset=end - 10,
+                end=end,
+            )
+            for end in ends
+        ]
+        self.acks.settle(puts, lambda done: None)
+
+    def test_the_first_is_told_with_topic_tags_offset_and_client(self) -> None:
+        self.put(110)
+        self.clock.advance(5)
+        self.clock.advance(0)
+        self.assertEqual(
+            self.caught.texts("error"),
+            [
+                "put answered FLUSH_SLAVE_TIMEOUT, no slave has acknowledged it in time: topic Orders, tags red, "
+                "commit log offset 100, client 10.0.0.7:12345"
+            ],
+        )
+
+    def test_one_line_a_minute_and_status_counts_the_others(self) -> None:
+        self.slave.usable_up_to = 0
+        for number in range(1, 601):
+            self.put(number * 20, number * 20 + 10, properties=b"")
+            self.clock.advance(0.125)
+        first, second = self.caught.texts("error")
+        self.assertIn("SLAVE_NOT_AVAILABLE, no slave is linked", first)
+        self.assertIn("tags none, commit log offset 10, client", first)
+        self.assertTrue(first.endswith("(1 more like it were not logged)"), first)
+        self.assertTrue(second.endswith(f"({2 * 480 - 2 + 1} more like it were not logged)"), second)
+
+    def test_puts_that_a_slave_has_say_nothing(self) -> None:
+        self.put(110)
+        self.slave.line.advance(110)
+        self.clock.advance(10)
+        self.assertEqual(self.caught.texts("error"), [])

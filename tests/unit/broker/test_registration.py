@@ -29,7 +29,7 @@ from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.processes import free_port
+from testbed.processes import free_port
 
 
 class RegistrationCase(TestCase):

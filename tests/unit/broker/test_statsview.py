@@ -47,6 +47,15 @@ class TestWindows(SynchronousTestCase):
             (self.store.put_total, self.store.put_size_total, self.store.put_failed), (8, 400, 1)
         )
 
+    def test_what_is_stored_but_on_no_slave_has_failed_and_counts_as_stored(self):
+        self.puts("T")
+        for status in (PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.SLAVE_NOT_AVAILABLE):
+            put = Put("T", 0, (), HOST, 0, offset=0, end=100, record_offsets=[0])
+            put.status = status
+            self.store.count_puts([put])
+        self.assertEqual((self.store.put_total, self.store.put_failed), (3, 2))
+        self.assertEqual(self.store.topic_puts, {"T": [3, 300, 3]})
+
     def test_first_sample_counts_from_nothing(self):
         self.puts("T", "T", messages=5, size=1000)
         self.assertEqual(self.view("TOPIC_PUT_NUMS", "T"), [(0, 0.0, 0.0)] * 3)

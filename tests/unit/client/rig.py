@@ -15,8 +15,8 @@ from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.worker import InlineWorker
 from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.tap.realparts import real_parts
+from testbed.processes import BROKER_PORTS, free_port
 from tests.support.patience import patient
-from tests.support.processes import BROKER_PORTS, free_port
 
 SETTINGS = {
     "mappedFileSizeCommitLog": 1 << 20,

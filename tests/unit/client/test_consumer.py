@@ -5,10 +5,11 @@ from pathlib import Path
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.trial.unittest import TestCase
 
-from hatwisted.client.beginning import ConsumeFrom
-from hatwisted.client.errors import Closed, NoNameServer, Refused
-from hatwisted.client.message import Message
-from hatwisted.client.subscription import Sql
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.errors import Closed, NoNameServer, Refused
+from hatwisted.clientcore.message import Message
+from hatwisted.clientcore.options import ConsumeFrom
+from hatwisted.clientcore.subscription import Sql
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 FIRST = ConsumeFrom.FIRST
@@ -101,10 +102,10 @@ class TestConsumer(TestCase):
         )
         before = set(one.queues)
         # As after a restart, before the members' heartbeats; it's the one that is asked first.
-        route = await one._session.routes.route("Shared")
+        route = await deferred(one._core._session.routes.route("Shared"))
         restarted = self.rig.brokers[route.broker_datas[0].broker_name]
         restarted._consumers.clients.consumers.clear()
-        await one._balance()
+        await deferred(one._core._balance())
         self.assertEqual(set(one.queues), before)
 
     @asynchronous
@@ -190,7 +191,7 @@ class TestConsumer(TestCase):
         await consumer.start()
 
         def held():
-            return max((reader.buffered for reader in consumer.readers.values()), default=0)
+            return max((reader.buffered for reader in consumer._core.readers.values()), default=0)
 
         await self.rig.until(lambda: held() >= 64)
         self.assertLess(held(), 64 + 32)
@@ -203,8 +204,8 @@ class TestConsumer(TestCase):
         await self.rig.stop_broker("broker-b")
         await self.fill("Failover", 20)
         master, slave = self.rig.brokers["broker-a"], self.rig.brokers["slave-a"]
-        await self.rig.until(lambda: slave.store.log.max_offset == master.store.log.max_offset)
-        slave.synchronizer.round_now()
+        await self.rig.until(lambda: slave.parts.store.log.max_offset == master.parts.store.log.max_offset)
+        slave.services.synchronizer.round_now()
         await self.rig.until(lambda: slave.parts.tables.topics.get("Failover") is not None)
         seen, block = [], Deferred()
 

@@ -1,13 +1,14 @@
 """Halving of failing batches, sharing out of queues, choice of brokers, rates: the rules without a network."""
 
-from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.client.allocation import allocate
-from hatwisted.client.consumestats import ConsumeStats
-from hatwisted.client.delivery import Unsettled, deliver, deliver_in_order
-from hatwisted.client.selection import BrokerFaults, RoundRobin, interleaved
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.allocation import allocate
+from hatwisted.clientcore.consumestats import ConsumeStats
+from hatwisted.clientcore.delivery import deliver, deliver_in_order
+from hatwisted.clientcore.errors import Unsettled
+from hatwisted.clientcore.selection import BrokerFaults, RoundRobin, interleaved
 from hatwisted.wire.messagequeue import MessageQueue
 
 
@@ -15,16 +16,25 @@ def queue(broker, number):
     return MessageQueue(broker_name=broker, queue_id=number, topic="T")
 
 
+def failing(calls, bad):
+    """A program that fails on any batch with one of `bad`."""
+
+    async def consume(part):
+        calls.append(list(part))
+        if bad & set(part):
+            raise ValueError("bad")
+
+    return consume
+
+
 class TestHalving(SynchronousTestCase):
     def run_with(self, batch, bad):
         self.calls, self.failed = [], []
 
-        def listener(part):
-            self.calls.append(list(part))
-            return fail(ValueError("bad")) if bad & set(part) else None
+        async def failed(message, error):
+            self.failed.append(message)
 
-        work = deliver(batch, listener, lambda message, error: self.failed.append(message))
-        self.successResultOf(Deferred.fromCoroutine(_awaitable(work)))
+        self.successResultOf(deferred(deliver(batch, failing(self.calls, bad), failed)))
 
     def test_a_good_batch_is_delivered_once(self):
         self.run_with(list(range(8)), set())
@@ -43,23 +53,21 @@ class TestHalving(SynchronousTestCase):
         self.assertEqual(len(self.calls), 1 + 2 * 10)
 
     def test_between_two_halves_a_queue_may_go_away(self):
-        stays, failed = iter([True, True, False]), []
-        work = deliver(
-            [1, 2], lambda part: fail(ValueError("bad")), lambda *told: failed.append(told), stays.__next__
-        )
-        self.failureResultOf(Deferred.fromCoroutine(work), Unsettled)
-        self.assertEqual([message for message, _ in failed], [1])
+        stays, found = iter([True, True, False]), []
+
+        async def failed(message, error):
+            found.append(message)
+
+        work = deliver([1, 2], failing([], {1, 2}), failed, stays.__next__)
+        self.failureResultOf(deferred(work), Unsettled)
+        self.assertEqual(found, [1])
 
 
 class TestInOrder(SynchronousTestCase):
     def run_with(self, batch, bad, stay=lambda: True):
         self.calls = []
-
-        def listener(part):
-            self.calls.append(list(part))
-            return fail(ValueError("bad")) if bad & set(part) else None
-
-        return self.successResultOf(Deferred.fromCoroutine(deliver_in_order(batch, listener, stay)))
+        work = deliver_in_order(batch, failing(self.calls, bad), stay)
+        return self.successResultOf(deferred(work))
 
     def test_the_first_bad_one_ends_it_and_nothing_behind_it_is_delivered_after_it_failed_alone(self):
         for bad in ({0}, {5}, {15}, {3, 4}, {9, 1}, set(range(16))):
@@ -94,10 +102,6 @@ class TestRates(SynchronousTestCase):
         self.assertEqual((status["pullTPS"], status["pullRT"], status["consumeFailedMsgs"]), (0, 0, 30))
         clock.advance(3600)
         self.assertEqual(stats.status("T")["consumeFailedMsgs"], 0)
-
-
-async def _awaitable(work):
-    await work
 
 
 class TestAllocation(SynchronousTestCase):

@@ -4,9 +4,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
-from hatwisted.client.beginning import ConsumeFrom
-from hatwisted.client.message import Message
-from hatwisted.client.queuelocks import LOCK_LIFE, RENEWAL_INTERVAL
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.message import Message
+from hatwisted.clientcore.options import ConsumeFrom
+from hatwisted.clientcore.queuelocks import LOCK_LIFE, RENEWAL_INTERVAL
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 FIRST = ConsumeFrom.FIRST
@@ -35,7 +36,7 @@ class OrderlyCase(TestCase):
 
     @property
     def locks(self):
-        return self.rig.brokers["broker-a"]._consumer_admin.locks
+        return self.rig.brokers["broker-a"].parts.consumer_admin.locks
 
 
 class TestOrder(OrderlyCase):
@@ -58,6 +59,7 @@ class TestOrder(OrderlyCase):
         await consumer.stop()
         standings = await self.rig.new_cluster().admin().progress("g")
         self.assertEqual(sum(each.consumed for each in standings if each.queue.topic == "Held"), 8)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 3, "each with its traceback")
 
     @asynchronous
     async def test_of_a_failing_batch_the_good_ones_before_are_settled_and_none_behind_is_touched(self):
@@ -79,12 +81,13 @@ class TestOrder(OrderlyCase):
         producer = self.rig.new_cluster().producer("p")
         for number in range(1, 11):
             await producer.send(Message(topic="Halved", body=b"%d" % number, order_key="one"))
-        (reader,) = [each for each in consumer.readers.values() if each.buffered]
+        (reader,) = [each for each in consumer._core.readers.values() if each.buffered]
         await self.rig.until(lambda: reader.buffered == 11)
         block.callback(None)
         await self.rig.until(lambda: reader.progress == 11)
         first = [[1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4], [5, 6, 7, 8], [5, 6], [5]]
         self.assertEqual(calls, [[0], *first, [5], [6, 7, 8, 9, 10]])
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
 
     @asynchronous
     async def test_the_loop_gets_a_rejected_message_again_before_the_next(self):
@@ -113,6 +116,7 @@ class TestOrder(OrderlyCase):
         await consumer.start()
         await self.rig.until(lambda: 2 in seen)
         self.assertEqual(seen, [0, 1, 1, 1, 2])
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 3)
         dead = self.rig.new_cluster().consumer("undertaker", {"%DLQ%g": "*"}, consume_from=FIRST)
         await self.until_known("%DLQ%g")
         await dead.start()
@@ -122,7 +126,7 @@ class TestOrder(OrderlyCase):
 
     async def until_known(self, topic):
         routes = self.rig.new_cluster().session.routes
-        while await routes.route(topic, fresh=True) is None:
+        while await deferred(routes.route(topic, fresh=True)) is None:
             await self.rig.until(lambda: True)
 
     @asynchronous
@@ -139,6 +143,7 @@ class TestOrder(OrderlyCase):
         await consumer.start()
         await self.rig.until(lambda: 2 in seen)
         self.assertEqual(seen, [0, 1, 1, 2])
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
         self.assertEqual(len(self.locks), 0)
 
 
@@ -231,15 +236,15 @@ class TestLocks(OrderlyCase):
         consumer = self.consumer("Stolen", handle, cluster=cluster)
         await consumer.start()
         await self.rig.until(lambda: len(seen) == 3)
-        (queue,) = [each for each, reader in consumer.readers.items() if reader.buffered]
+        (queue,) = [each for each, reader in consumer._core.readers.items() if reader.buffered]
         self.locks.unlock("g", [queue], cluster.client_id)
         self.locks.lock("g", [queue], "thief")
         clock.advance(RENEWAL_INTERVAL)
         await self.rig.until(lambda: queue not in consumer.queues)
         admin = self.rig.new_cluster()
-        await admin.session.routes.route("Stolen")
+        await deferred(admin.session.routes.route("Stolen"))
         fields = {"consumerGroup": "g", "topic": "Stolen", "queueId": queue.queue_id, "commitOffset": 5}
-        await admin.session.ask(self.rig.brokers["broker-a"].address, 15, fields)
+        await deferred(admin.session.ask(self.rig.brokers["broker-a"].address, 15, fields))
         await consumer.commit()
         standing = await admin.admin().progress("g")
         self.assertEqual([each.consumed for each in standing if each.queue == queue], [5])
@@ -261,15 +266,17 @@ class TestLocks(OrderlyCase):
         consumer = self.consumer("Lapse", handle, cluster=cluster)
         await consumer.start()
         await self.rig.until(lambda: waiting)
-        (queue,) = [each for each, reader in consumer.readers.items() if reader.buffered]
-        reader = consumer.readers[queue]
+        (queue,) = [each for each, reader in consumer._core.readers.items() if reader.buffered]
+        reader = consumer._core.readers[queue]
         await self.rig.until(lambda: reader.buffered == 4)
         # As if the broker couldn't be asked: the renewal that is due finds nobody.
         self.patch(cluster.session.routes, "master", lambda topic, broker: None)
         clock.advance(LOCK_LIFE + 1)
         waiting[0].callback(None)
         await self.rig.until(lambda: reader.progress == 1)
-        self.assertEqual((seen, consumer.running_info()["properties"]["PROP_CONSUMEORDERLY"]), ([0], "true"))
+        self.assertEqual(
+            (seen, consumer._core.running_info()["properties"]["PROP_CONSUMEORDERLY"]), ([0], "true")
+        )
         del cluster.session.routes.master
 
         def turn():
@@ -278,4 +285,4 @@ class TestLocks(OrderlyCase):
 
         await self.rig.until(turn)
         self.assertEqual(seen, [0, 1, 2, 3])
-        self.assertIs(consumer.readers[queue], reader, "nobody else went on: it isn't read anew")
+        self.assertIs(consumer._core.readers[queue], reader, "nobody else went on: it isn't read anew")

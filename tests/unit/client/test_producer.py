@@ -7,17 +7,18 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.errors import BadMessage, Closed, NoNameServer, NoRoute, ProducerFull, SendFailed
-from hatwisted.client.message import Message, decode_records, received
-from hatwisted.client.routes import readable_queues
-from hatwisted.client.sending import SendStatus
-from hatwisted.client.session import ROUTE_INTERVAL
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.errors import BadMessage, Closed, NoNameServer, NoRoute, ProducerFull, SendFailed
+from hatwisted.clientcore.message import Message, decode_records, received
+from hatwisted.clientcore.routes import readable_queues
+from hatwisted.clientcore.sending import SendStatus
+from hatwisted.clientcore.session import ROUTE_INTERVAL
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 
 async def stored(cluster, topic):
     """All messages of a topic, by queue, as a pull gives them."""
-    route = await cluster.session.routes.route(topic, fresh=True)
+    route = await deferred(cluster.session.routes.route(topic, fresh=True))
     found = []
     for queue in readable_queues(topic, route):
         address = cluster.session.routes.master(topic, queue.broker_name)
@@ -26,7 +27,7 @@ async def stored(cluster, topic):
             ext = {"consumerGroup": "look", "topic": topic, "queueId": queue.queue_id, "queueOffset": offset}
             ext |= {"maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0}
             ext |= {"subscription": "*", "subVersion": 0}
-            answer = await cluster.session.call(address, 11, ext)
+            answer = await deferred(cluster.session.call(address, 11, ext))
             if answer.code != 0:
                 break
             found += [received(record, queue.broker_name) for record in decode_records(answer.body)]
@@ -161,7 +162,7 @@ class TestProducer(TestCase):
         await producer.send(Message(topic="Forgotten", body=b"0"))
         self.rig.names.routes.delete_topic("Forgotten")
         self.rig.names.routes.delete_topic("TBW102")
-        await cluster.session.routes.refresh(["Forgotten", "TBW102"])
+        await deferred(cluster.session.routes.refresh(["Forgotten", "TBW102"]))
         for _ in range(8):
             self.assertEqual(
                 (await producer.send(Message(topic="Forgotten", body=b"1"))).status, SendStatus.OK
@@ -209,8 +210,8 @@ class TestProducer(TestCase):
         cluster = self.rig.new_cluster()
         producer = cluster.producer("p")
         await producer.send(Message(topic="Back", body=b"before"))
-        producer._making.clear()  # the topic is no longer new
-        route = await cluster.session.routes.route("Back")
+        producer._core._making.clear()  # the topic is no longer new
+        route = await deferred(cluster.session.routes.route("Back"))
         for group in route.broker_datas:  # as it was told while only slaves were there
             group.broker_addrs[1] = group.broker_addrs.pop(0)
         sent = await producer.send(Message(topic="Back", body=b"after"))

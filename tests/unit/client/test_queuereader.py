@@ -6,9 +6,11 @@ from twisted.internet.task import Clock, LoopingCall
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.consumestats import ConsumeStats
-from hatwisted.client.queuereader import ELSEWHERE_PAUSE, PAUSE, QueueReader
-from hatwisted.client.subscription import subscription
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.consumestats import ConsumeStats
+from hatwisted.clientcore.options import ConsumerOptions
+from hatwisted.clientcore.queuereader import ELSEWHERE_PAUSE, PAUSE, QueueReader
+from hatwisted.clientcore.subscription import subscription
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue
@@ -30,6 +32,21 @@ def record(offset):
     )
 
 
+class Owner:
+    """A consumer of group "g" that takes nothing."""
+
+    group = "g"
+
+    def __init__(self, clock):
+        self.stats = ConsumeStats(clock)
+
+    def arrived(self, reader):
+        pass
+
+    def carries_progress(self, queue):
+        return True
+
+
 class ScriptedPulls(TestCase):
     """One broker that answers pulls as told, as a master or as a slave."""
 
@@ -48,14 +65,7 @@ class ScriptedPulls(TestCase):
         self.clock = Clock()
         self.cluster = Cluster(reactor, self.address, clock=self.clock)
         self.reader = QueueReader(
-            self.cluster.session,
-            "g",
-            QUEUE,
-            subscription("T", "*", 1),
-            100,
-            lambda reader: None,
-            commits=lambda: True,
-            stats=ConsumeStats(self.clock),
+            self.cluster.session, Owner(self.clock), QUEUE, subscription("T", "*", 1), 100, ConsumerOptions()
         )
 
     async def tearDown(self):
@@ -88,7 +98,7 @@ class ScriptedPulls(TestCase):
 
     async def begin(self, *answers):
         self.answers += answers
-        await self.cluster.session.routes.route("T")
+        await deferred(self.cluster.session.routes.route("T"))
         self.reader.start()
         await self.until_pulled(1)
 

@@ -5,10 +5,11 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
-from hatwisted.client.errors import Refused, SendFailed
-from hatwisted.client.giveback import GiveBack
-from hatwisted.client.message import Message, received
-from hatwisted.client.transactions import TransactionState
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.errors import Refused, SendFailed
+from hatwisted.clientcore.message import Message, received
+from hatwisted.clientcore.sendback import SendBack
+from hatwisted.clientcore.transactions import TransactionState
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.properties import decode_properties, encode_properties
@@ -160,18 +161,19 @@ class TestRetries(TestCase):
     @asynchronous
     async def test_a_failed_message_goes_back_and_a_copy_of_it_if_the_broker_wont_have_it(self):
         cluster = self.broker.cluster
-        await cluster.session.routes.route("T")
-        back = GiveBack(cluster.session, "g", lambda: cluster.producer("copies"))
+        await deferred(cluster.session.routes.route("T"))
+        back = SendBack(cluster.session, "g", lambda: cluster.producer("copies")._core)
         message = received(a_record(color="red"), "b")
-        await back.give_back(message, ValueError("bad"))
+        await deferred(back.send_back(message, ValueError("bad")))
         (sent,) = self.broker.asked(36)
         self.assertEqual((sent.ext["offset"], sent.ext["group"], sent.ext["delayLevel"]), ("42", "g", "0"))
         self.assertEqual((sent.ext["originTopic"], sent.ext["maxReconsumeTimes"]), ("T", "16"))
         self.assertEqual(self.broker.asked(310), [])
         self.broker.codes[36] = [1]
-        await back.give_back(message, ValueError("bad"))
+        await deferred(back.send_back(message, ValueError("bad")))
         (copy,) = self.broker.asked(310)
         _, properties = send_fields(copy)
         self.assertEqual((properties["RETRY_TOPIC"], properties["DELAY"]), ("T", "5"))
         self.assertEqual((properties["UNIQ_KEY"], properties["color"]), ("U1", "red"))
         self.assertEqual(copy.body, b"x")
+        self.flushLoggedErrors(ValueError)

@@ -24,8 +24,8 @@ from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire.haframe import FrameReceiver, encode_frames, encode_report
+from testbed.processes import free_port
 from tests.support.memorylog import MemoryLog
-from tests.support.processes import free_port
 from tests.unit.ha.rig import pattern
 
 reactor: Any = _reactor

@@ -16,6 +16,47 @@ def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:
     return log
 
 
+class LookTests(SynchronousTestCase):
+    def test_a_link_whose_look_fails_is_closed_and_the_others_get_their_heartbeats(self) -> None:
+        rig = MasterRig(filled(100))
+        broken, sound = rig.slave(100), rig.slave(100, host="10.0.0.3")
+
+        def look(now: float) -> None:
+            raise ZeroDivisionError(now)
+
+        self.patch(broken.link, "look", look)
+        rig.seconds(1)
+        self.assertTrue(broken.gone)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        broken.lose()
+        rig.seconds(12)
+        self.assertEqual(sound.frames(), [(100, b""), (100, b"")])
+
+    def test_a_look_that_fails_itself_ends_no_heartbeat_housekeeping_or_lag_log(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(100))
+        slave, fails = rig.slave(100), [True]
+        real = rig.service.hosts.is_known
+
+        def is_known(host: str) -> bool:
+            if fails:
+                raise ZeroDivisionError(host)
+            return real(host)
+
+        self.patch(rig.service.hosts, "is_known", is_known)
+        rig.slave(host="10.0.0.9")
+        rig.seconds(15)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        fails.clear()
+        slave.report(100)
+        slave.frames()
+        rig.seconds(7)
+        self.assertEqual(slave.frames(), [(100, b"")])
+        rig.seconds(20)
+        self.assertTrue(slave.gone, "housekeeping")
+        self.assertTrue([text for text in caught.texts("info") if "behind" in text])
+
+
 class ReadSideTests(SynchronousTestCase):
     def test_B31_only_last_whole_report_counts(self) -> None:
         rig = MasterRig(filled(2000))
@@ -460,7 +501,121 @@ class LifeTests(SynchronousTestCase):
         for _ in range(14):
             rig.seconds(5)
             slave.report(400)
-        self.assertEqual(sum("600 bytes behind" in text for text in caught.texts("info")), 2)
+        self.assertEqual(
+            sum("10.0.0.2:" in text and " 600 bytes (live)" in text for text in caught.texts("info")), 2
+        )
+
+    def test_the_lag_line_names_each_slave_the_worst_first(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        near, far, _ = rig.slave(990), rig.slave(100, host="10.0.0.3"), rig.slave(host="10.0.0.9")
+        rig.seconds(11)
+        (line,) = [text for text in caught.texts("info") if "behind the log" in text]
+        self.assertEqual(
+            line,
+            f"slaves behind the log's end at 1000: {far.link.peer} 900 bytes (live), "
+            f"{near.link.peer} 10 bytes (live)",
+        )
+
+    def test_the_lag_line_has_a_limit(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        for number in range(13):
+            rig.slave(500 + number, host=f"10.0.1.{number}")
+        rig.seconds(11)
+        (line,) = [text for text in caught.texts("info") if "behind the log" in text]
+        self.assertEqual((line.count("bytes ("), line[-12:]), (10, ", and 3 more"))
+        self.assertLess(line.index("10.0.1.0:"), line.index("10.0.1.1:"))
+        self.assertIn(" 500 bytes", line)
+
+    def test_a_slave_that_left_is_missed_in_the_lag_line(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        rig.slave(400).lose()
+        rig.seconds(11)
+        self.assertIn(
+            "no slave is linked; the newest acknowledgement is 600 bytes behind the log's end",
+            caught.texts("info"),
+        )
+
+    def test_a_slave_lost_on_a_sync_master_is_a_warning(self) -> None:
+        for sync, level in ((True, "warn"), (False, "info")):
+            caught = LogCatcher(self)
+            rig = MasterRig(filled(1000), sync=sync)
+            rig.slave(1000, host="10.0.0.3")
+            slave = rig.slave(400)
+            slave.lose()
+            (line,) = [text for text in caught.texts(level) if "left" in text]
+            self.assertTrue(
+                line.startswith(f"slave {slave.link.peer} left at offset 400, 600 bytes behind: "), line
+            )
+            self.assertTrue(line.endswith("slaves still linked: 1"), line)
+
+    def test_a_slave_that_leaves_because_the_master_stops_is_not(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000), sync=True)
+        slave = rig.slave(1000)
+        rig.service.stopService()
+        slave.lose()
+        self.assertEqual(caught.texts("warn"), [])
+
+    def test_a_sync_master_without_a_slave_says_so_once_after_a_minute(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000), sync=True)
+        rig.slave(host="10.0.0.9")  # a stranger is no slave
+        rig.seconds(59)
+        self.assertEqual([text for text in caught.texts("warn") if "no slave has come" in text], [])
+        rig.seconds(120)
+        (line,) = [text for text in caught.texts("warn") if "no slave has come" in text]
+        self.assertIn("60 s ago", line)
+
+    def test_nobody_waits_so_nobody_misses_a_slave(self) -> None:
+        caught = LogCatcher(self)
+        MasterRig(filled(1000)).seconds(120)
+        MasterRig(filled(1000), sync=True, in_sync_replicas=1).seconds(120)
+        with_slave = MasterRig(filled(1000), sync=True)
+        with_slave.slave(1000)
+        with_slave.seconds(120)
+        self.assertEqual([text for text in caught.texts("warn") if "no slave has come" in text], [])
+
+    def test_a_links_rate_and_times_are_those_of_its_bytes(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(0)
+        rig.seconds(1)
+        (status,) = rig.service.status()
+        self.assertEqual(status.sent_per_second, 1012)
+        self.assertEqual((status.last_write, status.last_report), (0.0, 0.0))
+        rig.seconds(2)
+        slave.report(1000)
+        rig.log.append(bytes(500))
+        (status,) = rig.service.status()
+        self.assertEqual((status.last_write, status.last_report, status.sent_per_second), (3.0, 3.0, 0))
+        rig.seconds(1)
+        self.assertEqual(rig.service.status()[0].sent_per_second, 512)
+
+    def test_waits_that_expired_are_figures(self) -> None:
+        rig = MasterRig(filled(1000))
+        rig.slave(1000)
+        end = rig.log.append(bytes(100))
+        rig.service.wait(end, end, 5.0)
+        self.assertEqual(rig.service.figures()["slaveWaitsOpen"], "1")
+        rig.seconds(6)
+        figures = rig.service.figures()
+        self.assertEqual((figures["slaveWaitsOpen"], figures["slaveWaitsExpired"]), ("0", "1"))
+        self.assertEqual(figures["slaveFallBehindBytes"], "100")
+
+    def test_B49_of_two_slaves_the_one_that_is_ahead_counts_and_goes_on_counting_when_it_leaves(self) -> None:
+        rig = MasterRig(filled(1000))
+        rig.slave(400)
+        fast = rig.slave(900)
+        self.assertEqual(rig.service.fall_behind, 100)
+        self.assertEqual([slave.lag_bytes for slave in rig.service.status()], [600, 100])
+        fast.lose()
+        self.assertEqual(rig.service.fall_behind, 100)
+        rig.slave(300)
+        self.assertEqual(rig.service.fall_behind, 100)
+        rig.log.append(bytes(50))
+        self.assertEqual(rig.service.fall_behind, 150)
 
     def test_status_shows_each_slave(self) -> None:
         rig = MasterRig(filled(1000))

@@ -3,7 +3,8 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha.refusals import MAX_SOURCES, Complaints
+from hatwisted.ha.refusals import Complaints
+from hatwisted.timing.throttle import MAX_SOURCES
 from tests.unit.ha.rig import LogCatcher
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from dataclasses import replace
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import TimeoutError
@@ -277,6 +278,20 @@ class ClockTests(SynchronousTestCase):
         rig.seconds(6)
         self.assertEqual(rig.state, "transfer")
 
+    def test_B50_one_read_is_stored_first_and_reported_then(self) -> None:
+        rig = SlaveRig()
+        before: list[list[int]] = []
+        rig.log.add_listener(lambda start, data: before.append(rig.reports()))
+        rig.send(0, b"x" * 10, batch=5)
+        self.assertEqual((before, rig.reports()), ([[0]], [10]))
+
+    def test_B50_a_silent_master_is_left_before_a_due_report_goes_to_it(self) -> None:
+        rig = SlaveRig(filled(1000), heartbeat_interval=5.0, housekeeping_interval=5.0)
+        rig.seconds(5)
+        self.assertEqual((rig.reports(), rig.wire.aborted), ([1000], False))
+        rig.seconds(1)
+        self.assertEqual((rig.reports(), rig.wire.aborted), ([], True))
+
     def test_B56_a_master_that_reads_no_report_is_left(self) -> None:
         rig = SlaveRig(filled(1000))
         rig.wire.fill()
@@ -405,8 +420,8 @@ class DurableAckTests(SynchronousTestCase):
 
     def test_it_needs_a_log_that_can_be_flushed(self) -> None:
         rig = SlaveRig(ack=HaAck.DURABLE)
-        args = (rig.log, rig.clock, lambda host, port: None, None, rig.service.settings)
-        self.assertRaises(ValueError, HAClientService, *args)
+        parts = replace(rig.service._parts, flush_now=None)
+        self.assertRaises(ValueError, HAClientService, parts, rig.service.settings)
 
 
 class MisfitTests(SynchronousTestCase):

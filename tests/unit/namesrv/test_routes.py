@@ -44,6 +44,13 @@ class TestRegistration(RouteCase):
         self.routes.closed("a:0")
         self.assertIsNone(self.register(broker=1))
 
+    def test_B01_each_groups_slaves_learn_their_own_master(self):
+        self.register("a")
+        self.register("b")
+        for group in ("b", "a"):
+            told = [self.register(group, broker=number) for number in (1, 2)]
+            self.assertEqual(told, [Master(f"{group}:0", f"{group}:0-ha")] * 2)
+
     def test_registration_with_one_new_topic_is_merged(self):
         self.register(names=("T", "U"))
         self.register(names=("New",), version=2)

@@ -21,9 +21,9 @@ from hatwisted.remoting.server import IDLE_LIMIT, ProcessorTable, RemotingServer
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
-from tests.pipeline.remote.scriptedgroup import SILENCE, ScriptedServer
-from tests.pipeline.remote.scriptedgroup import response as scripted
-from tests.support.processes import free_port
+from testbed.processes import free_port
+from tests.support.scriptedgroup import SILENCE, ScriptedServer
+from tests.support.scriptedgroup import response as scripted
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 

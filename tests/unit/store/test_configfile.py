@@ -175,6 +175,18 @@ class TestFlush(ConfigFileCase):
         self.successResultOf(file.flush())
         self.assertTrue(self.path.exists())
 
+    def test_a_table_that_cannot_be_encoded_is_told_once_and_tried_again(self):
+        self.write(b"{1}")
+        self.content = property
+        file = ConfigFile(self.fs, str(self.path), self.worker, lambda: self.content + b"")
+        file.changed()
+        for _ in range(3):
+            self.successResultOf(file.flush())
+        self.assertEqual(len(self.flushLoggedErrors(TypeError)), 1)
+        self.content = b"{2}"
+        self.successResultOf(file.flush())
+        self.assertEqual(self.path.read_bytes(), b"{2}")
+
     def test_full_disk_keeps_the_old_file_is_told_once_and_made_up_for(self):
         self.write(b"{1}")
         for operation, path in (("write", "t.json"), ("write", ".bak"), ("makedirs", "config")):

@@ -104,6 +104,22 @@ class StoreTestCase(SynchronousTestCase):
             self.assertIn(put.offset, found)
 
 
+class ArrivalTests(StoreTestCase):
+    def test_a_listener_that_raises_holds_up_neither_dispatch_nor_the_others(self) -> None:
+        store, _ = self.opened()
+        heard: list[int] = []
+
+        def broken(topic: str, queue_id: int, max_offset: int) -> None:
+            raise ZeroDivisionError(topic)
+
+        store.add_arrival_listener(broken)
+        store.add_arrival_listener(lambda topic, queue_id, max_offset: heard.append(max_offset))
+        puts = self.put(store, 4)
+        self.assertHolds(store, puts)
+        self.assertEqual(heard[-1], 2)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+
 class LifeTests(StoreTestCase):
     def test_abort_is_there_while_it_runs_and_gone_after_a_clean_exit(self) -> None:
         store, _ = self.opened()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.support import storefiles
+from testbed import storefiles
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "rocketmq-4.9.7"
 

@@ -22,7 +22,7 @@ from hatwisted.tap.realparts import real_parts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import ClusterInfo, decode_body
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.processes import BROKER_PORTS, free_port
+from testbed.processes import BROKER_PORTS, free_port
 
 CALL_SECONDS = 30
 

@@ -15,7 +15,7 @@ from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.tap.realparts import real_parts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.processes import BROKER_PORTS, free_port
+from testbed.processes import BROKER_PORTS, free_port
 
 FILE = """# ours
 listenPort={port}

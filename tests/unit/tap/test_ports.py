@@ -12,7 +12,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.remoting.interfaces import PortUnavailable
 from hatwisted.tap.ports import ClaimedPorts
-from tests.support.processes import free_port
+from testbed.processes import free_port
 
 LOOPBACK = "127.0.0.1"
 

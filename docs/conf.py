@@ -1,0 +1,101 @@
+"""Sphinx's configuration. `make docs` builds these pages, and the API from the docstrings, into build/docs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+DOCS = Path(__file__).resolve().parent
+CHECKOUT = DOCS.parent
+sys.path.insert(0, str(CHECKOUT))
+
+import hatwisted  # noqa: E402
+
+project = "hatwisted"
+author = "The hatwisted authors"
+copyright = author
+version = release = hatwisted.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+
+myst_enable_extensions = ["deflist"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"hatwisted {release}"
+html_show_sphinx = False
+html_copy_source = False
+
+# `name` in a docstring is code, as in Markdown.
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_default_options = {"members": True}
+
+# Pages that lie outside docs/, by the page that shows them.
+FROM_CHECKOUT = {"index": "README.md", "changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md"}
+PAGES = {CHECKOUT / name: DOCS / f"{page}.md" for page, name in FROM_CHECKOUT.items()}
+LINK = re.compile(r"\[([^\[\]]+)\]\(([^()#\s:]+)(#[^()\s]*)?\)")
+
+
+def read_source(app: Sphinx, page: str, source: list[str]) -> None:
+    """Put the checkout's pages in front of what docs/ has under their name, and lead all links into the site."""
+    folder = (DOCS / page).parent
+    source[0] = _with_links(source[0], folder, folder)
+    if name := FROM_CHECKOUT.get(page):
+        app.env.note_dependency(CHECKOUT / name)
+        shown = (CHECKOUT / name).read_text(encoding="utf-8")
+        source[0] = _with_links(shown, CHECKOUT, folder) + "\n" + source[0]
+
+
+def _with_links(text: str, base: Path, folder: Path) -> str:
+    """Links relative to `base` become links relative to `folder`, those to files that are no part of the site
+    plain text. What isn't there stays as it is, for Sphinx to complain about."""
+
+    def led(match: re.Match[str]) -> str:
+        label, link, anchor = match[1], match[2], match[3] or ""
+        target = (base / link).resolve()
+        target = PAGES.get(target, target)
+        if target.exists() and not target.is_relative_to(DOCS):
+            return label
+        return f"[{label}]({os.path.relpath(target, folder)}{anchor})"
+
+    return LINK.sub(led, text)
+
+
+class Modules(SphinxDirective):
+    """`modules:: PACKAGE ...`: every module below the packages with the first sentence of its docstring."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        """A definition list, in the order of the packages."""
+        return [
+            node
+            for package in self.arguments[0].split()
+            for node in self._package(CHECKOUT.joinpath(*package.split(".")))
+        ]
+
+    def _package(self, folder: Path) -> list[nodes.Node]:
+        rows = []
+        for path in sorted(folder.rglob("*.py")):
+            self.env.note_dependency(path)
+            name = ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
+            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            rows.append(f"`{name}`\n: {docstring.partition(chr(10) * 2)[0]}\n")
+        return self.parse_text_to_nodes("\n".join(rows))
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", read_source)
+    app.add_directive("modules", Modules)

@@ -1,0 +1,60 @@
+"""Puts that are stored here and on no slave, as far as this master knows, in its log.
+
+The producer is told of each by its status; whoever looks after the broker sees these lines: the first put at once,
+with what it takes to find it, then one line a minute with the number of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.store.put import Put, PutStatus
+from hatwisted.timing.throttle import LogThrottle, more_like_it
+from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.layout import SYS_BORN_HOST_V6
+from hatwisted.wire.properties import find_property
+
+REASONS = {
+    PutStatus.FLUSH_SLAVE_TIMEOUT: "no slave has acknowledged it in time",
+    PutStatus.SLAVE_NOT_AVAILABLE: "no slave is linked, or near enough to be waited for",
+}
+
+
+class MissingCopies:
+    """Tells of the puts of one master."""
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._throttle = LogThrottle(clock)
+
+    def note(self, puts: Sequence[Put], status: PutStatus) -> None:
+        """`puts`, at least one, are answered with `status`."""
+        reason = REASONS.get(status)
+        if reason is None:
+            return
+        left_out = self._throttle.admit(status, len(puts))
+        if left_out is None:
+            return
+        put = puts[0]
+        self._log.error(
+            "put answered {status}, {reason}: topic {topic}, tags {tags}, commit log offset {offset}, "
+            "client {client}{more}",
+            status=status.value,
+            reason=reason,
+            topic=put.topic,
+            tags=_tags(put),
+            offset=put.offset,
+            client=HostPort.unpack(put.born_host, ipv6=bool(put.sys_flag & SYS_BORN_HOST_V6)),
+            more=more_like_it(left_out + len(puts) - 1),
+        )
+
+
+def _tags(put: Put) -> str:
+    """Of the first message, as its producer set them."""
+    _, _, properties = put.entries[0]
+    tags = find_property(properties, b"TAGS")
+    return "none" if tags is None else tags.decode("utf-8", "replace")

@@ -1,0 +1,132 @@
+"""The client's logic on Twisted: calls by the remoting client, timers by the reactor, Deferreds to the outside."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTCP, IReactorTime
+from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
+
+from hatwisted.clientcore import errors
+from hatwisted.clientcore.driver import Answer
+from hatwisted.clientcore.tasks import Cancelled, Task, Timer, Waiter, Work
+from hatwisted.remoting import client as remoting
+from hatwisted.remoting.tcp import TcpConnecting
+from hatwisted.wire.remoting import RemotingCommand
+
+T = TypeVar("T")
+
+_ERRORS: dict[type[remoting.CallFailed], type[errors.CallFailed]] = {
+    remoting.ConnectFailed: errors.ConnectFailed,
+    remoting.ConnectionGone: errors.ConnectionGone,
+    remoting.CallTimedOut: errors.CallTimedOut,
+    remoting.TooManyCalls: errors.TooManyCalls,
+}
+
+
+class TwistedDriver:
+    """connector: makes the connections; clock: times everything."""
+
+    def __init__(self, connector: IReactorTCP, clock: IReactorTime) -> None:
+        self.log = _Log()
+        self.clock = clock
+        self.remoting = remoting.RemotingClient(TcpConnecting(connector), clock)
+
+    def seconds(self) -> float:
+        """The clock's."""
+        return self.clock.seconds()
+
+    def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
+        """By the clock."""
+        return self.clock.callLater(seconds, work)
+
+    def random_below(self, limit: int) -> int:
+        """Any number from 0 to `limit` - 1."""
+        return random.randrange(limit)
+
+    def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
+        """As Driver."""
+        answer: Waiter[RemotingCommand] = Waiter()
+        asked = self.remoting.call(address, request, timeout)
+        answer.on_cancel = asked.cancel
+        asked.addCallbacks(answer.fire, lambda failure: answer.fail(_translated(failure.value)))
+        return answer
+
+    def oneway(self, address: str, request: RemotingCommand) -> None:
+        """As Driver."""
+        try:
+            self.remoting.oneway(address, request)
+        except remoting.CallFailed as error:
+            raise _translated(error) from None
+
+    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
+        """As Driver."""
+
+        def answer(address: str, request: RemotingCommand) -> remoting.Answer:
+            found = asked(address, request)
+            return fired(found) if isinstance(found, Waiter) else found
+
+        self.remoting.on_request = answer
+        self.remoting.on_lost(lost)
+
+    def adopt(self, outcome: Any) -> Waiter[Any]:
+        """A Deferred or a coroutine that awaits Deferreds."""
+        given = outcome if isinstance(outcome, Deferred) else ensureDeferred(outcome)
+        adopted: Waiter[Any] = Waiter()
+        given.addCallbacks(adopted.fire, lambda failure: adopted.fail(failure.value))
+        return adopted
+
+    def close(self) -> Waiter[None]:
+        """As Driver."""
+        return self.adopt(self.remoting.close())
+
+
+class _Log:
+    """The client's words through Twisted's logger."""
+
+    def __init__(self) -> None:
+        logger = Logger(namespace="hatwisted.client")
+        self.debug, self.info = logger.debug, logger.info
+        self.warn, self.error = logger.warn, logger.error
+        self._failure = logger.failure
+
+    def exception(self, format: str, error: BaseException, **fields: object) -> None:
+        """At error, with the traceback of `error`."""
+        failure = Failure(error, type(error), error.__traceback__)
+        self._failure(format, failure, LogLevel.error, **fields)
+
+
+def deferred(work: Work[T]) -> Deferred[T]:
+    """A coroutine of the client's logic, under way, as a Deferred; cancelling that cancels it."""
+    return fired(Task(work))
+
+
+def fired(waiter: Waiter[T]) -> Deferred[T]:
+    """A Deferred that fires with `waiter`."""
+    result: Deferred[T] = Deferred(lambda _: waiter.cancel() if isinstance(waiter, Task) else None)
+    waiter.when_done(lambda done: _pass_on(done, result))
+    return result
+
+
+def _pass_on(done: Waiter[T], result: Deferred[T]) -> None:
+    try:
+        value = done.result()
+    except Cancelled:
+        return  # Deferred.cancel says so to its callbacks by itself
+    except Exception:
+        result.errback(Failure())
+    else:
+        result.callback(value)
+
+
+def _translated(error: BaseException) -> BaseException:
+    for kind, ours in _ERRORS.items():
+        if isinstance(error, kind):
+            return ours(error.address, str(error).removeprefix(f"{error.address}: "))
+    if isinstance(error, ValueError) and not isinstance(error, errors.ClientError):
+        return errors.BadSetting(str(error))
+    return error

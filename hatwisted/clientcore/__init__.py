@@ -1,0 +1,11 @@
+"""The client's logic, without a loop, a socket or a clock: what Twisted's, asyncio's and the blocking client
+share.
+
+Values first: `message`, `sending` (messages as requests, answers as results), `tries`, `selection`, `routes`,
+`pullprogress`, `processqueue`, `allocation`, `subscription`. On them coroutines that await nothing but
+`tasks.Waiter`s: `producer`, `queuereader` -> `consumeservice` -> `assignment` -> `consumer`, `admin`.
+`clusterlink` is on top, `session` (one identity among the brokers) under all its parts, and `driver` says
+what a loop has to give.
+
+Never here: Twisted, asyncio, sockets, the time. Imports `wire` only.
+"""

@@ -1,0 +1,77 @@
+"""Messages of one topic that share requests: who leads, who goes along, who waits for the next.
+
+An accumulator lets some requests go at once; what comes while they are under way waits, and the next free request
+takes all of it that fits. The first message of a batch leads: its sender makes the request and hands out the
+results.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from hatwisted.clientcore.errors import Closed
+from hatwisted.clientcore.message import Message
+from hatwisted.clientcore.sending import SendResult
+from hatwisted.clientcore.tasks import Waiter
+
+MAX_BATCH_BYTES: Final = 256 * 1024
+MAX_BATCH_MESSAGES: Final = 1000
+"""Of a batch that `coalesce` makes; a broker appends it in one go, others wait meanwhile."""
+TOPIC_REQUESTS: Final = 4
+"""Requests of one topic in flight from which `coalesce` gathers."""
+
+Batch = list[tuple[Message, "Waiter[Batch | SendResult]"]]
+
+_Entry = tuple[Message, int, "Waiter[Batch | SendResult]"]
+
+
+class Accumulator:
+    """Messages of one topic that wait for a request of theirs to be answered, in order."""
+
+    def __init__(self, requests: int) -> None:
+        self._free = requests
+        self._requests = requests
+        self._waiting: deque[_Entry] = deque()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing waits, nothing is under way."""
+        return self._free == self._requests and not self._waiting
+
+    async def turn(self, message: Message, size: int) -> Batch | SendResult:
+        """A batch to be sent by the caller, or the result that somebody else's batch brought."""
+        waiter: Waiter[Batch | SendResult] = Waiter()
+        if self._free:
+            self._free -= 1
+            return [(message, waiter)]
+        entry = message, size, waiter
+        waiter.on_cancel = lambda: self._give_up(entry)
+        self._waiting.append(entry)
+        return await waiter
+
+    def leave(self) -> None:
+        """An answer came: all that fits goes with the next request."""
+        if not self._waiting:
+            self._free += 1
+            return
+        batch: Batch = []
+        total = 0
+        while self._waiting and len(batch) < MAX_BATCH_MESSAGES:
+            message, size, waiter = self._waiting[0]
+            if batch and total + size > MAX_BATCH_BYTES:
+                break
+            self._waiting.popleft()
+            batch.append((message, waiter))
+            total += size
+        batch[0][1].fire(batch)
+
+    def close(self) -> None:
+        """Who waits gets Closed."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, _, waiter in waiting:
+            waiter.fail(Closed("the producer was stopped before this message's turn"))
+
+    def _give_up(self, entry: _Entry) -> None:
+        if entry in self._waiting:
+            self._waiting.remove(entry)

@@ -1,0 +1,297 @@
+"""Topics, groups and offsets of a cluster, as mqadmin shows and changes them.
+
+Changes go to every master (of a cluster, if one is named) and fail with what the first refusal says; questions
+add up what the brokers answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict, Unpack
+
+from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.errors import ClientError, NoRoute, Refused
+from hatwisted.clientcore.message import checked_topic
+from hatwisted.clientcore.offsets import broker_address
+from hatwisted.clientcore.routes import readable_queues
+from hatwisted.clientcore.session import Session
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
+from hatwisted.wire.registration import MASTER_ID, BrokerData, ClusterInfo, TopicRoute, decode_body
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX
+
+ADMIN_TIMEOUT: Final = 10.0
+"""Seconds for one answer; resets ask clients in turn."""
+LATEST: Final = -1
+"""As a reset's timestamp: the end of each queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStanding:
+    """How far a group is in a queue: next offset to consume, the queue's end, store time (ms) of the last one
+    consumed (0: not known)."""
+
+    queue: MessageQueue
+    consumed: int
+    end: int
+    last_timestamp: int
+
+    @property
+    def lag(self) -> int:
+        """Messages still to be consumed."""
+        return self.end - self.consumed
+
+
+class GroupSettings(TypedDict, total=False):
+    """Of a consumer group, as RocketMQ's SubscriptionGroupConfig names them."""
+
+    brokerId: int
+    consumeBroadcastEnable: bool
+    consumeEnable: bool
+    consumeFromMinEnable: bool
+    notifyConsumerIdsChangedEnable: bool
+    retryMaxTimes: int
+    retryQueueNums: int
+    whichBrokerWhenConsumeSlowly: int
+
+
+class Admin:
+    """Made by `Cluster.admin`. Every method fails with Refused, CallFailed, NoNameServer or NoRoute."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    # ---- topics
+
+    async def topics(self) -> list[str]:
+        """All topic names, sorted."""
+        body = await self._ask_names(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return sorted(str(each) for each in fastjson.loads(body).get("topicList") or [])
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Where a topic lives. NoRoute if nobody knows it."""
+        route = await self._session.routes.route(topic, fresh=True)
+        if route is None:
+            raise NoRoute(topic, "the name servers don't know it")
+        return route
+
+    async def create_topic(
+        self, topic: str, *, queues: int = 8, perm: int = 6, cluster: str | None = None
+    ) -> list[str]:
+        """Make or change a topic on all masters; fires with their addresses. perm: 4 read, 2 write."""
+        fields: dict[str, object] = {
+            "topic": checked_topic(topic),
+            "defaultTopic": AUTO_CREATE_TOPIC,
+            "readQueueNums": queues,
+            "writeQueueNums": queues,
+            "perm": perm,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": False,
+        }
+        return await self._on_masters(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, cluster=cluster)
+
+    async def delete_topic(self, topic: str, *, cluster: str | None = None) -> list[str]:
+        """Remove a topic from all masters and name servers. NoRoute if there's none."""
+        await self.route(topic)
+        asked = await self._on_masters(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, cluster=cluster)
+        for server in self._session.routes.servers:
+            await self._session.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+        self._session.routes.forget(topic)
+        return asked
+
+    async def topic_offsets(self, topic: str) -> dict[MessageQueue, tuple[int, int]]:
+        """By queue: first and next offset."""
+        found = {}
+        for address in _readers_of((await self.route(topic)).broker_datas):
+            answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+            for key, row in fastjson.loads(answer)["offsetTable"].items():
+                found[parse_queue_key(key)] = int(row["minOffset"]), int(row["maxOffset"])
+        return dict(sorted(found.items(), key=lambda each: (each[0].broker_name, each[0].queue_id)))
+
+    # ---- the cluster
+
+    async def cluster_info(self) -> ClusterInfo:
+        """All brokers, by name and by cluster."""
+        return decode_body(await self._ask_names(RequestCode.GET_BROKER_CLUSTER_INFO), ClusterInfo)
+
+    async def broker_info(self, address: str) -> dict[str, str]:
+        """A broker's own words about itself (version, rates, log offsets)."""
+        body = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        return {name: str(value) for name, value in fastjson.loads(body)["table"].items()}
+
+    # ---- groups
+
+    async def groups(self) -> dict[str, dict[str, Any]]:
+        """Consumer groups and their settings, as the masters know them, or a slave while its master is gone."""
+        found: dict[str, dict[str, Any]] = {}
+        for address in await self._readers():
+            body = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            found |= fastjson.loads(body).get("subscriptionGroupTable") or {}
+        return dict(sorted(found.items()))
+
+    async def create_group(
+        self, group: str, *, cluster: str | None = None, **settings: Unpack[GroupSettings]
+    ) -> list[str]:
+        """Make or change a consumer group; settings as RocketMQ names them."""
+        config = {
+            "brokerId": 0,
+            "consumeBroadcastEnable": True,
+            "consumeEnable": True,
+            "consumeFromMinEnable": True,
+            "groupName": group,
+            "notifyConsumerIdsChangedEnable": True,
+            "retryMaxTimes": 16,
+            "retryQueueNums": 1,
+            "whichBrokerWhenConsumeSlowly": 1,
+            **settings,
+        }
+        body = fastjson.dumps_compact(config)
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        return await self._on_masters(code, {}, body, cluster=cluster)
+
+    async def delete_group(self, group: str, *, cluster: str | None = None) -> list[str]:
+        """Remove a group, its progress, and its topics of retries and dead letters."""
+        await self._check_group(group)
+        fields: dict[str, object] = {"groupName": group, "removeOffset": True, "cleanOffset": True}
+        asked = await self._on_masters(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields, cluster=cluster)
+        for topic in (RETRY_PREFIX + group, DLQ_PREFIX + group):
+            if await self._session.routes.route(topic, fresh=True) is not None:
+                await self.delete_topic(topic, cluster=cluster)
+        return asked
+
+    async def _check_group(self, group: str) -> None:
+        if group not in await self.groups():
+            raise ClientError(
+                f"group {group}: no broker knows it; a group is there from its first consumer on"
+            )
+
+    async def members(self, group: str) -> dict[str, str]:
+        """Client ids of a consumer group that are connected now, and their addresses."""
+        found = {}
+        for address in await self._readers():
+            answer = await self._session.call(
+                address, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}
+            )
+            if answer.code == ResponseCode.CONSUMER_NOT_ONLINE:
+                continue
+            if answer.code != ResponseCode.SUCCESS:
+                raise Refused.of(address, answer)
+            for each in fastjson.loads(answer.body).get("connectionSet") or []:
+                found[str(each["clientId"])] = str(each["clientAddr"])
+        return dict(sorted(found.items()))
+
+    # ---- offsets
+
+    async def progress(self, group: str) -> list[QueueStanding]:
+        """How far a group is, by queue. ClientError if no broker knows the group."""
+        found = []
+        retries = await self._session.routes.route(RETRY_PREFIX + group, fresh=True)
+        if retries is None:
+            # Made, and never seen a consumer; or a slip of the pen.
+            await self._check_group(group)
+            return []
+        for address in _readers_of(retries.broker_datas):
+            body = await self._ask(address, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
+            for key, row in fastjson.loads(body)["offsetTable"].items():
+                found.append(
+                    QueueStanding(
+                        parse_queue_key(key),
+                        int(row["consumerOffset"]),
+                        int(row["brokerOffset"]),
+                        int(row.get("lastTimestamp", 0)),
+                    )
+                )
+        return sorted(found, key=lambda each: (each.queue.topic, each.queue.broker_name, each.queue.queue_id))
+
+    async def reset(self, group: str, topic: str, timestamp: int) -> dict[MessageQueue, int]:
+        """Move a group to the first message stored at `timestamp` (ms) or later; LATEST: to the end, 0: to the
+        beginning. Its members, if there are any, go there at once. Fires with the new offsets."""
+        route = await self.route(topic)
+        fields: dict[str, object] = {"topic": topic, "group": group, "timestamp": timestamp, "isForce": True}
+        found: dict[MessageQueue, int] = {}
+        for broker in route.broker_datas:
+            address = broker.broker_addrs.get(MASTER_ID)
+            if address is None:
+                raise NoRoute(topic, f"{broker.broker_name} has no master now, its offsets can't be moved")
+            answer = await self._session.call(
+                address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, timeout=ADMIN_TIMEOUT
+            )
+            if answer.code == ResponseCode.SUCCESS:
+                table = fastjson.loads(answer.body).get("offsetTable") or {}
+                found |= {parse_queue_key(key): int(offset) for key, offset in table.items()}
+            elif answer.code in (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR):
+                # Nobody's there, or never was: the offsets are all there is to move.
+                found |= await self._reset_offline(group, topic, route, broker.broker_name, timestamp)
+            else:
+                raise Refused.of(address, answer)
+        return found
+
+    async def _reset_offline(
+        self, group: str, topic: str, route: TopicRoute, broker: str, timestamp: int
+    ) -> dict[MessageQueue, int]:
+        found = {}
+        for queue in readable_queues(topic, route):
+            if queue.broker_name != broker:
+                continue
+            address = broker_address(self._session, queue)
+            where: dict[str, object] = {"topic": topic, "queueId": queue.queue_id}
+            if timestamp == LATEST:
+                answer = await self._session.ask(address, RequestCode.GET_MAX_OFFSET, where)
+            else:
+                code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+                answer = await self._session.ask(address, code, where | {"timestamp": timestamp})
+            offset = found[queue] = number_in(address, answer, "offset")
+            where |= {"consumerGroup": group, "commitOffset": offset}
+            await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, where)
+        return found
+
+    # ---- asking
+
+    async def _ask(self, address: str, code: int, fields: Mapping[str, object] | None = None) -> bytes:
+        answer = await self._session.ask(address, code, fields, timeout=ADMIN_TIMEOUT)
+        return answer.body
+
+    async def _ask_names(self, code: int) -> bytes:
+        address, answer = await self._session.routes.ask(command(code))
+        if answer.code != ResponseCode.SUCCESS:
+            raise Refused.of(address, answer)
+        return answer.body
+
+    async def _masters(self, cluster: str | None) -> list[str]:
+        info = await self.cluster_info()
+        if cluster is not None and cluster not in info.cluster_addr_table:
+            known = ", ".join(sorted(info.cluster_addr_table)) or "none"
+            raise ClientError(f"no cluster {cluster}; known: {known}")
+        found = sorted(
+            group.broker_addrs[MASTER_ID]
+            for group in info.broker_addr_table.values()
+            if MASTER_ID in group.broker_addrs and cluster in (None, group.cluster)
+        )
+        if not found:
+            raise ClientError("the name servers know no master now")
+        return found
+
+    async def _readers(self) -> list[str]:
+        """One broker of each group, as `_readers_of`."""
+        found = list(_readers_of((await self.cluster_info()).broker_addr_table.values()))
+        if not found:
+            raise ClientError("the name servers know no broker now")
+        return found
+
+    async def _on_masters(
+        self, code: int, fields: Mapping[str, object], body: bytes = b"", *, cluster: str | None
+    ) -> list[str]:
+        masters = await self._masters(cluster)
+        for address in masters:
+            await self._session.ask(address, code, fields, body, ADMIN_TIMEOUT)
+        return masters
+
+
+def _readers_of(groups: Iterable[BrokerData]) -> Iterable[str]:
+    """One broker of each group: its master, or a slave while that's gone."""
+    for group in groups:
+        if group.broker_addrs:
+            yield group.broker_addrs[min(group.broker_addrs)]

@@ -1,0 +1,269 @@
+"""The queues that a member reads now: taking them up, giving them up, and how far it is in each.
+
+Consumption in order adds broker locks (`queuelocks.py`): a queue is read from the moment its lock is held, worked
+on while it is held, and given up, when others should have it, as soon as the program is done with the messages in
+hand: not before, however long that takes, because the next owner would overtake it. Progress is noted under the
+lock only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from hatwisted.clientcore.consumefrom import PullFrom
+from hatwisted.clientcore.consumeservice import ConsumeService
+from hatwisted.clientcore.errors import ClientError, Closed
+from hatwisted.clientcore.queuelocks import RENEWAL_INTERVAL, QueueLocks
+from hatwisted.clientcore.queuereader import QueueReader
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.subscription import Subscription
+from hatwisted.clientcore.tasks import Lock, Timer
+from hatwisted.wire.messagequeue import MessageQueue
+
+LOCK_RETRY: Final = 1.0
+"""Seconds until a lock that somebody else has is asked for again (5.3.3: 1 s; 4.9.7: at the next share-out)."""
+PROGRESS_RETRY: Final = 3.0
+"""Seconds until a queue is looked at again whose progress couldn't be told."""
+
+
+class Owner(Protocol):
+    """The consumer, as its assignment sees it."""
+
+    def reader(self, queue: MessageQueue, wish: Subscription, start: int) -> QueueReader:
+        """One that isn't started."""
+
+    def dropped(self, queue: MessageQueue) -> None:
+        """It's read no more."""
+
+    def rebalance(self) -> None:
+        """Share out queues again, soon."""
+
+
+class Assignment:
+    """pull_from: where a queue begins, and where its progress is kept
+    locks: for consumption in order, else None
+    auto_commit: note the progress of a queue that is given up
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        owner: Owner,
+        work: ConsumeService,
+        pull_from: PullFrom,
+        locks: QueueLocks | None,
+        *,
+        auto_commit: bool,
+    ) -> None:
+        self._session = session
+        self._owner = owner
+        self._work = work
+        self._pull_from = pull_from
+        self._offsets = pull_from.offsets
+        self._locks = locks
+        self._auto_commit = auto_commit
+        self._readers: dict[MessageQueue, QueueReader] = {}
+        self._releasing: set[MessageQueue] = set()
+        self._retry: Timer | None = None
+        self._renewal: Timer | None = None
+        self._noting = Lock()
+        self._log = session.log
+        self._left_uncommitted = 0
+        self._closed = False
+
+    @property
+    def readers(self) -> dict[MessageQueue, QueueReader]:
+        """By queue."""
+        return dict(self._readers)
+
+    def holds(self, queue: MessageQueue) -> bool:
+        """May its messages be consumed and its progress be noted now?"""
+        return self._locks is None or self._locks.held(queue)
+
+    # ---- taking up and giving up
+
+    async def adopt(self, wish: Subscription, share: Iterable[MessageQueue]) -> None:
+        """Of the subscription's topic, read `share` and nothing else."""
+        wanted = set(share)
+        await self._give_up(
+            [each for each in self._readers if each.topic == wish.topic and each not in wanted]
+        )
+        new = wanted - self._readers.keys() - self._releasing
+        new = await self._lockable(new)
+        errors = {queue: await self._begin(queue, wish) for queue in sorted(new, key=_order)}
+        strays = [queue for queue, error in errors.items() if error is not None]
+        if strays:
+            # Reading from a guess would lose or repeat messages.
+            text = "progress in {count} queues of {topic} isn't known yet: {error}"
+            self._log.info(text, count=len(strays), topic=wish.topic, error=errors[strays[0]])
+            self._try_later(PROGRESS_RETRY)
+            if self._locks is not None:
+                await self._locks.unlock(strays)
+
+    async def _begin(self, queue: MessageQueue, wish: Subscription) -> Exception | None:
+        try:
+            start = await self._pull_from.of(queue)
+        except ClientError as error:
+            return error
+        if self._closed:
+            return Closed("the consumer was stopped")
+        reader = self._readers[queue] = self._owner.reader(queue, wish, start)
+        reader.start()
+        return None
+
+    async def _lockable(self, queues: set[MessageQueue]) -> set[MessageQueue]:
+        if self._locks is None or not queues:
+            return queues
+        ours, others = await self._locks.lock(queues)
+        if others:
+            self._try_later(LOCK_RETRY)
+        self._renew_later(RENEWAL_INTERVAL)
+        return ours
+
+    def _try_later(self, seconds: float) -> None:
+        if self._retry is None and not self._closed:
+            self._retry = self._session.driver.call_later(seconds, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._owner.rebalance()
+
+    async def _give_up(self, queues: Iterable[MessageQueue]) -> None:
+        readers = [self._drop(queue, hand_over=True) for queue in queues]
+        if self._locks is None and readers and self._auto_commit:
+            await self._note(lambda: {each.queue: each.progress for each in readers})
+
+    def _drop(self, queue: MessageQueue, *, hand_over: bool = False) -> QueueReader:
+        reader = self._readers.pop(queue)
+        reader.stop()
+        self._owner.dropped(queue)
+        if self._locks is not None:
+            # Not even by ourselves is it read again before the program is done with the messages in hand.
+            self._releasing.add(queue)
+            self._session.in_background(self._release(reader, self._locks, hand_over), "giving up a queue")
+        return reader
+
+    async def _release(self, reader: QueueReader, locks: QueueLocks, hand_over: bool) -> None:
+        queue = reader.queue
+        try:
+            await self._work.finished([reader])
+            if hand_over:
+                if locks.held(queue) and self._auto_commit:
+                    await self._note(lambda: {queue: reader.progress})
+                await locks.unlock([queue])
+        finally:
+            self._releasing.discard(queue)
+        self._owner.rebalance()
+
+    async def reset(self, table: Mapping[MessageQueue, int]) -> None:
+        """An administrator moves the group: forget what was read; the next round goes on from there."""
+        # Asked before: a lock is given up with its reader.
+        allowed = {queue: at for queue, at in table.items() if self.holds(queue)}
+        for queue in table.keys() & self._readers.keys():
+            self._drop(queue)
+        await self._note(lambda: allowed)
+
+    async def close(self) -> None:
+        """Note the progress, read no more, unlock what the program isn't at work on."""
+        self._closed = True
+        for timer in (self._retry, self._renewal):
+            if timer is not None:
+                timer.cancel()
+        self._retry = self._renewal = None
+        if self._auto_commit:
+            await self.commit()
+        self._left_uncommitted = self.uncommitted
+        working = {queue for queue, reader in self._readers.items() if self._work.working(reader)}
+        idle = self._readers.keys() - working
+        for queue in list(self._readers):
+            self._drop(queue)
+        if self._locks is not None:
+            # What it is at work on lapses: somebody else's turn comes 60 s after the last renewal.
+            await self._locks.unlock(idle)
+
+    # ---- locks
+
+    def _renew_later(self, seconds: float) -> None:
+        if not self._closed and self._renewal is None:
+            self._renewal = self._session.driver.call_later(seconds, self._renew_soon)
+
+    def _renew_soon(self) -> None:
+        self._renewal = None
+        self._session.in_background(self._renew(), "renewal of locks")
+
+    async def _renew(self) -> None:
+        assert self._locks is not None
+        queues = {*self._readers, *self._releasing}
+        lapsed = {queue for queue in queues if not self._locks.held(queue)}
+        try:
+            ours, others = await self._locks.lock(queues)
+            for queue in others & self._readers.keys():
+                self._log.warn("{queue} is locked by somebody else now", queue=queue)
+                self._drop(queue)
+            if others:
+                self._owner.rebalance()
+            for queue in ours & lapsed:
+                await self._regained(queue)
+        finally:
+            missing = any(not self._locks.held(queue) for queue in self._readers)
+            self._renew_later(LOCK_RETRY if missing else RENEWAL_INTERVAL)
+
+    async def _regained(self, queue: MessageQueue) -> None:
+        """Locked again after a while without: has somebody else gone on meanwhile?"""
+        try:
+            known = await self._offsets.read(queue)
+        except ClientError as error:
+            self._log.info("{queue}: progress isn't known yet: {error}", queue=queue, error=error)
+            known = None
+        reader = self._readers.get(queue)
+        if reader is None:
+            return
+        if known is not None and known > reader.progress:
+            self._drop(queue)
+            self._owner.rebalance()
+        else:
+            self._work.arrived(reader)
+
+    # ---- progress
+
+    @property
+    def uncommitted(self) -> int:
+        """Queues whose progress isn't noted; what closing couldn't note stays counted."""
+        behind = sum(reader.progress != reader.committed for reader in self._readers.values())
+        return behind + self._left_uncommitted
+
+    @property
+    def committing(self) -> bool:
+        """Is progress being noted now?"""
+        return self._noting.locked
+
+    async def commit(self) -> None:
+        """Note how far it is; what can't be noted is tried again with the next."""
+        changed: dict[MessageQueue, int] = {}
+
+        def progress() -> Mapping[MessageQueue, int]:
+            for queue, reader in self._readers.items():
+                if reader.progress != reader.committed and self.holds(queue):
+                    changed[queue] = reader.progress
+            return changed
+
+        if await self._note(progress):
+            for queue, offset in changed.items():
+                if queue in self._readers:
+                    self._readers[queue].committed = offset
+
+    async def _note(self, progress: Callable[[], Mapping[MessageQueue, int]]) -> bool:
+        """One after the other, and each as things are at its turn: an older word must not come last."""
+        async with self._noting:
+            return await self._write(progress())
+
+    async def _write(self, progress: Mapping[MessageQueue, int]) -> bool:
+        failed = await self._offsets.write(progress) if progress else []
+        for error in failed:
+            self._log.warn("progress isn't noted yet: {error}", error=error)
+        return not failed
+
+
+def _order(queue: MessageQueue) -> tuple[str, int]:
+    return queue.broker_name, queue.queue_id

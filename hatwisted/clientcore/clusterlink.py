@@ -1,0 +1,84 @@
+"""A program's link to a cluster, without its loop: what every `Cluster` makes its members from, and ends in
+order."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hatwisted.clientcore.address import split_addresses
+from hatwisted.clientcore.admin import Admin
+from hatwisted.clientcore.consumer import Consumer
+from hatwisted.clientcore.delivery import Listener
+from hatwisted.clientcore.driver import Driver
+from hatwisted.clientcore.options import ConsumerOptions, ProducerOptions
+from hatwisted.clientcore.producer import Producer
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.subscription import Sql
+from hatwisted.clientcore.tasks import settle_all
+from hatwisted.clientcore.transactions import Check, TransactionProducer
+
+PRODUCER_GROUP: Final = "hatwisted-producer"
+"""Of producers that name none."""
+INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+"""Group of the producer that consumers send messages back by; RocketMQ's clients have one of this name."""
+
+_numbers = itertools.count(1)
+
+
+class ClusterLink:
+    """One client to the brokers.
+
+    driver: the loop it runs on
+    name_servers: "host:port"; in a text several are separated by ";"
+    client_id: unique among all clients; None: "host@pid#random"
+    """
+
+    def __init__(
+        self, driver: Driver, name_servers: str | Sequence[str], client_id: str | None = None
+    ) -> None:
+        self.session = Session(driver, split_addresses(name_servers), client_id or default_client_id())
+        self._inner: Producer | None = None
+
+    def producer(self, group: str, options: ProducerOptions) -> Producer:
+        """A new one."""
+        return Producer(self.session, group, options)
+
+    def transaction_producer(self, group: str, check: Check, options: ProducerOptions) -> TransactionProducer:
+        """A new one; check: says what became of earlier messages."""
+        return TransactionProducer(self.session, group, check, options)
+
+    def consumer(
+        self,
+        group: str,
+        subscriptions: Mapping[str, str | Sql],
+        listener: Listener | None,
+        options: ConsumerOptions,
+    ) -> Consumer:
+        """A new one, which reads nothing before it is started."""
+        return Consumer(self.session, group, subscriptions, self._inner_producer, listener, options)
+
+    def admin(self) -> Admin:
+        """Topics, groups and offsets of this cluster."""
+        return Admin(self.session)
+
+    async def close(self) -> None:
+        """Stop all consumers, then all producers, in order; then close the connections."""
+        # A consumer's last message may go back by a producer.
+        await settle_all(member.stop() for member in self.session.consumers)
+        await settle_all(member.stop() for member in self.session.producers)
+        await self.session.close()
+
+    def _inner_producer(self) -> Producer:
+        if self._inner is None:
+            self._inner = self.producer(INNER_GROUP, ProducerOptions())
+        return self._inner
+
+
+def default_client_id() -> str:
+    """Unique for each cluster link: members of a group share its queues by these names."""
+    return f"{socket.gethostname()}@{os.getpid()}#{next(_numbers)}{secrets.token_hex(4)}"

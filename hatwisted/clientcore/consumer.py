@@ -1,0 +1,355 @@
+"""Reading as a member of a group: queues are shared out, progress is kept, failures are retried.
+
+Each queue is consumed in order, one batch at a time, and the queues beside each other; so a queue's progress is
+one number, and a slow message delays its own queue only. Rejected: RocketMQ's pool that consumes one queue's
+messages in any order; its progress is the oldest unfinished message, and a crash repeats all behind it.
+
+Two things can still put a later message before an earlier one: a failure, which goes on with the next and comes
+back, and a change of members, when old and new owner of a queue overlap. `orderly=True` excludes both, by
+suspending the queue and by locks at the brokers, at the price of a queue that waits.
+
+Every delivery may be repeated ("at least once"): after a failed batch, a lost answer, or a change of members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from hatwisted.clientcore.assignment import Assignment
+from hatwisted.clientcore.consumefrom import PullFrom
+from hatwisted.clientcore.consumerrequests import ConsumerRequests
+from hatwisted.clientcore.consumeservice import ConsumeService, InOrder, PassOver, Retries, Rule
+from hatwisted.clientcore.consumestats import ConsumeStats
+from hatwisted.clientcore.delivery import AckIndex, Listener
+from hatwisted.clientcore.driver import Answer, Repeating
+from hatwisted.clientcore.errors import BadSetting, ClientError, Closed
+from hatwisted.clientcore.membership import Membership
+from hatwisted.clientcore.message import ReceivedMessage
+from hatwisted.clientcore.messagestream import Messages, MessageStream
+from hatwisted.clientcore.offsets import BrokerOffsets, LocalOffsets, OffsetStore
+from hatwisted.clientcore.options import ConsumerOptions
+from hatwisted.clientcore.producer import Producer
+from hatwisted.clientcore.queuelocks import QueueLocks
+from hatwisted.clientcore.queuereader import QueueReader
+from hatwisted.clientcore.runninginfo import info_table, queue_info
+from hatwisted.clientcore.sendback import MAX_RECONSUME, SendBack
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.subscription import Sql, Subscription, subscription
+from hatwisted.clientcore.tasks import Lock, Task, Waiter, ends_within
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import RETRY_PREFIX
+
+REBALANCE_INTERVAL: Final = 20.0
+COMMIT_INTERVAL: Final = 5.0
+"""Seconds, as RocketMQ's clients."""
+STOP_PATIENCE: Final = 5.0
+"""Seconds that a stop waits for the program to finish what it was given."""
+
+
+class Consumer:
+    """A member of `group`; reads nothing before it is started.
+
+    subscriptions: topic -> "*", "tag || tag" or Sql(...)
+    listener: the program's callback, None for `next_message`
+    inner_producer: gives the producer for copies of failed messages
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        group: str,
+        subscriptions: Mapping[str, str | Sql],
+        inner_producer: Callable[[], Producer],
+        listener: Listener | None,
+        options: ConsumerOptions,
+    ) -> None:
+        if not subscriptions:
+            raise BadSetting(f"group {group} subscribes to nothing")
+        self.group = group
+        self.orderly = options.orderly
+        self._session = session
+        # One after the other, a message is settled by itself.
+        self._options = options if listener is not None else replace(options, batch=1)
+        self._broadcasting = options.broadcasting
+        self._subscriptions = self._made(subscriptions)
+        self._paused: set[MessageQueue] = set()
+        self._stream = MessageStream()
+        self.stats = ConsumeStats(session.driver)
+        self._membership = Membership(session, group, self._broadcasting)
+        offsets: OffsetStore = (
+            LocalOffsets(options.local_offsets) if self._broadcasting else BrokerOffsets(session, group)
+        )
+        pull_from = PullFrom(session, offsets, options.consume_from, options.timestamp)
+        self._locks = QueueLocks(session, group) if self.orderly and not self._broadcasting else None
+        most = options.max_reconsume
+        self._send_back = SendBack(session, group, inner_producer, MAX_RECONSUME if most is None else most)
+        self._work = ConsumeService(
+            session.driver,
+            listener or self._stream.offer,
+            self._rule(),
+            lambda reader: reader.queue not in self._paused and self._assignment.holds(reader.queue),
+            self.stats,
+            self._options,
+        )
+        self._assignment = Assignment(
+            session, self, self._work, pull_from, self._locks, auto_commit=options.auto_commit
+        )
+        self._requests = ConsumerRequests(self, session.driver)
+        self._balancing = Lock()
+        self._running = self._stopped = False
+        self._started = session.driver.seconds()
+        self._stopping: Task[None] | None = None
+        self._loops: list[Repeating] = []
+
+    def _made(self, subscriptions: Mapping[str, str | Sql]) -> dict[str, Subscription]:
+        version = int(self._session.driver.seconds() * 1000)
+        made = {topic: subscription(topic, wish, version) for topic, wish in subscriptions.items()}
+        if not self._broadcasting:
+            retry = RETRY_PREFIX + self.group
+            made[retry] = subscription(retry, "*", version)
+        return made
+
+    def _rule(self) -> Rule:
+        if self.orderly:
+            send_back = None if self._broadcasting else self._send_back
+            return InOrder(send_back, self._options.max_reconsume, self._session.log)
+        if self._broadcasting:
+            return PassOver(self._session.log)
+        return Retries(self._send_back, whole_batch=self._options.whole_batch)
+
+    # ---- what a program calls
+
+    async def start(self) -> None:
+        """Join the group and begin to read; returns after the first share-out of queues.
+
+        Raises NoNameServer, or Refused for an SQL92 expression that the broker doesn't take.
+        """
+        if self._running or self._stopped:
+            raise Closed(f"consumer {self.group} was started before")
+        self._running = True
+        try:
+            for topic in self._subscriptions:
+                await self._session.routes.route(topic, fresh=True)
+            for wish in self._subscriptions.values():
+                await self._membership.check_expression(wish)
+            if self._stopped:
+                raise Closed(f"consumer {self.group} was stopped while it started")
+            self._session.join(self, consumer=True)
+        except BaseException:
+            self._running = False
+            raise
+        await self._session.heartbeat()
+        await self._balance()
+        if not self._stopped:
+            self._loop(REBALANCE_INTERVAL, self.rebalance, "share-out of queues")
+            if self._options.auto_commit:
+                self._loop(COMMIT_INTERVAL, self._commit_soon, "commit of offsets")
+
+    async def stop(self) -> None:
+        """Read no more, wait up to STOP_PATIENCE for what the program works on, commit, leave the group."""
+        if self._stopping is None:
+            self._stopped = True
+            # In place before it begins: a loop that ends by it may ask to stop again at once.
+            begun: Waiter[None] = Waiter()
+            self._stopping = Task(self._stop(begun))
+            begun.fire(None)
+        await self._stopping
+
+    async def commit(self) -> None:
+        """Tell the brokers (or the file) how far this consumer is, now; done every 5 s anyway if `auto_commit`."""
+        await self._assignment.commit()
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at `offset` of a queue being read; it's noted as the group's progress. BadSetting for a queue that
+        isn't."""
+        if queue not in self.readers:
+            raise BadSetting(f"{queue} isn't read by this consumer now")
+        await self._reset({queue: offset})
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Give the program no more of these queues until `resume`; what it has, it keeps."""
+        for queue in queues:
+            self._paused.add(queue)
+            self._stream.withdraw(queue)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """End a pause."""
+        readers = self.readers
+        for queue in queues:
+            self._paused.discard(queue)
+            if queue in readers:
+                self._work.arrived(readers[queue])
+
+    def messages(self) -> Messages:
+        """One loop over the messages until the consumer stops; each is settled when the next is asked for."""
+        return Messages(self._stream)
+
+    async def next_message(self) -> ReceivedMessage | None:
+        """The next one, which the program settles or rejects by itself; None when the consumer has stopped."""
+        return await self._stream.next()
+
+    def settle(self, message: ReceivedMessage) -> None:
+        """`message`, got by `next_message` or a loop, is done with; in a loop needed only before leaving it."""
+        self._stream.settle(message)
+
+    def reject(self, message: ReceivedMessage) -> None:
+        """`message`, got by `next_message` or a loop, is to be tried again later."""
+        self._stream.reject(message)
+
+    @property
+    def uncommitted(self) -> int:
+        """Queues whose progress isn't noted yet; after a stop, those that will be repeated in part."""
+        return self._assignment.uncommitted
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues being read."""
+        return list(self.readers)
+
+    @property
+    def progress(self) -> dict[MessageQueue, int]:
+        """By queue the offset to go on from."""
+        return {queue: reader.progress for queue, reader in self.readers.items()}
+
+    # ---- coming and going
+
+    def _loop(self, interval: float, work: Callable[[], None], what: str) -> None:
+        loop = Repeating(self._session.driver, interval, work, what)
+        loop.start()
+        self._loops.append(loop)
+
+    def _commit_soon(self) -> None:
+        if not self._assignment.committing:
+            self._session.in_background(self._assignment.commit(), "commit of offsets")
+
+    async def _stop(self, begun: Waiter[None]) -> None:
+        await begun
+        for loop in self._loops:
+            loop.stop()
+        self._work.stop()
+        self._stream.end()
+        finished = Task(self._work.all_finished())
+        if not await ends_within(self._session.driver, finished, STOP_PATIENCE):
+            self._session.log.warn(
+                "{group}: the program still works on messages at the stop", group=self.group
+            )
+        self._send_back.stopped = True
+        if self._running:
+            await self._assignment.close()
+            await self._session.leave(self, consumer=True)
+
+    # ---- sharing out queues
+
+    def rebalance(self) -> None:
+        """Look anew who of the group reads what."""
+        # One round under way and one after it see everything there is to see.
+        if not self._balancing.waiting and self._running and not self._stopped:
+            self._session.in_background(self._balance(), "share-out of queues")
+
+    async def _balance(self) -> None:
+        async with self._balancing:
+            await self._share_out()
+
+    async def _share_out(self) -> None:
+        for wish in list(self._subscriptions.values()):
+            try:
+                share = await self._membership.share(wish)
+            except ClientError as error:
+                self._session.log.info(
+                    "queues of {topic} stay as they are: {error}", topic=wish.topic, error=error
+                )
+                continue
+            if share is not None and not self._stopped:
+                await self._assignment.adopt(wish, share)
+
+    # ---- as its queues see it
+
+    def reader(self, queue: MessageQueue, wish: Subscription, start: int) -> QueueReader:
+        """For a queue it has been given."""
+        return QueueReader(self._session, self, queue, wish, start, self._options)
+
+    def arrived(self, reader: QueueReader) -> None:
+        """There is something to take."""
+        self._work.arrived(reader)
+
+    def dropped(self, queue: MessageQueue) -> None:
+        """What the program hasn't taken of it is somebody else's now."""
+        self._stream.withdraw(queue)
+
+    def carries_progress(self, queue: MessageQueue) -> bool:
+        """May pulls note the progress of `queue` at their broker?"""
+        return self._options.auto_commit and not self._broadcasting and self._assignment.holds(queue)
+
+    # ---- as its session and the brokers see it
+
+    @property
+    def topics(self) -> list[str]:
+        """Topics it reads."""
+        return list(self._subscriptions)
+
+    @property
+    def readers(self) -> dict[MessageQueue, QueueReader]:
+        """Who reads what."""
+        return self._assignment.readers
+
+    def heartbeat(self) -> Mapping[str, object]:
+        """Its entry in a heartbeat."""
+        return {
+            "consumeFromWhere": self._options.consume_from.value,
+            "consumeType": "CONSUME_PASSIVELY",
+            "groupName": self.group,
+            "messageModel": "BROADCASTING" if self._broadcasting else "CLUSTERING",
+            "subscriptionDataSet": [wish.entry() for wish in self._subscriptions.values()],
+            "unitMode": False,
+        }
+
+    def asked(self, address: str, request: RemotingCommand) -> Answer:
+        """A broker's request."""
+        return self._requests.answer(address, request)
+
+    def reset(self, table: Mapping[MessageQueue, int]) -> None:
+        """An administrator moves the group: go on at these offsets."""
+        self._session.in_background(self._reset(table), "reset of offsets")
+
+    async def _reset(self, table: Mapping[MessageQueue, int]) -> None:
+        await self._assignment.reset(table)
+        await self._balance()
+
+    async def listen(self, message: ReceivedMessage) -> AckIndex | None:
+        """One message to the program, beside those of the queues; returns when it's consumed."""
+        return await self._work.consume([message])
+
+    def running_info(self) -> dict[str, object]:
+        """Body of 307: what operators' tools show of a consumer."""
+        locks = self._locks
+        infos = {
+            queue: queue_info(
+                reader,
+                locks is not None and locks.held(queue),
+                None if locks is None else locks.locked_at(queue),
+            )
+            for queue, reader in self.readers.items()
+        }
+        return {
+            "mqTable": info_table(infos),
+            "properties": self._properties(),
+            "statusTable": {topic: self.stats.status(topic) for topic in self._subscriptions},
+            "subscriptionSet": [wish.entry() for wish in self._subscriptions.values()],
+        }
+
+    def _properties(self) -> dict[str, str]:
+        return {
+            "PROP_CLIENT_VERSION": "V4_9_7",
+            "PROP_CONSUMEORDERLY": str(self.orderly).lower(),
+            "PROP_CONSUMER_START_TIMESTAMP": str(round(self._started * 1000)),
+            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_NAMESERVER_ADDR": ";".join(self._session.routes.servers),
+            "PROP_THREADPOOL_CORE_SIZE": "1",
+            "consumeFromWhere": self._options.consume_from.value,
+            "consumeMessageBatchMaxSize": str(self._options.batch),
+            "consumerGroup": self.group,
+            "messageModel": "BROADCASTING" if self._broadcasting else "CLUSTERING",
+        }

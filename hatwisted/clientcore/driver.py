@@ -1,0 +1,149 @@
+"""What the client's logic needs of the world: time, calls to servers, and a way to wait for the program's own
+code.
+
+Three drivers stand under one logic: Twisted's reactor (`hatwisted.client`), asyncio (`hatwisted.aio`) and blocking
+sockets (`hatwisted.blocking`). A fourth, with a clock and a network of its own, tests it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from hatwisted.clientcore.tasks import Clock, Task, Waiter, Work
+from hatwisted.wire.remoting import RemotingCommand
+
+Answer = RemotingCommand | Waiter[RemotingCommand] | None
+"""What a server that asks is told: now, later, or that this isn't known here (or nothing, if it was oneway)."""
+
+
+class Log(Protocol):
+    """Where the client says what it does; fields stand in the format in braces."""
+
+    def debug(self, format: str, **fields: object) -> None:
+        """For whoever looks for a fault."""
+
+    def info(self, format: str, **fields: object) -> None:
+        """Normal, and worth a line."""
+
+    def warn(self, format: str, **fields: object) -> None:
+        """Somebody should look."""
+
+    def error(self, format: str, **fields: object) -> None:
+        """Something is lost, or the program is wrong."""
+
+    def exception(self, format: str, error: BaseException, **fields: object) -> None:
+        """At error, with the traceback of `error`."""
+
+
+class Driver(Clock, Protocol):
+    """All that a driver gives. Nothing here blocks but the blocking driver's own."""
+
+    @property
+    def log(self) -> Log:
+        """The client's."""
+
+    def random_below(self, limit: int) -> int:
+        """Any number from 0 to `limit` - 1."""
+
+    def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
+        """Send `request` to "host:port" (its opaque is set here) and wait up to `timeout` seconds.
+
+        Fires with the answer, whatever its code; fails with CallFailed, or ValueError for a bad address.
+        """
+
+    def oneway(self, address: str, request: RemotingCommand) -> None:
+        """Send `request` without an answer; it's lost without a word if nobody is there. CallFailed if too much
+        waits."""
+
+    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
+        """From now on `asked(address, request)` answers what servers ask, `lost(address)` hears of connections
+        that ended by themselves."""
+
+    def adopt(self, outcome: Any) -> Waiter[Any]:
+        """What the program's own code gave: a coroutine or whatever else its loop can wait for."""
+
+    def close(self) -> Waiter[None]:
+        """Fail all calls, close all connections."""
+
+
+class StandardLog:
+    """The client's words through the standard library's `logging`."""
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, format: str, **fields: object) -> None:
+        self._say(logging.DEBUG, format, fields)
+
+    def info(self, format: str, **fields: object) -> None:
+        self._say(logging.INFO, format, fields)
+
+    def warn(self, format: str, **fields: object) -> None:
+        self._say(logging.WARNING, format, fields)
+
+    def error(self, format: str, **fields: object) -> None:
+        self._say(logging.ERROR, format, fields)
+
+    def exception(self, format: str, error: BaseException, **fields: object) -> None:
+        self._say(logging.ERROR, format, fields, error)
+
+    def _say(
+        self, level: int, format: str, fields: dict[str, object], error: BaseException | None = None
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, "%s", format.format(**fields), exc_info=error)
+
+
+def in_background(driver: Driver, work: Work[Any], what: str) -> Task[Any]:
+    """Run what nobody waits for; its failure is logged, its being cancelled isn't."""
+    task = Task(work)
+    task.when_done(lambda ended: _tell(driver.log, ended, what))
+    return task
+
+
+def _tell(log: Log, ended: Waiter[Any], what: str) -> None:
+    try:
+        ended.result()
+    except Exception as error:
+        log.exception("{what} failed", error, what=what)
+    except BaseException:
+        return
+
+
+class Repeating:
+    """Call `work` every `interval` seconds while it runs; one that raises is logged, and called again."""
+
+    def __init__(self, driver: Driver, interval: float, work: Callable[[], object], what: str) -> None:
+        self._driver = driver
+        self._interval = interval
+        self._work = work
+        self._what = what
+        self._timer: Any = None
+
+    @property
+    def running(self) -> bool:
+        """Was it started, and not stopped?"""
+        return self._timer is not None
+
+    def start(self) -> None:
+        """The first call is an interval away."""
+        assert self._timer is None, "it runs already"
+        self._arm()
+
+    def stop(self) -> None:
+        """No further call. Nothing happens if it doesn't run."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        self._timer = self._driver.call_later(self._interval, self._call)
+
+    def _call(self) -> None:
+        self._arm()
+        try:
+            self._work()
+        except Exception as error:
+            self._driver.log.exception("{what} failed", error, what=self._what)

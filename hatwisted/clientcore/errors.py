@@ -1,0 +1,114 @@
+"""What goes wrong for a client, told with the address, the code and the remark of who said so.
+
+Everything that a client raises is a ClientError, whichever driver it runs on. Those of single calls
+(CallFailed) are what drivers translate their transport's own errors into.
+"""
+
+from __future__ import annotations
+
+from hatwisted.wire.remoting import RemotingCommand
+
+
+class ClientError(Exception):
+    """Anything the cluster, the network or the caller did that a request couldn't survive."""
+
+
+class BadMessage(ClientError, ValueError):
+    """The caller's mistake: this message can't be sent as it is."""
+
+
+class BadSetting(ClientError, ValueError):
+    """The caller's mistake: an address, a group or an option that can't be meant."""
+
+
+class BadTransactionState(ClientError, TypeError):
+    """The caller's mistake: the work or check of a transaction gave something else than a TransactionState."""
+
+
+class CallFailed(ClientError):
+    """No answer came. `address`: who was asked ("host:port"); the message says what happened."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"{address}: {reason}")
+        self.address = address
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[CallFailed], tuple[str, str]]:
+        return type(self), (self.address, self.reason)
+
+
+class ConnectFailed(CallFailed):
+    """The server could not be reached; the request was not sent."""
+
+
+class ConnectionGone(CallFailed):
+    """The connection closed before the answer came; whether the server acted on the request is unknown."""
+
+
+class CallTimedOut(CallFailed):
+    """No answer in time; whether the server acted on the request is unknown."""
+
+
+class TooManyCalls(CallFailed):
+    """The program's own mistake: too many calls to this server are under way; the request was not sent."""
+
+
+class BadAnswer(ClientError, ValueError):
+    """A server's answer can't be what its code promises: a foreign program, or damage on the way."""
+
+
+class NoNameServer(ClientError):
+    """None of the name servers answered; the message says what each of them did."""
+
+
+class NoRoute(ClientError):
+    """No broker takes or gives messages of this topic. `topic`: which."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(f"topic {topic}: {reason}")
+        self.topic = topic
+
+
+class Refused(ClientError):
+    """A server answered with an error. `address`: "host:port"; `code`, `remark`: its own words."""
+
+    def __init__(self, address: str, code: int, remark: str) -> None:
+        super().__init__(f"{address} answered with code {code}: {remark or 'no remark'}")
+        self.address = address
+        self.code = code
+        self.remark = remark
+
+    @classmethod
+    def of(cls, address: str, response: RemotingCommand) -> Refused:
+        """The error that `response` is."""
+        return cls(address, response.code, response.remark or "")
+
+
+class SendFailed(ClientError):
+    """All tries failed. `attempts`: what happened at each, in order; the last one is the cause."""
+
+    def __init__(self, topic: str, attempts: list[Exception]) -> None:
+        told = "; ".join(str(each) for each in attempts)
+        super().__init__(f"topic {topic}: not sent after {len(attempts)} tries: {told}")
+        self.topic = topic
+        self.attempts = attempts
+
+
+class ProducerFull(ClientError):
+    """More bytes are waiting than the producer holds; wait for `Producer.ready()` between sends."""
+
+
+class Closed(ClientError):
+    """The producer, consumer or cluster was stopped."""
+
+
+class Rejected(ClientError):
+    """The program doesn't want this message now."""
+
+
+class Unsettled(ClientError):
+    """The program had the message when its queue, or the consumer, went: nobody knows what became of it."""
+
+
+class UnreadableBody(ClientError):
+    """A body can't be decompressed; the message says why."""

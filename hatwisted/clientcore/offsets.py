@@ -1,0 +1,130 @@
+"""Where a group stands in a queue: at the brokers for clustering, with the consumer itself for broadcasting."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.errors import CallTimedOut, ClientError, ConnectFailed, NoRoute, Refused
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.tasks import gather
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.messagequeue import MessageQueue, parse_queue_table
+from hatwisted.wire.registration import MASTER_ID
+
+
+class OffsetStore(Protocol):
+    """The next offset to be consumed, by queue."""
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """None: the group has never been there. Any error means "not known", never "none"."""
+
+    async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
+        """Note all that can be noted; what failed comes back."""
+
+
+def broker_address(session: Session, queue: MessageQueue, wished_id: int = MASTER_ID) -> str:
+    """Who answers for `queue`: its master, or a slave while that's gone. Raises NoRoute."""
+    address = session.routes.address(queue.topic, queue.broker_name, wished_id)
+    if address is None:
+        raise NoRoute(queue.topic, f"no broker named {queue.broker_name} is known now")
+    return address
+
+
+class BrokerOffsets:
+    """Kept by the brokers (14, 15)."""
+
+    def __init__(self, session: Session, group: str) -> None:
+        self._session = session
+        self._group = group
+
+    def _fields(self, queue: MessageQueue) -> dict[str, object]:
+        return {"consumerGroup": self._group, "topic": queue.topic, "queueId": queue.queue_id}
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        address = broker_address(self._session, queue)
+        answer = await self._session.call(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            # A slave hears of progress late, and may have less of the queue: begun by its word, the group could
+            # skip what its master has.
+            if address != self._session.routes.master(queue.topic, queue.broker_name):
+                raise NoRoute(queue.topic, f"{queue.broker_name} has no master now to say where to begin")
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            raise Refused.of(address, answer)
+        return number_in(address, answer, "offset")
+
+    async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
+        # Brokers beside each other, so that a mute one delays nobody; a broker's queues one by one.
+        parts: dict[str, dict[MessageQueue, int]] = {}
+        for queue, offset in offsets.items():
+            parts.setdefault(queue.broker_name, {})[queue] = offset
+        told = await gather(self._write(part) for part in parts.values())
+        return [error for errors in told for error in errors]
+
+    async def _write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
+        failed: list[Exception] = []
+        for queue, offset in offsets.items():
+            try:
+                await self._write_one(queue, offset)
+            except ClientError as error:
+                failed.append(error)
+                if isinstance(error, CallTimedOut):
+                    break
+        return failed
+
+    async def _write_one(self, queue: MessageQueue, offset: int) -> None:
+        fields = self._fields(queue) | {"commitOffset": offset}
+        code = RequestCode.UPDATE_CONSUMER_OFFSET
+        address = broker_address(self._session, queue)
+        try:
+            await self._session.ask(address, code, fields)
+        except ConnectFailed:
+            # The master has just gone: a slave keeps the offset for it.
+            other = broker_address(self._session, queue)
+            if other == address:
+                raise
+            await self._session.ask(other, code, fields)
+
+
+class LocalOffsets:
+    """Kept in a file of RocketMQ's format (offsets.json of a broadcasting consumer), or in memory only.
+
+    path: the file; its folder is made when needed. Reading raises ClientError if the file isn't one.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._table = _load(path)
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        return self._table.get(queue)
+
+    async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
+        self._table.update(offsets)
+        if self._path is None:
+            return []
+        draft = self._path.with_name(self._path.name + ".tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(fastjson.dumps_compact({"offsetTable": self._table}))
+            os.replace(draft, self._path)
+        except OSError as error:
+            return [error]
+        return []
+
+
+def _load(path: Path | None) -> dict[MessageQueue, int]:
+    if path is None:
+        return {}
+    try:
+        table = fastjson.loads(path.read_bytes())
+        return parse_queue_table(table["offsetTable"])
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ClientError(f"{path}: not a file of offsets: {error}") from error

@@ -1,0 +1,141 @@
+"""PULL_MESSAGE: the request, and what an answer means for the place reached and for the broker to ask next.
+
+Which broker of the group is asked next is what the last answer suggests; when the master is gone, it's a slave. A
+master that doesn't have the wanted offset says where to go on, and that is done. A slave isn't believed: it
+may lag behind, or have begun later than its master, and going where it says would repeat messages or skip
+them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.driver import Log
+from hatwisted.clientcore.errors import Refused
+from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.registration import MASTER_ID
+from hatwisted.wire.remoting import RemotingCommand
+
+LOYALTY: Final = 30.0
+"""Seconds that no suggestion leads away from the master, after another broker couldn't serve a pull."""
+
+_PASSES: Final = frozenset((ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY))
+"""Answers that go on behind messages: those they bring, and those that a filter passes over."""
+_PULLED: Final = _PASSES | {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED}
+"""Answers that say where to go on."""
+_LOST_MEMBERSHIP: Final = frozenset(
+    (
+        ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ResponseCode.FILTER_DATA_NOT_EXIST,
+    )
+)
+
+
+class Turn(Enum):
+    """What comes after an answer."""
+
+    GO_ON = "pull again at once, from the offset it says"
+    STUCK = "pull again after a pause: the broker says so, at the same place"
+    TURN_AWAY = "ask another broker: this one can't serve us"
+    LOST_MEMBERSHIP = "tell the broker who we are: it doesn't know the group"
+
+
+class PullProgress:
+    """Of one queue. `suggested`: the broker id to ask next. Times in seconds of one clock."""
+
+    def __init__(self, queue: MessageQueue, log: Log) -> None:
+        self.suggested = MASTER_ID
+        self._queue = queue
+        self._log = log
+        self._loyal_until = 0.0
+        self._mistrusted: tuple[str, int] | None = None
+
+    def turn_away(self, now: float) -> None:
+        """A broker couldn't serve us: the master is next."""
+        self.suggested = MASTER_ID
+        self._loyal_until = now + LOYALTY
+
+    def answered(
+        self, answer: RemotingCommand, address: str, at: int, *, by_master: bool, now: float
+    ) -> tuple[Turn, int]:
+        """What comes next, and the offset to go on from.
+
+        answer: to a pull from offset `at`
+        address: who gave it
+        by_master: is that the master of the group?
+
+        Raises Refused for an answer that isn't about offsets, BadAnswer for one that lacks them.
+        """
+        if answer.code in _LOST_MEMBERSHIP:
+            return Turn.LOST_MEMBERSHIP, at
+        if answer.code not in _PULLED:
+            raise Refused.of(address, answer)
+        following = number_in(address, answer, "nextBeginOffset")
+        wished = MASTER_ID
+        if now >= self._loyal_until and "suggestWhichBrokerId" in answer.ext:
+            wished = number_in(address, answer, "suggestWhichBrokerId")
+        self.suggested = wished
+        # A broker that says "again, same place" means it, but not a thousand times a second.
+        stuck = answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and following == at
+        passes = following == at or (answer.code in _PASSES and following > at)
+        if (stuck or not passes) and not self._believed(answer, address, at, following, by_master):
+            return Turn.TURN_AWAY, at
+        return (Turn.STUCK if stuck else Turn.GO_ON), following
+
+    def _believed(
+        self, answer: RemotingCommand, address: str, at: int, following: int, by_master: bool
+    ) -> bool:
+        """May this broker move us? Says what happens, a slave's word once."""
+        if following != at if by_master else self._mistrusted != (address, following):
+            self._log.warn(
+                "{queue}: offset {old} is {remark} at {address}, which offers {new}: {what}",
+                queue=self._queue,
+                old=at,
+                remark=answer.remark,
+                address=address,
+                new=following,
+                what="going on there"
+                if by_master
+                else "not believed, as it's no master (a reset goes on without one)",
+            )
+        self._mistrusted = None if by_master else (address, following)
+        return by_master
+
+
+def pull_fields(
+    group: str,
+    queue: MessageQueue,
+    at: int,
+    count: int,
+    *,
+    flags: int,
+    commit: int = 0,
+    hold_ms: int = 0,
+    expression: str | None = "*",
+    expression_type: str = "TAG",
+    version: int = 0,
+) -> dict[str, object]:
+    """extFields of a pull.
+
+    at, count: the first offset, and how many messages at most
+    flags: PullHeader's, COMMIT_OFFSET with `commit`, SUSPEND with `hold_ms`, SUBSCRIPTION with `expression`
+    version: ms when the subscription was made
+    """
+    return {
+        "consumerGroup": group,
+        "topic": queue.topic,
+        "queueId": queue.queue_id,
+        "queueOffset": at,
+        "maxMsgNums": count,
+        "sysFlag": flags,
+        "commitOffset": commit,
+        "suspendTimeoutMillis": hold_ms,
+        "subscription": expression,
+        "subVersion": version,
+        "expressionType": expression_type,
+        "bname": queue.broker_name,
+    }

@@ -1,0 +1,102 @@
+"""CONSUMER_SEND_MSG_BACK: messages that failed, back to the brokers: for a later try, or among the dead letters.
+
+The broker that has the message takes it back by its offset (36). If it can't, a copy goes to any other that has
+the group's retry topic, as RocketMQ's clients do; if nobody takes it, it's tried again until somebody does: a
+message is never dropped because it failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from hatwisted.clientcore.driver import Log
+from hatwisted.clientcore.errors import ClientError, NoRoute, Rejected
+from hatwisted.clientcore.message import PROPERTY_ORIGIN_ID, PROPERTY_RETRY_TOPIC, Message, ReceivedMessage
+from hatwisted.clientcore.producer import Producer
+from hatwisted.clientcore.session import Session
+from hatwisted.clientcore.tasks import sleep
+from hatwisted.wire import layout
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.topics import RETRY_PREFIX
+
+MAX_RECONSUME: Final = 16
+"""Failures after which a message is a dead letter (4.9.7: 16)."""
+FIRST_DELAY_LEVEL: Final = 3
+"""Of the first retry; each further one waits a level longer."""
+LAST_DELAY_LEVEL: Final = 18
+SEND_BACK_PAUSE: Final = 5.0
+"""Seconds until a message that nobody took back is offered again."""
+
+
+class SendBack:
+    """copies: gives the producer for copies; max_reconsume: failures until a dead letter."""
+
+    def __init__(
+        self, session: Session, group: str, copies: Callable[[], Producer], max_reconsume: int = MAX_RECONSUME
+    ) -> None:
+        self._session = session
+        self._group = group
+        self._copies = copies
+        self._max = max_reconsume
+        self._log = session.log
+        self.stopped = False
+
+    async def send_back(self, message: ReceivedMessage, error: Exception) -> None:
+        """Returns when a broker has taken it. ClientError if the consumer stops before one does."""
+        log_failed(self._log, message, error, "is sent back")
+        while not self.stopped:
+            try:
+                await self._send_back(message)
+                return
+            except ClientError as first:
+                try:
+                    await self.send_copy(message)
+                    return
+                except ClientError as second:
+                    self._log.warn(
+                        "{id} can't be sent back: {a}; {b}", id=message.message_id, a=first, b=second
+                    )
+            await sleep(self._session.driver, SEND_BACK_PAUSE)
+        raise ClientError(f"message {message.message_id} wasn't sent back before the stop")
+
+    async def _send_back(self, message: ReceivedMessage) -> None:
+        address = self._session.routes.master(message.queue.topic, message.queue.broker_name)
+        if address is None:
+            raise NoRoute(message.queue.topic, f"{message.queue.broker_name} has no master now")
+        fields: dict[str, object] = {
+            "offset": message.commit_log_offset,
+            "group": self._group,
+            "delayLevel": 0,
+            "originMsgId": message.message_id,
+            "originTopic": message.topic,
+            "unitMode": False,
+            "maxReconsumeTimes": self._max,
+        }
+        await self._session.ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, fields)
+
+    async def send_copy(self, message: ReceivedMessage) -> None:
+        """A copy for a later try; with as many failures as are allowed, the broker makes it a dead letter."""
+        own = dict(message.properties)
+        for name in (layout.PROPERTY_DELAY, layout.PROPERTY_WAIT, layout.PROPERTY_UNIQ_KEY):
+            own.pop(name, None)
+        own.setdefault(PROPERTY_RETRY_TOPIC, message.topic)
+        own.setdefault(PROPERTY_ORIGIN_ID, message.offset_id)
+        copy = Message(
+            topic=RETRY_PREFIX + self._group,
+            body=message.body,
+            flag=message.flag,
+            delay_level=min(FIRST_DELAY_LEVEL + message.reconsume_times, LAST_DELAY_LEVEL),
+            properties=own,
+        )
+        times = message.reconsume_times + 1
+        await self._copies().send_retry(copy, message.message_id, times, self._max)
+
+
+def log_failed(log: Log, message: ReceivedMessage, error: Exception, what: str) -> None:
+    """The program failed on `message`: its traceback at error. A rejected one is the program's wish."""
+    if isinstance(error, Rejected):
+        log.info("message {id} of {queue} {what}", id=message.message_id, queue=message.queue, what=what)
+        return
+    text = "message {id} of {queue}, offset {at}: the program failed on it; it {what}"
+    log.exception(text, error, id=message.message_id, queue=message.queue, at=message.queue_offset, what=what)

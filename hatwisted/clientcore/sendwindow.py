@@ -1,0 +1,91 @@
+"""How much a producer has under way: so many requests in flight, so many bytes waiting for their turn.
+
+Who sends faster than the brokers answer first waits in line, in order; when the line itself is full the send
+fails, and `ready()` tells when it isn't.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hatwisted.clientcore.errors import Closed, ProducerFull
+from hatwisted.clientcore.tasks import Waiter
+
+
+class SendWindow:
+    """max_requests: in flight at once; max_bytes: of messages that wait for their turn."""
+
+    def __init__(self, max_requests: int, max_bytes: int) -> None:
+        self._max_requests = max_requests
+        self._max_bytes = max_bytes
+        self._requests = 0
+        self._waiting: deque[tuple[int, Waiter[None]]] = deque()
+        self._ready: list[Waiter[None]] = []
+        self._idle: list[Waiter[None]] = []
+        self.waiting_bytes = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for an answer."""
+        return self._requests
+
+    async def enter(self, size: int) -> None:
+        """Returns when a request may go. Raises ProducerFull."""
+        if self._requests < self._max_requests and not self._waiting:
+            self._requests += 1
+            return
+        if self.waiting_bytes and self.waiting_bytes + size > self._max_bytes:
+            raise ProducerFull(
+                f"{self.waiting_bytes} bytes wait behind {self._requests} requests without answers: "
+                "await ready() between sends"
+            )
+        turn: Waiter[None] = Waiter(lambda: self._give_up(size, turn))
+        self._waiting.append((size, turn))
+        self.waiting_bytes += size
+        await turn
+
+    def leave(self) -> None:
+        """A request has its answer."""
+        self._requests -= 1
+        while self._waiting and self._requests < self._max_requests:
+            size, turn = self._waiting.popleft()
+            self.waiting_bytes -= size
+            self._requests += 1
+            turn.fire(None)
+        if not self._waiting:
+            self._fire(self._ready)
+            if not self._requests:
+                self._fire(self._idle)
+
+    async def ready(self) -> None:
+        """Returns when the next request wouldn't wait."""
+        if self._requests >= self._max_requests or self._waiting:
+            await self._wait(self._ready)
+
+    async def idle(self) -> None:
+        """Returns when everything has its answer."""
+        if self._requests or self._waiting:
+            await self._wait(self._idle)
+
+    def close(self) -> None:
+        """Who still waits for a turn gets Closed."""
+        waiting, self._waiting = self._waiting, deque()
+        self.waiting_bytes = 0
+        for _, turn in waiting:
+            turn.fail(Closed("the producer was stopped before this message's turn"))
+
+    def _give_up(self, size: int, turn: Waiter[None]) -> None:
+        self._waiting.remove((size, turn))
+        self.waiting_bytes -= size
+
+    @staticmethod
+    def _wait(line: list[Waiter[None]]) -> Waiter[None]:
+        waiter: Waiter[None] = Waiter()
+        line.append(waiter)
+        return waiter
+
+    @staticmethod
+    def _fire(line: list[Waiter[None]]) -> None:
+        waiting, line[:] = list(line), []
+        for waiter in waiting:
+            waiter.fire(None)

@@ -1,0 +1,67 @@
+"""What a consumer wants of a topic: all of it, some tags, or what an SQL92 expression chooses.
+
+The broker filters tags by their hash; the text is compared here, so a collision is never seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hatwisted.clientcore.message import checked_topic
+from hatwisted.wire.javahash import java_hash
+from hatwisted.wire.layout import PROPERTY_TAGS
+
+ALL: Final = "*"
+TAG: Final = "TAG"
+SQL92: Final = "SQL92"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """topic; expression: "*", "a || b", or SQL92 text; kind: TAG or SQL92; version: ms when it was made."""
+
+    topic: str
+    expression: str
+    kind: str
+    version: int
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The wanted tags; empty means all."""
+        if self.kind != TAG or self.expression == ALL:
+            return frozenset()
+        return frozenset(tag for each in self.expression.split("||") if (tag := each.strip()))
+
+    def wants(self, properties: Mapping[str, str]) -> bool:
+        """Is a message with these properties meant, and not just its tag's hash?"""
+        tags = self.tags
+        return not tags or properties.get(PROPERTY_TAGS, "") in tags
+
+    def entry(self) -> dict[str, object]:
+        """As heartbeats carry it."""
+        tags = sorted(self.tags)
+        return {
+            "classFilterMode": False,
+            "codeSet": [java_hash(tag) for tag in tags],
+            "expressionType": self.kind,
+            "subString": self.expression,
+            "subVersion": self.version,
+            "tagsSet": tags,
+            "topic": self.topic,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """An SQL92 expression over properties, where a subscription is asked for: `{"Orders": Sql("price > 5")}`."""
+
+    expression: str
+
+
+def subscription(topic: str, wish: str | Sql, version: int) -> Subscription:
+    """wish: "*", tags separated by "||", or Sql. BadMessage for a bad topic."""
+    if isinstance(wish, Sql):
+        return Subscription(checked_topic(topic), wish.expression, SQL92, version)
+    return Subscription(checked_topic(topic), wish.strip() or ALL, TAG, version)

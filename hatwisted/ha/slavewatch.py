@@ -1,0 +1,111 @@
+"""What a master's log says of its slaves: how far behind each is, that one has gone, that none has come.
+
+A SYNC_MASTER's puts fail, or wait in vain, for want of a slave; so there a slave that goes is a warning, and so is
+that none has come within a minute of the start. On an ASYNC_MASTER nobody waits, and both are news at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger, LogLevel
+
+from hatwisted.ha.connection import HAConnection
+from hatwisted.ha.replicas import ReplicaTable
+from hatwisted.store.interfaces import IReplicatedLog
+
+FIRST_LAG_LOG = 10.0
+"""Seconds after the start until the lag is logged first."""
+
+LAG_LOG_INTERVAL = 60.0
+"""Seconds between two log lines about the lag."""
+
+MAX_LAGS_TOLD = 10
+"""Slaves that the line about the lag names, those furthest behind; the rest is counted."""
+
+ALONE_LIMIT = 60.0
+"""Seconds from the start after which a SYNC_MASTER says that no slave has come."""
+
+
+class SlaveWatch:
+    """Tells of the slaves of one master. missed: do puts wait for them?"""
+
+    _log = Logger()
+
+    def __init__(
+        self, clock: IReactorTime, log: IReplicatedLog, replicas: ReplicaTable, *, missed: bool
+    ) -> None:
+        self._clock = clock
+        self._commit_log = log
+        self._replicas = replicas
+        self._missed = missed
+        self._running = False
+        self._lag_due = 0.0
+        self._alone_due: float | None = None
+        """When to say that no slave has come; None if there's nothing to say."""
+
+    def start(self) -> None:
+        """The port is open."""
+        now = self._clock.seconds()
+        self._running = True
+        self._lag_due = now + FIRST_LAG_LOG
+        self._alone_due = now + ALONE_LIMIT if self._missed else None
+
+    def stop(self) -> None:
+        """The links end because this master does: nothing to worry about."""
+        self._running = False
+
+    def came(self) -> None:
+        """A slave's first report was accepted."""
+        self._alone_due = None
+
+    def left(self, link: HAConnection, why: str, others: int) -> None:
+        """A slave's link has ended; others: slaves that are linked still."""
+        self._log.emit(
+            LogLevel.warn if self._running and self._missed else LogLevel.info,
+            "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still linked: {others}",
+            peer=link.peer,
+            offset=link.progress.ack_offset,
+            lag=self._commit_log.max_offset - link.progress.ack_offset,
+            why=why,
+            others=others,
+        )
+
+    def look(self, now: float, links: Iterable[HAConnection]) -> None:
+        """Say what is due."""
+        if now >= self._lag_due:
+            self._lag_due = now + LAG_LOG_INTERVAL
+            self._tell_lag(links)
+        if self._alone_due is not None and now >= self._alone_due:
+            self._alone_due = None
+            self._log.warn(
+                "no slave has come since this SYNC_MASTER started {age:g} s ago: puts are answered "
+                "SLAVE_NOT_AVAILABLE, or refused; does a slave run, and does it reach listenPort + 1?",
+                age=ALONE_LIMIT,
+            )
+
+    def _tell_lag(self, links: Iterable[HAConnection]) -> None:
+        """Of each slave, those furthest behind first: the best one's says nothing of the others."""
+        end = self._commit_log.max_offset
+        lags = sorted(
+            (
+                (end - link.progress.ack_offset, link.peer, link.progress.state.value)
+                for link in links
+                if link.progress.reported
+            ),
+            reverse=True,
+        )
+        if lags:
+            more = f", and {len(lags) - MAX_LAGS_TOLD} more" if len(lags) > MAX_LAGS_TOLD else ""
+            self._log.info(
+                "slaves behind the log's end at {end}: {lags}{more}",
+                end=end,
+                lags=", ".join(f"{peer} {lag} bytes ({state})" for lag, peer, state in lags[:MAX_LAGS_TOLD]),
+                more=more,
+            )
+        elif newest := self._replicas.push2_slave_max_offset:
+            self._log.info(
+                "no slave is linked; the newest acknowledgement is {lag} bytes behind the log's end",
+                lag=end - newest,
+            )

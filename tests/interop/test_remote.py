@@ -1,0 +1,289 @@
+"""The reader against RocketMQ itself: its name server, master and slave, its accounts and its TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from hatwisted.pipeline.remote.errors import BadSetting, BrokerGone, NoRoute, Refused
+from hatwisted.pipeline.remote.links import Links
+from hatwisted.pipeline.remote.reader import ClusterReader
+from hatwisted.pipeline.remote.security import Credentials, Tls
+from hatwisted.pipeline.remote.settings import ClusterSettings
+from hatwisted.wire.remoting import RemotingCommand
+from testbed import javarocketmq
+from testbed.brokergroup import JAVA, OURS, BrokerGroup
+from testbed.processes import ServerProcess, Setting, wait_until
+from testbed.remotingclient import SEND_MESSAGE_V2, RemotingClient, send_fields
+from tests.interop.conftest import needs
+from tests.support.clustermessages import (
+    PATIENCE,
+    STORED,
+    bodies_of,
+    fill,
+    ranges_of,
+    read_all,
+    settings_of,
+    wait_for_route,
+    wait_for_slave,
+)
+from tests.system.remote.test_connection import make_certificate
+
+pytestmark = pytest.mark.timeout(480)
+
+UPDATE_AND_CREATE_TOPIC = 17
+END_TRANSACTION = 37
+PREPARED, COMMIT = 4, 8
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+
+
+def needs_version(version: str) -> None:
+    needs(JAVA)
+    if reason := javarocketmq.available(version):
+        pytest.skip(reason)
+
+
+def kill_if_running(server: ServerProcess) -> None:
+    if server.running:
+        server.kill()
+
+
+@contextmanager
+def java_group(
+    folder: Path, version: str, **settings: Setting
+) -> Iterator[tuple[BrokerGroup, ServerProcess, ServerProcess]]:
+    """(the group's ports and settings, master, slave), with a Java name server of the same version."""
+    group = BrokerGroup(folder, namesrv_kind=OURS)
+    names = javarocketmq.namesrv("namesrv", folder, group.namesrv_port, version=version)
+    master = javarocketmq.broker("master", folder, group.master_settings() | settings, version=version)
+    slave = javarocketmq.broker("slave", folder, group.full_slave_settings() | settings, version=version)
+    with ExitStack() as stack:
+        for server in (names, master, slave):
+            stack.callback(kill_if_running, server)
+            server.start()
+            if server is master:
+                create_topic(group, "Orders")
+        group.wait_linked(60)
+        yield group, master, slave
+
+
+def create_topic(group: BrokerGroup, topic: str) -> None:
+    """Before the slave starts: 5.3.3 slaves were seen to lose queues of topics they hadn't heard of."""
+    fields = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": "4",
+        "writeQueueNums": "4",
+        "perm": "6",
+    }
+    fields |= {"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+    with group.master_client() as client:
+        client.call(UPDATE_AND_CREATE_TOPIC, fields).expect(0)
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_a_java_cluster(tmp_path: Path, version: str) -> None:
+    """Batches, delayed and transactional messages; times; a slave that gives (4.9.7) or refuses (5.3.3); and the
+    master killed in the middle."""
+    needs_version(version)
+    slave_gives = {"slaveReadEnable": True} if version == "5.3.3" else {}
+    with java_group(tmp_path, version, **slave_gives) as (group, master, slave):
+        wait_for_slave(group, "Orders", 90)  # 5.3.3's asks for topics once a minute
+        sent = fill(group, "Orders", 1500, size=700)
+        between = check_times(group)
+        send_delayed_and_transactional(group)
+        group.wait_caught_up(60)
+        settings = settings_of(group)
+        got = read_all(settings, "Orders")
+        assert got["body"].to_pylist() == [body for each in sent for body in each.bodies]
+        assert Counter(got["body_crc_ok"].to_pylist()) == {True: 6000}
+        assert got["broker"].to_pylist()[:1] == [group.name]
+        with ClusterReader(settings) as cluster:
+            queues = cluster.queues(["Timed"])
+            assert list(cluster.offsets_at(queues, cluster.bounds(queues), between).values()) == [40, 0, 0, 0]
+            assert "Orders" in {each.topic for each in cluster.queues(pattern=".*")}
+        check_delayed_and_transactional(settings)
+        wait_for_slave(group, "Orders")
+        with ClusterReader(settings_of(group, read_from="master")) as cluster:
+            wanted = next(each for each in ranges_of(cluster, "Orders") if each.end)
+            pieces = cluster.records(wanted)
+            size = len(next(pieces))
+            master.kill()
+            size += sum(map(len, pieces))
+        assert size == sum(got.slice(0, wanted.end)["size"].to_pylist())
+        slave.kill()
+        with ClusterReader(settings_of(group, retries=1)) as cluster, pytest.raises(BrokerGone):
+            list(cluster.records(wanted))
+
+
+def check_times(group: BrokerGroup) -> int:
+    """40 messages, a time (ms), and ten more."""
+    between = 0
+    with group.master_client() as client:
+        for number in range(50):
+            if number == 40:
+                time.sleep(0.05)
+                between = int(time.time() * 1000)
+                time.sleep(0.05)
+            assert client.send("Timed", b"%d" % number, 0).code in STORED
+    wait_for_route(group, "Timed")
+    return between
+
+
+def send_delayed_and_transactional(group: BrokerGroup) -> None:
+    with group.master_client() as client:
+        for number in range(20):
+            client.send("Later", b"delayed %d" % number, 0, {"DELAY": "1"})
+        fields = send_fields("Decided", 0, {"TRAN_MSG": "true", "PGROUP": "p", "UNIQ_KEY": "U"})
+        half = client.call(SEND_MESSAGE_V2, fields | {"f": str(PREPARED)}, b"transactional").expect(*STORED)
+        client.post(
+            END_TRANSACTION,
+            {
+                "producerGroup": "p",
+                "tranStateTableOffset": half.ext["queueOffset"],
+                "commitLogOffset": str(int(half.ext["msgId"][-16:], 16)),
+                "commitOrRollback": str(COMMIT),
+                "fromTransactionCheck": "false",
+                "msgId": "U",
+                "transactionId": "U",
+            },
+        )
+        wait_until(
+            lambda: client.max_queue_offset("Decided", 0) == 1, PATIENCE, "the transaction is committed"
+        )
+        wait_until(lambda: client.max_queue_offset("Later", 0) == 20, PATIENCE, "the delayed messages arrive")
+    for topic in ("Later", "Decided"):
+        wait_for_route(group, topic)
+
+
+def check_delayed_and_transactional(settings: ClusterSettings) -> None:
+    columns = ["body", "transaction", "prepared_transaction_offset", "queue_offset"]
+    decided = read_all(settings, "Decided", columns=columns).to_pylist()
+    assert [(row["body"], row["transaction"]) for row in decided] == [(b"transactional", "commit")]
+    assert decided[0]["prepared_transaction_offset"] > 0
+    with contextlib.suppress(
+        NoRoute
+    ):  # before its first check of transactions 4.9.7 doesn't register the topic
+        halves = read_all(settings, HALF_TOPIC, columns=columns).to_pylist()
+        assert [(row["body"], row["queue_offset"]) for row in halves] == [(b"transactional", 0)]
+    arrived = read_all(settings, "Later", columns=["body"])["body"].to_pylist()
+    assert sorted(arrived) == sorted(b"delayed %d" % number for number in range(20))
+    waited = read_all(settings, "SCHEDULE_TOPIC_XXXX", columns=["body"])["body"].to_pylist()
+    assert [body for body in waited if body.startswith(b"delayed")] == [
+        b"delayed %d" % each for each in range(20)
+    ]
+
+
+def test_a_slave_that_refuses_pulls(tmp_path: Path) -> None:
+    """5.3.3's default."""
+    needs_version("5.3.3")
+    with java_group(tmp_path, "5.3.3") as (group, _, _):
+        sent = fill(group, "Orders", 200, queues=1)
+        group.wait_caught_up(60)
+        assert read_all(settings_of(group), "Orders", columns=["body"])["body"].to_pylist() == sent[0].bodies
+
+
+# ---- accounts
+
+ACCOUNT = Credentials("pipeline", "12345678")
+PLAIN_ACL = """accounts:
+- accessKey: pipeline
+  secretKey: 12345678
+  whiteRemoteAddress:
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: SUB
+  topicPerms:
+  - Orders=PUB|SUB
+"""
+AUTHENTICATION: dict[str, Setting] = {
+    "authenticationEnabled": True,
+    "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": (
+        "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider"
+    ),
+    "initAuthenticationUser": json.dumps({"username": "pipeline", "password": "12345678"}),
+}
+
+
+def any_answer(port: int) -> None:
+    """A broker that wants an account says no: it's there."""
+    with RemotingClient("127.0.0.1", port, timeout=2.0) as client:
+        client.call(28)
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_accounts(tmp_path: Path, version: str) -> None:
+    needs_version(version)
+    with BrokerGroup(tmp_path, namesrv_kind=OURS) as group, ExitStack() as stack:
+        assert group.namesrv is not None
+        group.namesrv.start()
+        settings = group.master_settings() | {"brokerRole": "ASYNC_MASTER"}
+        settings |= {"aclEnable": True} if version == "4.9.7" else AUTHENTICATION
+        conf = tmp_path / "master-home" / "conf"
+        conf.mkdir(parents=True)
+        (conf / "plain_acl.yml").write_text(PLAIN_ACL)
+        master = javarocketmq.broker("master", tmp_path, settings, version=version)
+        master.probe = any_answer
+        stack.callback(kill_if_running, master)
+        master.start()
+        known = settings_of(group, credentials=ACCOUNT, retries=2)
+        bodies = bodies_of(0, 10)
+        with Links(known) as links:
+            for body in bodies:
+                request = RemotingCommand(SEND_MESSAGE_V2, ext=send_fields("Orders", 0, {}), body=body)
+                answer = links.call(f"127.0.0.1:{group.master_port}", request)
+                assert answer.code == 0, answer.remark
+        wait_for_route(group, "Orders", 1)
+        assert read_all(known, "Orders", columns=["body"])["body"].to_pylist() == bodies
+        for stranger in (None, Credentials("pipeline", "87654321"), Credentials("stranger", "12345678")):
+            pauses: list[float] = []
+            with pytest.raises(Refused, match=f"127.0.0.1:{group.master_port} refuses"):
+                read_all(settings_of(group, credentials=stranger), "Orders", sleep=pauses.append)
+            assert pauses == []  # told at once: no retry makes an account
+
+
+# ---- TLS
+
+
+def test_tls(tmp_path: Path) -> None:
+    """A name server and a broker that ask for a certificate."""
+    needs_version("4.9.7")
+    for name in ("server", "client"):
+        make_certificate(tmp_path, name)
+    properties = {
+        "tls.test.mode.enable": "false",
+        "tls.server.certPath": tmp_path / "server.pem",
+        "tls.server.keyPath": tmp_path / "server.key",
+        "tls.server.need.client.auth": "require",
+        "tls.server.authClient": "true",
+        "tls.server.trustCertPath": tmp_path / "client.pem",
+    }
+    jvm = (*javarocketmq.TEST_HEAP, *(f"-D{name}={value}" for name, value in properties.items()))
+    group = BrokerGroup(tmp_path, namesrv_kind=JAVA)
+    with ExitStack() as stack:
+        names = javarocketmq.namesrv("namesrv", tmp_path, group.namesrv_port, jvm)
+        settings = group.master_settings() | {"brokerRole": "ASYNC_MASTER"}
+        master = javarocketmq.broker("master", tmp_path, settings, jvm)
+        for server in (names, master):
+            stack.callback(kill_if_running, server)
+            server.start()  # plain connections are served as well
+        bodies = bodies_of(0, 10)
+        with group.master_client() as client:
+            for body in bodies:
+                assert client.send("Orders", body, 0).code == 0
+        wait_for_route(group, "Orders", 1)
+        pem = {name: str(tmp_path / f"{name}.pem") for name in ("server", "client")}
+        tls = Tls(pem["server"], pem["client"], str(tmp_path / "client.key"), verify="chain")
+        assert read_all(settings_of(group, tls=tls), "Orders", columns=["body"])["body"].to_pylist() == bodies
+        with pytest.raises(BadSetting, match="certificate isn't accepted"):
+            read_all(settings_of(group, tls=Tls(pem["client"], verify="chain")), "Orders")
+        with pytest.raises(BrokerGone):
+            read_all(settings_of(group, tls=Tls(pem["server"], verify="chain"), retries=0), "Orders")

@@ -1,0 +1,20 @@
+"""`make run`, the data pipeline included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.system.test_demo import demo, finished
+
+
+def test_it_is_landed_audited_and_reported(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("deltalake")
+    status, output = finished(demo(tmp_path, "--once"))
+    assert status == 0, output
+    assert "landed from the slave's files: 229 rows" in output
+    assert "3 copies are identical from 0 to" in output
+    page = Path(output.partition("report: ")[2].partition("\n")[0])
+    assert page.read_text().startswith("<!doctype html>")

@@ -1,0 +1,118 @@
+"""The suite's own rules, tried on suites of a few tests."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+MIXED = """
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.trial.unittest import TestCase
+
+log = Logger()
+
+def fail():
+    log.failure("broken", Failure(ValueError("logged")))
+
+class First(TestCase):
+    def test_reactor_before_functions(self):
+        return deferLater(reactor, 0.01)
+
+def test_plain_and_logging():
+    fail()
+
+def test_plain_and_flushing(logged_errors):
+    fail()
+    assert len(logged_errors.flush(ValueError)) == 1
+
+@pytest_twisted.ensureDeferred
+async def test_async_function():
+    await deferLater(reactor, 0.01)
+
+class Then(TestCase):
+    def test_reactor_after_functions(self):
+        return deferLater(reactor, 0.01)
+
+    def test_logging(self):
+        fail()
+
+    def test_that_leaves_a_timer(self):
+        reactor.callLater(100, print)
+
+    def test_that_never_ends(self):
+        return deferLater(reactor, 1e6)
+    test_that_never_ends.timeout = 0.1
+
+    def test_with_a_cleanup_that_never_ends(self):
+        self.addCleanup(Deferred)
+    test_with_a_cleanup_that_never_ends.timeout = 0.1
+
+    def test_of_threads(self):
+        return gatherResults([deferToThread(len, "four") for _ in range(20)])
+
+    def test_that_comes_last(self):
+        return deferLater(reactor, 0.01)
+"""
+PASSING = "def test_it():\n    assert True\n"
+
+
+def pytest(folder: Path, *options: str) -> str:
+    """What it says of the tests in `folder`, run by this suite's rules."""
+    shutil.copy(TESTS / "conftest.py", folder)
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "--tb=line", "-p", "no:cacheprovider", *options]
+    done = subprocess.run([*command, str(folder)], cwd=folder, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def outcomes(shown: str) -> dict[str, str]:
+    """By the name of the test."""
+    lines = [line.split(" - ")[0].split(" ", 1) for line in shown.splitlines() if "::" in line]
+    return {name.rpartition("::")[2]: outcome for outcome, name in lines}
+
+
+def test_testcases_and_functions_share_a_reactor_in_any_order(tmp_path: Path) -> None:
+    (tmp_path / "unit").mkdir()
+    (tmp_path / "unit" / "test_mixed.py").write_text(MIXED)
+    shown = pytest(tmp_path)
+    assert outcomes(shown) == {
+        "test_reactor_before_functions": "PASSED",
+        "test_plain_and_logging": "ERROR",
+        "test_plain_and_flushing": "PASSED",
+        "test_async_function": "PASSED",
+        "test_reactor_after_functions": "PASSED",
+        "test_logging": "FAILED",
+        "test_that_leaves_a_timer": "FAILED",
+        "test_that_never_ends": "FAILED",
+        "test_with_a_cleanup_that_never_ends": "FAILED",
+        "test_of_threads": "PASSED",
+        "test_that_comes_last": "PASSED",
+    }, shown
+
+
+def test_a_tests_folder_is_its_marker(tmp_path: Path) -> None:
+    for layer in ("unit", "system", "interop", "pipeline"):
+        (tmp_path / layer / "room").mkdir(parents=True)
+        (tmp_path / layer / "room" / f"test_{layer}.py").write_text(PASSING.replace("it", layer))
+    assert outcomes(pytest(tmp_path, "-m", "unit or pipeline")) == {
+        "test_unit": "PASSED",
+        "test_pipeline": "PASSED",
+    }
+
+
+def test_a_test_of_no_layer_or_of_two_is_refused(tmp_path: Path) -> None:
+    stray = tmp_path / "test_stray.py"
+    stray.write_text(PASSING)
+    assert "test_stray.py::test_it: the folder says which layer" in pytest(tmp_path)
+    stray.unlink()
+    (tmp_path / "unit").mkdir()
+    (tmp_path / "unit" / "test_both.py").write_text(f"import pytest\n@pytest.mark.system\n{PASSING}")
+    assert "test_both.py::test_it: the folder says which layer" in pytest(tmp_path)

@@ -1,0 +1,228 @@
+"""Each loop of whole nodes is made to fail once, as by a mistake of ours: it goes on with its next turn.
+
+A master, its slave and a name server run on one clock and a network in memory; the master takes messages all the
+time, so that loops which sleep on an idle broker turn as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.assembly.broker import build_broker
+from hatwisted.assembly.nameserver import build_name_server
+from hatwisted.assembly.parts import Parts
+from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.put import Put
+from hatwisted.store.worker import InlineWorker
+from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.timer import GuardedTimer
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.layout import PROPERTY_REAL_QUEUE_ID, PROPERTY_REAL_TOPIC, SCHEDULE_TOPIC
+from hatwisted.wire.properties import encode_properties
+from hatwisted.wire.remoting import RemotingCommand
+from tests.support.memorynet import MemoryNetwork
+
+NOW = 1_795_221_957.0
+HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
+STEP = 0.25
+LONGEST = 260.0
+"""Seconds that hold two turns of the rarest loop, the scan for idle connections."""
+
+EVERY_BROKER = Counter(
+    {
+        "dispatch": 2,
+        "ending held pulls": 2,
+        "expiring waits": 4,  # a flush line and a slave line each
+        "flushing the commit log": 2,
+        "forgetting lapsed locks": 2,
+        "removing expired files": 2,
+        "sampling the statistics of topics and groups": 2,
+        "sampling the store's statistics": 2,
+        "syncing queues, index and checkpoint": 2,
+        "taking the morning's totals": 2,
+        "the look at the disk": 2,
+        "the look at the queues of held pulls": 2,
+        "the look at the slaves' links": 2,
+        "the registration at the name servers": 2,
+        "the scan for idle connections": 5,  # two ports each, and the name server's
+        "the scan for silent clients": 2,
+        "writing queue entries": 2,
+        "writing tables that changed": 6,
+    }
+)
+MASTER_ONLY = Counter(
+    {
+        "answering held pulls": 1,
+        "delivery of delay level 1": 1,
+        "registering at 10.0.0.9:9876": 1,
+        "the check of undecided transactions": 1,
+    }
+)
+SLAVE_ONLY = Counter(
+    {
+        "dialling the master": 1,
+        "synchronising with the master": 1,
+        "the look at the HA link": 1,
+        "the look for a master": 1,
+    }
+)
+NAME_SERVER = Counter({"the scan for silent brokers": 1})
+
+
+class Mistake(Exception):
+    """What each loop raises once."""
+
+
+class Loop:
+    """One loop's turns; the first raises."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.turns = 0
+
+    def guard(self, work: object) -> object:
+        def turn() -> object:
+            self.turns += 1
+            if self.turns == 1:
+                raise Mistake(self.name)
+            return work()  # type: ignore[operator]
+
+        return turn
+
+
+class LoopTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.clock.advance(NOW)
+        self.network = MemoryNetwork(self.clock)
+        self.folder = Path(self.mktemp()).absolute()
+        self.loops: list[Loop] = []
+        for kind in (PeriodicCall, GuardedTimer):
+            self.watch(kind)
+
+    def watch(self, kind: type) -> None:
+        """Every loop made from now on raises at its first turn."""
+        make = kind.__init__
+
+        def made(its: object, clock: object, name: str, work: object, *more: object, **named: object) -> None:
+            loop = Loop(name)
+            self.loops.append(loop)
+            make(its, clock, name, loop.guard(work), *more, **named)
+
+        self.patch(kind, "__init__", made)
+
+    def parts(self, host: str) -> Parts:
+        network = self.network.host(host)
+        return Parts(
+            clock=self.clock,
+            local_time=lambda seconds: datetime.fromtimestamp(seconds, UTC),
+            file_system=PosixFileSystem(),
+            make_worker=lambda name, threads: InlineWorker(),
+            listening=network,
+            connecting=network,
+            resolve=lambda name: b"\x7f\0\0\x01",
+            random=Random(1),
+            memory_bytes=8 << 30,
+        )
+
+    def config(self, host: str, role: BrokerRole, **more: object) -> BrokerConfig:
+        root = self.folder / host
+        return BrokerConfig(
+            broker_name="broker-a",
+            broker_role=role,
+            broker_ip1=host,
+            broker_ip2=host,
+            namesrv_addr="10.0.0.9:9876",
+            store_path_root_dir=str(root),
+            mapped_file_size_commit_log=1 << 20,
+            mapped_file_size_consume_queue=20 * 1000,
+            message_index_enable=False,
+            message_delay_level="1s",
+            **more,  # type: ignore[arg-type]
+        )
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(int(seconds / STEP)):
+            self.clock.advance(STEP)
+
+    def test_every_loop_goes_on(self) -> None:
+        master = build_broker(self.config("10.0.0.1", BrokerRole.SYNC_MASTER), self.parts("10.0.0.1"))
+        master.startService()
+        master.parts.tables.topics.for_send("T", "TBW102", 4)
+        self.pass_time(65)  # nobody to register with
+        names = build_name_server(
+            NamesrvConfig(kv_config_path=str(self.folder / "kv.json")), self.parts("10.0.0.9")
+        )
+        names.startService()
+        slave = build_broker(self.config("10.0.0.2", BrokerRole.SLAVE, broker_id=1), self.parts("10.0.0.2"))
+        slave.startService()
+        client = RemotingClient(self.network.host("10.0.0.3"), self.clock)
+        for _ in range(int(LONGEST)):
+            self.put(master, "T")
+            self.put_delayed(master)
+            master.ha.wait(end := master.store.log.max_offset + 1, end, self.clock.seconds() + 0.5)
+            master.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
+            slave.ha.group_transfer.wait(end, end, self.clock.seconds() + 0.5)
+            slave.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
+            self.hold_a_pull(client, master.store.queue_end("T", 0) + 1)
+            self.pass_time(1)
+        self.assertEqual(
+            slave.store.log.max_offset, master.store.log.max_offset, "replication went on all the time"
+        )
+        self.check_loops()
+        self.stop(slave, master, names, client)
+        self.assertEqual(
+            len(self.flushLoggedErrors(Mistake)), len([each for each in self.loops if each.turns])
+        )
+
+    def check_loops(self) -> None:
+        stuck = [loop.name for loop in self.loops if loop.turns == 1]
+        self.assertEqual(stuck, [], "these had no turn after the one that failed")
+        turned = Counter(loop.name for loop in self.loops if loop.turns)
+        expected = EVERY_BROKER + MASTER_ONLY + SLAVE_ONLY + NAME_SERVER
+        self.assertEqual(turned - expected, Counter(), "loops that this test doesn't know")
+        self.assertEqual(expected - turned, Counter(), "loops that never turned")
+
+    def put(self, broker: object, topic: str, properties: dict[str, str] | None = None) -> None:
+        encoded = encode_properties(properties or {})
+        put = Put(topic, 0, ((0, b"body", encoded),), HOST, int(self.clock.seconds() * 1000))
+        broker.store.append([put])  # type: ignore[attr-defined]
+        self.assertGreaterEqual(put.end, 0, put.reason)
+
+    def put_delayed(self, broker: object) -> None:
+        self.put(
+            broker, SCHEDULE_TOPIC, {"DELAY": "1", PROPERTY_REAL_TOPIC: "T", PROPERTY_REAL_QUEUE_ID: "0"}
+        )
+
+    def hold_a_pull(self, client: RemotingClient, offset: int) -> None:
+        ext = {
+            "consumerGroup": "g",
+            "topic": "T",
+            "queueId": "0",
+            "queueOffset": str(offset),
+            "maxMsgNums": "32",
+            "sysFlag": "6",
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "5000",
+            "subscription": "*",
+            "subVersion": "0",
+        }
+        command = RemotingCommand(RequestCode.PULL_MESSAGE, ext=ext)
+        client.ask("10.0.0.1:10911", command, 5).addErrback(lambda _: None)
+
+    def stop(self, *services: object) -> None:
+        for service in services:
+            stopping = (
+                service.close() if isinstance(service, RemotingClient) else service.stopService()  # type: ignore[attr-defined]
+            )
+            self.pass_time(20)
+            if stopping is not None:
+                self.successResultOf(stopping)

@@ -1,0 +1,280 @@
+"""Queues and index built from the log alone are, byte for byte, those that RocketMQ and the store built."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import TestCase
+
+import numpy as np
+
+from hatwisted.logcodec.queueentry import GAP_LIMIT, blank_entry
+from hatwisted.logcodec.queueruns import Run
+from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
+from hatwisted.pipeline.jobs.reindex.indexfiles import plan_index
+from hatwisted.pipeline.jobs.reindex.queueplan import plan_queue
+from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexResult, reindex
+from hatwisted.pipeline.jobs.reindex.spool import ITEMS as ITEM
+from hatwisted.pipeline.jobs.reindex.spool import items_path
+from hatwisted.pipeline.jobs.tasks import InlineTasks
+from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.indexfile import file_name_at
+from hatwisted.wire.layout import QUEUE_ENTRY
+from tests.support.copies import GOLDEN, GOLDEN_END, files_of, flip, patch, save_log
+from tests.support.variedlog import VariedLog
+from tests.unit.store.sample_log import FILE_SIZE, ITEMS, QUEUE_FILE_SIZE, SLOTS, SampleStore
+
+LAYOUT = Layout(queue_file_size=QUEUE_FILE_SIZE, slots=SLOTS, items=ITEMS)
+"""As the golden store has it, and the sample stores."""
+
+
+class ReindexCase(TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.target = self.folder / "target"
+
+    def rebuilt(self, source: Path, target: Path, **options: Any) -> ReindexResult:
+        options.setdefault("layout", LAYOUT)
+        return reindex(InlineTasks(), str(source), str(target), **options)
+
+    def assert_same(self, built: Path, expected: Path) -> None:
+        """The same queue files, and the same index files under whatever names."""
+        self.assertEqual(files_of(built / "consumequeue"), files_of(expected / "consumequeue"))
+        indexes = [sorted(files_of(store / "index").items()) for store in (built, expected)]
+        self.assertEqual(*([content for _, content in index] for index in indexes))
+
+    def leavings(self) -> list[str]:
+        return [path.name for path in self.folder.rglob("*.re*")]
+
+
+class GoldenTests(ReindexCase):
+    def test_the_golden_stores_come_out_byte_for_byte(self) -> None:
+        for side in ("master", "slave"):
+            shutil.copytree(GOLDEN / side / "commitlog", self.folder / side / "commitlog")
+            for split in (1000, 4096, 1 << 20):
+                with self.subTest(side=side, split=split):
+                    target = self.folder / f"{side}-{split}"
+                    result = self.rebuilt(self.folder / side, target, split_bytes=split)
+                    self.assert_same(target, GOLDEN / side)
+                    self.assertEqual((result.end, result.records, result.exit_code), (GOLDEN_END, 246, 0))
+        self.assertEqual(self.leavings(), [])
+
+    def test_files_are_made_as_those_that_the_store_has(self) -> None:
+        result = self.rebuilt(GOLDEN / "slave", self.target, layout=Layout())
+        self.assert_same(self.target, GOLDEN / "slave")
+        self.assertEqual((result.index_files, result.index_items, result.entries), (1, 679, 246))
+
+    def test_delays_are_those_of_the_broker(self) -> None:
+        layout = replace(LAYOUT, delay_levels="2s 5s", index=False)
+        self.rebuilt(GOLDEN / "master", self.target, layout=layout)
+        queue = files_of(self.target / "consumequeue")["SCHEDULE_TOPIC_XXXX/0/00000000000000000000"]
+        self.assertEqual(int.from_bytes(queue[12:20], "big"), 0x1A1FB859307 + 1000)
+        self.assertFalse((self.target / "index").exists())
+        with self.assertRaisesRegex(PipelineError, "messageDelayLevel"):
+            self.rebuilt(GOLDEN / "master", self.target, layout=replace(LAYOUT, delay_levels="soon"))
+
+
+class DispatchTests(ReindexCase):
+    """Against what the server's own dispatch makes of the same log."""
+
+    def dispatched(self, log: VariedLog, base: int = 0) -> Path:
+        """A store whose queues and index the dispatcher has built."""
+        root = self.folder / f"dispatched-{len(list(self.folder.iterdir()))}"
+        save_log(root, bytes(log.data), base=base, file_size=FILE_SIZE)
+        store = SampleStore(str(root))
+        store.recover()
+        store.close()
+        return root
+
+    def test_varied_logs_come_out_as_the_dispatch_makes_them(self) -> None:
+        for seed in range(6):
+            with self.subTest(seed=seed):
+                expected = self.dispatched(VariedLog(seed).fill(400))
+                target = self.folder / f"built-{seed}"
+                result = self.rebuilt(
+                    expected, target, split_bytes=random.Random(seed).choice((7000, 30_000))
+                )
+                self.assert_same(target, expected)
+                self.assertEqual(result.records, 400)
+
+    def test_items_roll_over_many_index_files_in_the_middle_of_a_message(self) -> None:
+        expected = self.dispatched(VariedLog(3).fill(7000))
+        result = self.rebuilt(expected, self.target, split_bytes=100_000)
+        self.assertGreater(result.index_files, 2)
+        self.assert_same(self.target, expected)
+
+    def test_a_log_that_begins_in_mid_stream_has_queues_that_do(self) -> None:
+        log = VariedLog(9, base=3 * FILE_SIZE, first_offset=150)
+        expected = self.dispatched(log.fill(500), base=3 * FILE_SIZE)
+        result = self.rebuilt(expected, self.target, split_bytes=20_000)
+        self.assertGreater(result.blanks, 0)
+        self.assert_same(self.target, expected)
+
+
+class TargetTests(ReindexCase):
+    def store(self) -> Path:
+        return Path(shutil.copytree(GOLDEN / "master", self.folder / "store"))
+
+    def test_existing_files_are_never_touched_unless_told(self) -> None:
+        store = self.store()
+        before = files_of(store)
+        with self.assertRaisesRegex(PipelineError, "consumequeue exists"):
+            self.rebuilt(store, store)
+        self.assertEqual(files_of(store), before)
+        self.assertEqual(self.leavings(), [])
+
+    def test_a_store_without_queues_gets_them_back(self) -> None:
+        store = self.store()
+        for name in ("consumequeue", "index"):
+            shutil.rmtree(store / name)
+        self.rebuilt(store, store)
+        self.assert_same(store, GOLDEN / "master")
+        self.assertEqual((self.leavings(), list(store.glob("spool"))), ([], []))
+
+    def test_what_is_there_is_replaced_when_told(self) -> None:
+        store = self.store()
+        (store / "consumequeue" / "TopicA" / "0" / "00000000000000000000").write_bytes(b"\1" * 2000)
+        (store / "consumequeue" / "Gone" / "0").mkdir(parents=True)
+        self.rebuilt(store, store, replace_existing=True)
+        self.assert_same(store, GOLDEN / "master")
+        self.assertEqual(self.leavings(), [])
+
+    def test_a_store_in_use_is_not_replaced(self) -> None:
+        store = self.store()
+        before = files_of(store)
+        lock = PosixFileSystem().lock(str(store / "lock"))
+        self.addCleanup(lock.release)
+        with self.assertRaisesRegex(PipelineError, "held by this process"):
+            self.rebuilt(store, store, replace_existing=True)
+        self.assertEqual({name: data for name, data in files_of(store).items() if name != "lock"}, before)
+        self.assertEqual(self.rebuilt(store, self.target).exit_code, 0)
+
+    def test_queues_whose_records_have_all_expired_are_carried_over(self) -> None:
+        store = self.store()
+        (store / "commitlog" / "00000000000000000000").unlink()
+        queue = store / "consumequeue" / "Expired" / "0" / "00000000000000000000"
+        queue.parent.mkdir(parents=True)
+        queue.write_bytes(QUEUE_ENTRY.pack(100, 200, 7).ljust(2000, b"\0"))
+        result = self.rebuilt(store, self.target)
+        self.assertEqual((result.carried_over, result.begin), (1, 65536))
+        self.assertEqual(
+            files_of(self.target)["consumequeue/Expired/0/00000000000000000000"], queue.read_bytes()
+        )
+
+    def test_a_target_that_cannot_be_made_is_told(self) -> None:
+        (self.folder / "file").touch()
+        with self.assertRaisesRegex(PipelineError, "file/target.reindex can't be made"):
+            self.rebuilt(GOLDEN / "master", self.folder / "file" / "target")
+        with self.assertRaisesRegex(PipelineError, "holds nothing"):
+            self.rebuilt(GOLDEN / "master", self.target, layout=Layout(items=1))
+
+    def test_a_log_without_a_record_has_no_queues(self) -> None:
+        save_log(self.folder / "store", b"", file_size=FILE_SIZE)
+        result = self.rebuilt(self.folder / "store", self.target)
+        self.assertEqual((result.records, result.queues, result.index_files), (0, 0, 0))
+        self.assertEqual([path.name for path in self.target.iterdir()], ["consumequeue"])
+
+    def test_an_interrupted_rebuild_leaves_nothing_but_what_the_next_one_removes(self) -> None:
+        class Interrupted(InlineTasks):
+            def run(self, work: Any, function: Any, progress: Any = None, total: int = 0) -> Any:
+                super().run(work, function)
+                raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            reindex(Interrupted(), str(GOLDEN / "master"), str(self.target))
+        self.assertEqual(list(self.folder.iterdir()), [])
+        (self.folder / "target.reindex" / "spool").mkdir(parents=True)
+        self.rebuilt(GOLDEN / "master", self.target)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["target"])
+
+
+class IndexNameTests(ReindexCase):
+    def names(self, *timestamps: int, now: float) -> list[str]:
+        """Of files of two items each, for items stored at these times (ms)."""
+        items = np.zeros(len(timestamps), ITEM)
+        items["timestamp"] = timestamps
+        items.tofile(items_path(str(self.folder), 0))
+        return [work.name for work in plan_index(str(self.folder), [len(timestamps)], 3, now)]
+
+    def test_an_index_file_is_named_by_its_first_record(self) -> None:
+        first, second = 1_700_000_000_123, 1_700_000_050_456
+        names = self.names(first, first + 5, second, now=1_800_000_000.0)
+        self.assertEqual(names, [file_name_at(first / 1000), file_name_at(second / 1000)])
+
+    def test_names_rise_and_none_lies_in_the_future(self) -> None:
+        now = 1_700_000_000.0
+        first, second, third = self.names(*[1 << 60] * 5, now=now)
+        self.assertEqual(
+            (first, int(second), int(third)), (file_name_at(now), int(first) + 1, int(first) + 2)
+        )
+        self.assertEqual(self.names(-5, now=now), [file_name_at(0)])
+
+
+class DamageTests(ReindexCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.store = Path(shutil.copytree(GOLDEN / "master", self.folder / "store"))
+
+    def test_damage_in_the_middle_is_refused_with_its_place(self) -> None:
+        flip(self.store, 227 + 4)
+        with self.assertRaisesRegex(DamagedLogRange, "0000: no valid record from offset 227 to 438"):
+            self.rebuilt(self.store, self.target)
+        self.assertFalse(self.target.exists())
+
+    def test_behind_damage_entries_stay_those_of_their_offsets(self) -> None:
+        flip(self.store, 227 + 4)
+        result = self.rebuilt(self.store, self.target, skip_damage=True)
+        (bad,) = result.damaged
+        self.assertEqual((bad.begin, bad.end, result.records, result.exit_code), (227, 438, 245, 1))
+        own = files_of(GOLDEN / "master")["consumequeue/TopicB/1/00000000000000000000"]
+        built = files_of(self.target)["consumequeue/TopicB/1/00000000000000000000"]
+        self.assertEqual(built[:20], blank_entry(0))
+        self.assertEqual(built[20:], own[20:])
+
+    def test_a_broken_checksum_is_the_brokers_business_unless_asked_for(self) -> None:
+        flip(self.store, 227 + 88)
+        self.assertEqual(self.rebuilt(self.store, self.target).damaged, ())
+        with self.assertRaisesRegex(DamagedLogRange, "checksum"):
+            self.rebuilt(self.store, self.folder / "other", check_crc=True)
+
+    def test_a_torn_tail_ends_the_rebuild_quietly(self) -> None:
+        patch(self.store, GOLDEN_END - 100, bytes(100))
+        result = self.rebuilt(self.store, self.target)
+        self.assertEqual((result.damaged, result.records, result.end), ((), 245, 111452))
+
+
+class PlanTests(TestCase):
+    def plan(self, *runs: tuple[int, int]) -> list[tuple[int, int, int, int]]:
+        """(first, count) of runs to (index, count, run, skip) of stretches; files of 100 entries."""
+        found = plan_queue(
+            [Run(first, count, n * 100, n * 100 + 50) for n, (first, count) in enumerate(runs)], 2000
+        )
+        self.refused = found.refused
+        return [(each.index, each.count, each.run, each.skip) for each in found.stretches]
+
+    def test_runs_that_follow_one_another_are_placed_so(self) -> None:
+        self.assertEqual(self.plan((0, 5), (5, 3)), [(0, 5, 0, 0), (5, 3, 1, 0)])
+
+    def test_a_queue_of_mid_stream_starts_in_the_file_of_its_first_offset(self) -> None:
+        self.assertEqual(self.plan((250, 5)), [(200, 50, -1, 0), (250, 5, 0, 0)])
+        self.assertEqual(self.plan((200, 5)), [(200, 5, 0, 0)])
+
+    def test_a_gap_is_left_blank_and_a_repetition_passed_over(self) -> None:
+        self.assertEqual(self.plan((0, 5), (8, 2)), [(0, 5, 0, 0), (5, 3, -1, 0), (8, 2, 1, 0)])
+        self.assertEqual(self.plan((0, 5), (3, 4)), [(0, 5, 0, 0), (5, 2, 1, 2)])
+        self.assertEqual(self.refused, 2)
+        self.assertEqual(self.plan((0, 5), (3, 1)), [(0, 5, 0, 0)])
+
+    def test_a_jump_too_far_is_a_foreign_record(self) -> None:
+        self.assertEqual(self.plan((0, 5), (GAP_LIMIT + 6, 1), (5, 1)), [(0, 5, 0, 0), (5, 1, 2, 0)])
+        self.assertEqual(self.refused, 1)
+
+    def test_offset_0_again_is_a_new_queue(self) -> None:
+        self.assertEqual(self.plan((0, 5), (5, 1), (0, 2)), [(0, 2, 2, 0)])
+
+    def test_a_negative_offset_has_no_place(self) -> None:
+        self.assertEqual(self.plan((-1, 1)), [])

@@ -1,0 +1,80 @@
+"""Conditions on times leave out what they can of a log, and never what they mustn't; no JVM."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from hatwisted.pipeline.decode.conditions import Condition
+from hatwisted.pipeline.decode.storefolder import LogStore
+from hatwisted.pipeline.spark.columns import spark_schema
+from hatwisted.pipeline.spark.commitlog import LogReader
+from hatwisted.pipeline.spark.logplaces import CLOCK_SLACK, time_bounds
+from hatwisted.pipeline.spark.logtask import Asked, LogPartition
+from hatwisted.pipeline.spark.options import Options
+from hatwisted.pipeline.spark.storelist import StoreList
+from tests.support.growing import FIRST_TIME, STEP, GrowingStore
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> GrowingStore:
+    return GrowingStore(tmp_path / "broker-a")
+
+
+class TestTimeBounds:
+    GRAIN = 4 << 10
+
+    def bounds(self, log: GrowingStore, *where: Condition) -> tuple[int, int]:
+        return time_bounds(LogStore.open(str(log.root)), where, self.GRAIN)
+
+    def test_a_span_in_the_middle(self, log: GrowingStore) -> None:
+        log.append(3000)
+        first, last = (datetime.fromtimestamp((FIRST_TIME + STEP * at) / 1000, UTC) for at in (1500, 1600))
+        begin, end = self.bounds(
+            log, Condition("store_timestamp", ">=", first), Condition("store_timestamp", "<", last)
+        )
+        slack = CLOCK_SLACK // timedelta(milliseconds=STEP)
+        assert log.offsets[1500 - slack] - self.GRAIN <= begin <= log.offsets[1500 - slack]
+        assert log.offsets[1599 + slack] < end <= log.offsets[1600 + slack] + self.GRAIN
+
+    def test_one_moment_and_several(self, log: GrowingStore) -> None:
+        log.append(3000)
+        times = [datetime.fromtimestamp((FIRST_TIME + STEP * at) / 1000, UTC) for at in (1000, 2000)]
+        begin, end = self.bounds(log, Condition("store_timestamp", "in", tuple(times)))
+        assert begin <= log.offsets[1000] and log.offsets[2000] < end
+        assert end - begin < log.offsets[-1]
+        begin, end = self.bounds(log, Condition("store_timestamp", "=", times[0]))
+        assert begin <= log.offsets[1000] < end < log.offsets[2000]
+
+    def test_times_at_which_nothing_was_stored(self, log: GrowingStore) -> None:
+        log.append(500)
+        whole = (0, LogStore.open(str(log.root)).end())
+        year = datetime(2020, 1, 1, tzinfo=UTC)
+        assert self.bounds(log, Condition("store_timestamp", ">=", year)) == whole
+        begin, end = self.bounds(log, Condition("store_timestamp", "<", year))
+        assert end - begin <= self.GRAIN
+        ages = Condition("store_timestamp", ">=", datetime.min.replace(tzinfo=UTC))
+        ever = Condition("store_timestamp", "<", datetime.max.replace(tzinfo=UTC))
+        assert self.bounds(log, ages, ever) == whole
+        assert self.bounds(log, Condition("born_timestamp", "<", year)) == whole
+
+    def test_an_empty_store(self, log: GrowingStore) -> None:
+        assert self.bounds(log, Condition("store_timestamp", "<", datetime.now(UTC))) == (0, 0)
+
+    def test_a_read_skips_what_it_leaves_out(self, log: GrowingStore) -> None:
+        log.append(3000)
+        at = datetime.fromtimestamp((FIRST_TIME + STEP * 1500) / 1000, UTC)
+        given = {"storeTimestampFrom": at.isoformat(), "physicalOffsetTo": "600000"}
+        asked = Asked.of(Options("commitlog", given, given), spark_schema(("physical_offset",)))
+        reader = LogReader(StoreList((str(log.root),)), asked, 10 << 10, self.GRAIN)
+        partitions = reader.partitions()
+        found = [
+            offset for each in partitions for batch in reader.read(each) for offset in batch[0].to_pylist()
+        ]
+        assert found == [offset for offset in log.offsets[1500:] if offset < 600_000]
+        assert isinstance(partitions[0], LogPartition)
+        assert log.offsets[1000] < partitions[0].split.begin
