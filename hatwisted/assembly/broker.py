@@ -27,9 +27,11 @@ from hatwisted.broker.node.masteraddress import MasterAddress
 from hatwisted.broker.node.masterlog import MasterLog
 from hatwisted.broker.node.masterrole import MasterRole
 from hatwisted.broker.node.registration import Registration
+from hatwisted.broker.node.slaveids import SlaveIds
 from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.broker.pull.pullhold import PullHold
 from hatwisted.broker.pull.pullmessage import PULL_CODES, PullProcessor
+from hatwisted.broker.put.logrecord import record_at
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.role import Role
@@ -78,7 +80,9 @@ def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
     pull_options = live.derived(partial(options.pull_options, role, parts.memory_bytes))
     count_get = consumer_admin.stats.count_get
     pulls = PullProcessor(store.get_messages, tables, consumers, hold, pull_options, count_get)
-    offset_sync = OffsetSyncProcessors(tables.offsets, store.queue_end)
+    offset_sync = OffsetSyncProcessors(
+        tables.offsets, store.queue_end, lambda: store.log.flushed_offset, SlaveIds(clock).asked
+    )
     runtime = RuntimeInfo(clock, store)
     processors = ProcessorTable()
     for each in (
@@ -126,7 +130,13 @@ def master_role(node: NodeParts) -> MasterRole:
     config = node.config.config
     sync = node.role.present is BrokerRole.SYNC_MASTER
     timeout = config.sync_flush_timeout / 1000
-    acks = PutAcks(node.clock, node.store.flush, timeout, node.ha if sync else None)
+    acks = PutAcks(
+        node.clock,
+        node.store.flush,
+        timeout,
+        node.ha if sync else None,
+        partial(record_at, node.store),
+    )
     permission = node.config.derived(lambda changed: changed.broker_permission)
     state = SendState(permission, node.identity.store_address.rpartition(":")[0])
     return MasterRole(node, acks, state, check_options(config))
@@ -134,7 +144,7 @@ def master_role(node: NodeParts) -> MasterRole:
 
 def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
     """What `node` does as a slave of the broker at `node.master`."""
-    master = node.master
+    config, master = node.config.config, node.master
     link_parts = SlaveParts(
         log=node.store.log,
         clock=node.clock,
@@ -144,8 +154,8 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         master_log=MasterLog(node.client, node.store, lambda: master.log),
         flush_now=node.store.flusher.flush_now,
     )
-    ha_client = HAClientService(link_parts, options.slave_settings(node.config.config))
-    return SlaveRole(node, ha_client)
+    ha_client = HAClientService(link_parts, options.slave_settings(config))
+    return SlaveRole(node, ha_client, options.sync_options(config))
 
 
 def _check_config(role: Role, config: BrokerConfig) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hatwisted.broker.filter.consumerfilter import FilterOptions
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.registration import RegistrationOptions
+from hatwisted.broker.node.slavesync import SyncOptions
 from hatwisted.broker.pull.pullmessage import PullOptions
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import TableOptions
@@ -74,6 +75,16 @@ def table_options(live: LiveConfig[BrokerConfig]) -> TableOptions:
         ),
         offset_interval=config.flush_consumer_offset_interval / 1000,
         delay_interval=config.flush_delay_offset_interval / 1000,
+    )
+
+
+def sync_options(config: BrokerConfig) -> SyncOptions:
+    """How a slave asks for its master's tables."""
+    return SyncOptions(
+        own_address=f"{config.broker_ip1}:{config.listen_port}",
+        broker_id=config.broker_id,
+        first_delay=config.slave_sync_first_delay / 1000,
+        interval=config.slave_sync_interval / 1000,
     )
 
 

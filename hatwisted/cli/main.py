@@ -1,8 +1,8 @@
-"""`hatwisted`: the commands, their options and what they print; the work is done by the modules beside.
+"""`hatwisted`: the commands, their options and what they print. The work is done in the rooms beside this module.
 
 Exit codes: 0 everything in order, 1 problems found, 2 not done (wrong usage, no such store, store in use).
-Results go to standard output, progress and warnings to standard error. Mistakes of the user and of the system
-end in one line, never in a traceback.
+Results go to standard output, progress and warnings to standard error. Errors of the user and of the system end
+in one line, never in a traceback.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -27,7 +26,7 @@ from hatwisted.cli.log.check import StoreCheck
 from hatwisted.cli.log.checktext import plan_lines, report_lines
 from hatwisted.cli.log.divergence import compare_command, cut_command
 from hatwisted.cli.log.dump import RecordFilter, dump, follow, last_records
-from hatwisted.cli.log.logcommand import directory_argument, locked, reporting, tell
+from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
 from hatwisted.cli.log.rebuild import Rebuild
 from hatwisted.cli.log.recordformat import BodyForm, as_json, as_line
 from hatwisted.cli.log.repair import LogInspection, plan_repair, repair
@@ -35,6 +34,7 @@ from hatwisted.cli.log.storefolder import StoreFolder
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.pipeline.commands import pipeline
 from hatwisted.cli.progress import ScanProgress
+from hatwisted.cli.values import milliseconds
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE
 from hatwisted.store.errors import WrongFile
@@ -51,7 +51,7 @@ def _version() -> str:
 
 
 class Position(click.ParamType[tuple[str, int]]):
-    """A place in the log: a physical offset in bytes, or a store time in ISO 8601 (local unless it says)."""
+    """A place in the log: a physical offset in bytes, or a store time in ISO 8601 (UTC unless it names a zone)."""
 
     name = "offset|time"
 
@@ -64,17 +64,19 @@ class Position(click.ParamType[tuple[str, int]]):
         if value.isascii() and value.isdigit():
             return "offset", int(value)
         try:
-            return "time", round(datetime.fromisoformat(value).timestamp() * 1000)
+            return "time", milliseconds(value)
         except ValueError:
             self.fail(
-                f"{value!r} is neither an offset (digits) nor a time like 2026-11-21T00:33:12", param, ctx
+                f"{value!r} is neither an offset (digits) nor a time like 2026-11-21T00:33:12 (UTC)",
+                param,
+                ctx,
             )
 
 
 filter_options = option_group(
     click.option("--topic", help="Only this topic."),
     click.option("--queue", type=click.IntRange(0), metavar="ID", help="Only this queue id."),
-    click.option("--key", help="Only records with this among their KEYS, or as UNIQ_KEY."),
+    click.option("--key", help="Only records that have this among their KEYS, or as UNIQ_KEY."),
     click.option(
         "--body",
         type=click.Choice(["text", "base64", "none"]),
@@ -102,7 +104,7 @@ for _command in (produce, consume, topic, group, cluster, pipeline):
 
 @main.group()
 def log() -> None:
-    """Look into a commit log, check it, mend it.
+    """Look into a commit log, check it, repair it.
 
     DIR is a store's root folder (storePathRootDir), or the folder of its log files. It may have been
     written by hatwisted or by any RocketMQ 4.x or 5.x broker.
@@ -127,15 +129,15 @@ def _write(write: Callable[[bytes], int], line: bytes) -> None:
 @log.command("check")
 @DIRECTORY
 @click.option("--json", "as_json_object", is_flag=True, help="The report as one JSON object.")
-@click.option("--index-slots", type=click.IntRange(1), help="maxHashSlotNum, if it can't be guessed.")
-@click.option("--index-items", type=click.IntRange(2), help="maxIndexNum, if it can't be guessed.")
+@click.option("--index-slots", type=click.IntRange(1), help="maxHashSlotNum, if it can't be derived.")
+@click.option("--index-items", type=click.IntRange(2), help="maxIndexNum, if it can't be derived.")
 @reporting
 def check_command(
     directory: str, as_json_object: bool, index_slots: int | None, index_items: int | None
 ) -> int:
-    """Compare the whole log with itself, its queues and its index. Never writes.
+    """Check the whole log, its consume queues and its index. Never writes.
 
-    Every record is checked: structure, place, checksum of the body. A torn tail is reported and no problem.
+    Every record is checked: structure, position, checksum of the body. A torn tail is reported, but is no problem.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     check = StoreCheck(folder, _index_shape(index_slots, index_items))
@@ -146,7 +148,7 @@ def check_command(
     else:
         with ScanProgress("check", files.min_offset, files.capacity_end) as progress:
             report = check.run(files, progress)
-    tell(report, as_json_object, report_lines)
+    print_result(report, as_json_object, report_lines)
     return EXIT_OK if report.ok else EXIT_PROBLEMS
 
 
@@ -155,18 +157,22 @@ def _index_shape(slots: int | None, items: int | None) -> tuple[int, int] | None
     if slots is None and items is None:
         return None
     if slots is None or items is None:
-        raise click.UsageError("--index-slots and --index-items belong together")
+        raise click.UsageError("--index-slots and --index-items must be given together")
     return slots, items
 
 
 @log.command("index")
 @DIRECTORY
-@click.option("--no-index", is_flag=True, help="Only the consume queues.")
+@click.option("--no-index", is_flag=True, help="Build the consume queues only.")
 @click.option(
-    "--queue-file-size", type=click.IntRange(20), help="mappedFileSizeConsumeQueue, if there are none."
+    "--queue-file-size",
+    type=click.IntRange(20),
+    help="mappedFileSizeConsumeQueue, if there is no queue file to tell.",
 )
-@click.option("--index-slots", type=click.IntRange(1), help="maxHashSlotNum, if there is no index to go by.")
-@click.option("--index-items", type=click.IntRange(2), help="maxIndexNum, if there is no index to go by.")
+@click.option(
+    "--index-slots", type=click.IntRange(1), help="maxHashSlotNum, if there is no index file to tell."
+)
+@click.option("--index-items", type=click.IntRange(2), help="maxIndexNum, if there is no index file to tell.")
 @click.option("--delay-levels", default=DEFAULT_DELAY_LEVELS, show_default=True, help="messageDelayLevel.")
 @click.option("--json", "as_json_object", is_flag=True, help="The report as one JSON object.")
 @reporting
@@ -179,9 +185,9 @@ def index_command(
     delay_levels: str,
     as_json_object: bool,
 ) -> int:
-    """Build consume queues and index anew from the log.
+    """Rebuild consume queues and index from the log.
 
-    Only while no broker uses the store. The old ones stay until the new ones are on disk.
+    No broker may be using the store. The old files stay until the new ones are on disk.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     shape = _index_shape(index_slots, index_items) or folder.index_shape() or (DEFAULT_SLOTS, DEFAULT_ITEMS)
@@ -200,22 +206,24 @@ def index_command(
     else:
         click.echo(
             f"built up to offset {report.end}: {report.queue_entries} entries in {report.queues} queues, "
-            f"index files: {report.index_files}, queues kept for their offsets alone: {report.carried_over}"
+            f"index files: {report.index_files}, queues kept only for their offsets: {report.carried_over}"
         )
     return EXIT_OK
 
 
 @log.command("repair")
 @DIRECTORY
-@click.option("--at", type=click.IntRange(0), help="Offset of the damage, if there's more than one.")
-@click.option("--yes", is_flag=True, help="Do it; without this the plan is shown and nothing changed.")
+@click.option(
+    "--at", type=click.IntRange(0), help="Offset of the damage to cut at, if there is more than one."
+)
+@click.option("--yes", is_flag=True, help="Do it. Without this, the plan is shown and nothing is changed.")
 @click.option("--json", "as_json_object", is_flag=True, help="The plan as one JSON object.")
 @reporting
 def repair_command(directory: str, at: int | None, yes: bool, as_json_object: bool) -> int:
     """Cut a damaged log so that the store starts again.
 
-    Everything from the damage on is removed from the log and kept in a file under DIR/repair, good records
-    included. A torn tail needs no repair. Exit code 1: there is damage and it hasn't been cut.
+    Everything from the damage on, good records included, is removed from the log and kept in a file under
+    DIR/repair. A torn tail needs no repair. Exit code 1: there is damage, and it hasn't been cut.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     with locked(folder):
@@ -230,14 +238,14 @@ def repair_command(directory: str, at: int | None, yes: bool, as_json_object: bo
             with ScanProgress("save", plan.offset, plan.end) as progress:
                 repair(folder, files, plan, progress)
             files.close()
-    tell(plan, as_json_object, plan_lines)
+    print_result(plan, as_json_object, plan_lines)
     return EXIT_OK if plan.done else EXIT_PROBLEMS
 
 
 @log.command("dump")
 @DIRECTORY
-@click.option("--from", "begin", type=Position(), help="First offset or store time.")
-@click.option("--to", "end", type=Position(), help="End (exclusive), offset or store time.")
+@click.option("--from", "begin", type=Position(), help="Start: an offset, or a store time (UTC).")
+@click.option("--to", "end", type=Position(), help="End, exclusive: an offset, or a store time (UTC).")
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="At most N records.")
 @filter_options
 @reporting
@@ -254,7 +262,7 @@ def dump_command(
 ) -> int:
     """Show records in log order.
 
-    Damaged stretches are passed over and named on standard error; the exit code is 1 then.
+    Damaged ranges are skipped and reported on standard error; the exit code is then 1.
     """
     wanted = RecordFilter(topic=topic, queue_id=queue, key=key, **_bounds(begin, end))
     files = StoreFolder(PosixFileSystem(), directory).open_log()
@@ -282,7 +290,7 @@ def _bounds(begin: tuple[str, int] | None, end: tuple[str, int] | None) -> dict[
     "-n", "count", type=click.IntRange(0), default=10, show_default=True, help="The last N records."
 )
 @click.option(
-    "-f", "--follow", "following", is_flag=True, help="Go on with what is appended, until interrupted."
+    "-f", "--follow", "following", is_flag=True, help="Then show what is appended, until interrupted."
 )
 @filter_options
 @reporting
@@ -296,9 +304,9 @@ def tail_command(
     body: BodyForm,
     as_ndjson: bool,
 ) -> int:
-    """Show the last records, and with -f those still to come.
+    """Show the last records and, with -f, new ones as they are appended.
 
-    Works beside a running broker.
+    May be used while a broker is running.
     """
     wanted = RecordFilter(topic=topic, queue_id=queue, key=key)
     files = StoreFolder(PosixFileSystem(), directory).open_log()

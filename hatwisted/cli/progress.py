@@ -1,4 +1,4 @@
-"""A bar on standard error for what takes long, and nothing for what doesn't."""
+"""A bar on standard error for what takes long, and none for what doesn't."""
 
 from __future__ import annotations
 

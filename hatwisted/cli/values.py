@@ -1,4 +1,8 @@
-"""Kinds of values that options have: sizes, times, places of stores."""
+"""Kinds of values that options take: sizes, times, stores.
+
+A time without a zone is in UTC, wherever one is given or printed: a command means the same on every machine, and
+what one prints another takes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import click
 
 
 class StorePath(click.Path):
-    """A folder that's there; or a path with a scheme, which nobody but fsspec can look at."""
+    """An existing folder, or a path with a scheme, which only fsspec can look at."""
 
     def __init__(self) -> None:
         super().__init__(exists=True, file_okay=False)
@@ -36,8 +40,22 @@ class Size(click.ParamType[int]):
         return int(digits) << shift
 
 
+def parse_time(text: str) -> datetime:
+    """A time in ISO 8601, in UTC unless it names a zone. Raises ValueError."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} isn't a time like 2026-11-21T00:33:12 (UTC)") from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+def milliseconds(text: str) -> int:
+    """A time as `parse_time` takes it, in ms since the epoch. Raises ValueError."""
+    return round(parse_time(text).timestamp() * 1000)
+
+
 class Instant(click.ParamType[datetime]):
-    """A time in ISO 8601; UTC unless it says."""
+    """A time in ISO 8601, in UTC unless it names a zone."""
 
     name = "time"
 
@@ -46,7 +64,16 @@ class Instant(click.ParamType[datetime]):
         if isinstance(value, datetime):
             return value
         try:
-            found = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} isn't a time like 2026-11-21T00:33:12", param, ctx)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+            return parse_time(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def size_text(count: float) -> str:
+    """Bytes as people read them: 1536 -> "1.5 KiB"."""
+    units = ("B", "KiB", "MiB", "GiB")
+    for unit in units:
+        if count < 1024:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"

@@ -1,8 +1,8 @@
 """The seams of the HA link.
 
 A *dialect* is how offsets, log bytes and heartbeats look on the wire. `hatwisted.ha.classic` speaks RocketMQ
-4.x's; the autoswitch dialect of RocketMQ 5 (epochs, a handshake in front) is the second one that this seam is
-cut for: a receiver keeps what it learns from a handshake to itself, and the encoders belong to the dialect
+4.x's; the autoswitch dialect of RocketMQ 5 (epochs, and a handshake first) is the second one that this seam is
+meant for: a receiver keeps what it learns from a handshake to itself, and the encoders belong to the dialect
 object, because what one append sends is the same for every caught-up slave and is encoded once.
 """
 
@@ -27,30 +27,30 @@ class IMasterLog(Interface):
         """(commitLogMinOffset, commitLogMaxOffset); may fail."""
 
     def difference() -> Deferred[str | None]:
-        """Why our log isn't a beginning of the master's; None if it is or that can't be told; may fail."""
+        """Why our log isn't a prefix of the master's; None if it is, or if that can't be said; may fail."""
 
 
 class IReportReceiver(Interface):
-    """Master side of one link: bytes of a slave in, offsets out. No I/O."""
+    """The master's side of one link: bytes from a slave in, offsets out. No I/O."""
 
     def receive(data: bytes) -> int | None:
         """The newest offset reported by what has arrived, or None; raises HaProtocolError."""
 
 
 class IFrameReceiver(Interface):
-    """Slave side of one link: bytes of a master in, frames out. No I/O."""
+    """The slave's side of one link: bytes from a master in, frames out. No I/O."""
 
     pending_header = Attribute(
         "tuple[int, int] | None: offset and size of a frame whose body is still incomplete"
     )
 
     def receive(data: bytes) -> Sequence[Frame]:
-        """Every whole frame that `data` completes; raises HaProtocolError. Bodies are views that hold until
-        the next call."""
+        """Every whole frame that `data` completes; raises HaProtocolError. Bodies are views:
+        valid as long as they are held, and holding all the data that came with them in memory."""
 
 
 class IHaDialect(Interface):
-    """How the two sides talk."""
+    """How master and slave talk to each other."""
 
     max_body = Attribute("int: most body bytes that a slave of this dialect can take in one frame")
 

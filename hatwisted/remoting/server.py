@@ -32,7 +32,7 @@ from zope.interface import implementer
 
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.timing.periodic import PeriodicCall
-from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, V4_9_7, ResponseCode
+from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.remoting import (
     RemotingCommand,
@@ -73,9 +73,7 @@ def response(
     return RemotingCommand(
         code=int(code),
         opaque=request.opaque,
-        flag=1,
-        language="PYTHON",
-        version=V4_9_7,
+        flag=FLAG_RESPONSE,
         remark=remark,
         ext=ext or {},
         body=body,

@@ -1,7 +1,8 @@
 """The seams of the store: what a simulation replaces (disk, threads) and what the HA link sees of the log.
 
-Kept narrow on purpose: the very same store code has to run over a simulated disk that loses whatever was not
-synced, and the HA link over a simulated log. Time comes from Twisted's own `IReactorTime` (seconds and
+Kept narrow on purpose, so that a test can replace them. There is a disk that fills up, tears writes, fails and
+stalls (`tests/support/faultyfs.py`), and a log in memory for the HA link; there is no disk yet that drops what
+wasn't synced. Time comes from Twisted's own `IReactorTime` (seconds and
 callLater); there is no clock interface of ours.
 """
 
@@ -22,7 +23,7 @@ class IFile(Interface):
         """Up to `size` bytes at `offset`; fewer only at the end of the file."""
 
     def pwrite(buffers: Sequence[Buffer], offset: int) -> int:
-        """Write all buffers one behind the other at `offset`; returns the byte count. Partial writes are
+        """Write all buffers one after the other at `offset`; returns the byte count. Partial writes are
         finished here; an OSError leaves undefined bytes in [offset, offset + total) and nothing elsewhere."""
 
     def reserve(size: int) -> None:
@@ -45,7 +46,7 @@ class ILock(Interface):
     """An exclusive hold on a file."""
 
     def release() -> None:
-        """Give it back; idempotent."""
+        """Release the lock; idempotent."""
 
 
 class IFileSystem(Interface):
@@ -102,7 +103,7 @@ class IWorker(Interface):
         """Run it elsewhere; a Deferred with its result or failure, fired in the reactor thread."""
 
     def stop() -> None:
-        """No more work; waits for what is running."""
+        """Take no more work; waits for what is running."""
 
 
 class IReplicatedLog(Interface):

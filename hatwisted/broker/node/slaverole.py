@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 
 from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.node.brokernode import NodeParts
-from hatwisted.broker.node.slavesync import SlaveSynchronizer
+from hatwisted.broker.node.slavesync import SlaveSynchronizer, SyncOptions
 from hatwisted.broker.send.sendback import refuse_send_back
 from hatwisted.broker.send.sendmessage import SEND_CODES, refuse_on_slave
 from hatwisted.broker.transaction.endtransaction import refuse_end_transaction
@@ -33,16 +33,16 @@ def logs_agree(link: HAClientService) -> bool:
 
 
 class SlaveRole:
-    """What a node does as a slave. ha_client: copies the master's log."""
+    """What a node does as a slave. ha_client: copies the master's log; sync: how its tables are asked for."""
 
-    def __init__(self, node: NodeParts, ha_client: HAClientService) -> None:
+    def __init__(self, node: NodeParts, ha_client: HAClientService, sync: SyncOptions) -> None:
         self._store = node.store
         self._registration = node.registration
         self._master = node.master
         self._running = False
         self.ha_client = ha_client
         self.synchronizer = SlaveSynchronizer(
-            node.client, node.clock, node.identity.address, node.tables, lambda: logs_agree(ha_client)
+            node.client, node.clock, node.tables, sync, lambda: logs_agree(ha_client)
         )
         self._look = PeriodicCall(node.clock, "the look for a master", self._look_for_master)
         node.master.on_change(self._follow)
@@ -52,7 +52,9 @@ class SlaveRole:
         self.processors.register_batch(SEND_CODES, refuse_on_slave)
         self.processors.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
         self.processors.register(RequestCode.END_TRANSACTION, refuse_end_transaction)
-        status = HAStatusProcessor(node.store.log, node.ha, ha_client)
+        status = HAStatusProcessor(
+            node.store.log, node.ha, ha_client, lambda: self.synchronizer.master_flush_offset
+        )
         self.processors.register(RequestCode.GET_BROKER_HA_STATUS, status.status)
 
     def start(self) -> None:

@@ -1,8 +1,8 @@
-"""One command against a cluster: the reactor for as long as it takes, errors as one line, Ctrl-C as a wish.
+"""Running one command on a cluster: the reactor for as long as it takes, errors as one line, an orderly Ctrl-C.
 
 The first SIGINT or SIGTERM asks the command to end in order (a consumer commits); the second ends the reactor
-at once. Exit codes: 0 done; 1 done in part (some messages weren't taken); 2 wrong usage, cluster not reachable
-or refusing; 130 interrupted before it was done, with everything in order.
+at once. Exit codes: 0 done; 1 partly done (some messages weren't taken); 2 wrong usage, or the cluster
+can't be reached or refuses; 130 interrupted before it was done, with everything in order.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ Work = Callable[[Cluster, "Interrupt"], Awaitable[int | None]]
 
 
 class Interrupt:
-    """`wished`: was Ctrl-C pressed? on_wish: called then, in the reactor's thread."""
+    """`requested`: was Ctrl-C pressed? on_request: called when it is, in the reactor's thread."""
 
     def __init__(self) -> None:
-        self.wished = False
-        self.on_wish: Callable[[], Any] | None = None
+        self.requested = False
+        self.on_request: Callable[[], Any] | None = None
 
-    def wish(self) -> None:
-        """End in order."""
-        first, self.wished = not self.wished, True
-        if first and self.on_wish is not None:
-            self.on_wish()
+    def request(self) -> None:
+        """Ask the command to end in order."""
+        first, self.requested = not self.requested, True
+        if first and self.on_request is not None:
+            self.on_request()
 
 
 def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """-n, as mqadmin has it."""
+    """-n, as in mqadmin."""
     return click.option(
         "-n",
         "--namesrv",
@@ -60,16 +60,16 @@ Runner = Callable[[str, Work], int]
 
 
 def run(namesrv: str, work: Work) -> int:
-    """Run `work` with a cluster link and give its exit code. CannotRun for what has a place in the plan.
+    """Run `work` with a cluster link and give its exit code. Expected errors become CannotRun.
 
-    Who has a reactor running already gives the commands a Runner as the context's object.
+    A program whose reactor already runs gives the commands a Runner as the context's object.
     """
     runner: Runner = click.get_current_context().obj or run_reactor
     return runner(namesrv, work)
 
 
 def run_reactor(namesrv: str, work: Work) -> int:
-    """The Runner of a process that does nothing else."""
+    """The Runner of a process that does nothing else: runs the reactor until the work is done."""
     from twisted.internet import reactor as installed
     from twisted.internet.defer import Deferred
 
@@ -91,7 +91,7 @@ def run_reactor(namesrv: str, work: Work) -> int:
         Deferred.fromCoroutine(whole()).addBoth(end)
 
     def end(outcome: Any) -> None:
-        # What the reactor's end makes of a work that was broken off isn't its outcome.
+        # A work that is cut off by the end of the reactor has no outcome of its own.
         if not ended:
             ended.append(outcome)
             reactor.stop()
@@ -103,7 +103,7 @@ def run_reactor(namesrv: str, work: Work) -> int:
 
 
 def exit_code(outcome: Any) -> int:
-    """Of a work's result, or of its Failure; CannotRun for what has a place in the plan."""
+    """The exit code of a result or of a Failure; expected errors become CannotRun."""
     if isinstance(outcome, int):
         return outcome
     error = outcome.value
@@ -130,15 +130,15 @@ class _signals:
             signal.signal(number, handler)
 
     def _caught(self, number: int, frame: object) -> None:
-        again = self._interrupt.wished
-        self._reactor.callFromThread(self._end if again else self._interrupt.wish)
+        again = self._interrupt.requested
+        self._reactor.callFromThread(self._end if again else self._interrupt.request)
 
 
 class InputLines:
     """Standard input line by line, without blocking the reactor and without reading far ahead.
 
-    A thread of its own reads one chunk whenever one is asked for; it's a daemon, so that a terminal nobody
-    types at doesn't keep the process alive. Rejected: the reactor's own reader, which epoll refuses for files.
+    A thread reads one chunk whenever one is asked for; it's a daemon, so that a terminal at which nobody types
+    doesn't keep the process alive. Rejected: the reactor's own reader, which epoll refuses for files.
     """
 
     def __init__(self, reactor: Any) -> None:

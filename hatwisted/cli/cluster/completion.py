@@ -1,6 +1,6 @@
 """What the shell offers after TAB: topics and groups of the cluster that NAMESRV_ADDR or -n names.
 
-Completion never says a word and never keeps a typist waiting: who can't be asked in time has nothing to offer.
+Completion prints nothing and keeps nobody waiting: a cluster that doesn't answer in time has nothing to offer.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from hatwisted.client.admin import Admin
 from hatwisted.client.cluster import Cluster
 from hatwisted.wire.topics import DLQ_PREFIX, RETRY_PREFIX
 
-PATIENCE: Final = 1.0
+ANSWER_TIMEOUT: Final = 1.0
 """Seconds for the cluster to answer."""
 
 
 def topics(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Topics that begin as what is typed; those of retries and dead letters when they are asked for."""
+    """Topics that begin with what is typed; those of retries and dead letters only once something is typed."""
     found = _ask(context, lambda admin: admin.topics())
     inner = (RETRY_PREFIX, DLQ_PREFIX)
     return [each for each in found if each.startswith(begun) and (begun or not each.startswith(inner))]
 
 
 def groups(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Consumer groups that begin as what is typed."""
+    """Consumer groups that begin with what is typed."""
     return [each for each in _ask(context, lambda admin: admin.groups()) if each.startswith(begun)]
 
 
@@ -37,7 +37,7 @@ def _ask(context: click.Context, question: Callable[[Admin], Awaitable[Iterable[
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         asked: Any = question(cluster.admin())
-        found.extend(await asked.addTimeout(PATIENCE, cluster.clock))
+        found.extend(await asked.addTimeout(ANSWER_TIMEOUT, cluster.clock))
 
     logging.disable()
     try:

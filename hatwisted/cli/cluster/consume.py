@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.values import milliseconds
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom
@@ -31,40 +31,45 @@ from hatwisted.clientcore.subscription import ALL, Sql
     help="Consumer group.",
 )  # fmt: skip
 @click.option("--tags", default="*", show_default=True, help='Tags, separated by "||".')
-@click.option("--sql", help="An SQL92 expression over properties, instead of tags.")
+@click.option("--sql", help="An SQL92 expression on properties, instead of tags.")
 @click.option(
     "--from", "begin", default="last", show_default=True, metavar="first|last|TIME",
-    help="Where a group that is new begins; TIME in ISO 8601.",
+    help="Where a new group starts; TIME in ISO 8601, in UTC unless it names a zone.",
 )  # fmt: skip
-@click.option("-c", "--count", type=click.IntRange(1), help="End after this many messages.")
+@click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option(
-    "--idle", type=click.FloatRange(0), metavar="SECONDS", help="End when nothing came for so long."
+    "--idle", type=click.FloatRange(0), metavar="SECONDS", help="Stop when no message has come for this long."
 )
 @click.option(
-    "--broadcast", type=click.Path(dir_okay=False), metavar="FILE", help="Read everything; progress in FILE."
+    "--broadcast",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Read all queues, and keep the progress in FILE.",
 )
-@click.option("--orderly", is_flag=True, help="Lock the queues: never two readers of one, nobody overtakes.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per message, with all it has.")
+@click.option("--orderly", is_flag=True, help="Lock the queues: one reader each, messages in order.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print each message as a JSON object, with everything it has."
+)
 def consume(**options: Any) -> None:
     """Print the messages of TOPIC as a member of a group, until interrupted.
 
-    Ctrl-C commits what was printed and ends in order. Exit codes: 0 ended (also by Ctrl-C); 1 ended by --idle
-    before --count messages came, or without having committed all of it; 2 wrong usage, no cluster, or a refused
+    Ctrl-C commits what was printed and ends in order. Exit codes: 0 ended (also by Ctrl-C); 1 stopped by --idle
+    before --count messages came, or not everything could be committed; 2 wrong usage, no cluster, or a refused
     expression.
     """
     try:
-        options["begin"] = _beginning(options["begin"])
+        options["begin"] = _consume_from(options["begin"])
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--from") from error
     if options["sql"] is not None and options["tags"] != ALL:
-        raise click.UsageError("--tags and --sql exclude each other: SQL sees the tag as TAGS")
+        raise click.UsageError("--tags and --sql can't be combined: in SQL, the tag is the property TAGS")
     if options["broadcast"] is not None:
         _check_writable(Path(options["broadcast"]))
     sys.exit(run(options["namesrv"], _Printing(options).run))
 
 
 def _check_writable(path: Path) -> None:
-    """Progress that can't be kept is told before the first message, not after the last."""
+    """Progress that can't be kept is reported before the first message, not after the last."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "ab"):
@@ -75,10 +80,10 @@ def _check_writable(path: Path) -> None:
         raise CannotRun(f"{path}: {error.strerror}") from error
 
 
-def _beginning(text: str) -> tuple[ConsumeFrom, int]:
+def _consume_from(text: str) -> tuple[ConsumeFrom, int]:
     if text in ("first", "last"):
         return ConsumeFrom[text.upper()], 0
-    return ConsumeFrom.TIMESTAMP, round(datetime.fromisoformat(text).timestamp() * 1000)
+    return ConsumeFrom.TIMESTAMP, milliseconds(text)
 
 
 class _Printing:
@@ -99,12 +104,12 @@ class _Printing:
         from twisted.internet.task import LoopingCall
 
         options = self._options
-        wish = options["tags"] if options["sql"] is None else Sql(options["sql"])
+        expression = options["tags"] if options["sql"] is None else Sql(options["sql"])
         begin, timestamp = options["begin"]
         broadcast = options["broadcast"]
         consumer = cluster.consumer(
             options["group"],
-            {options["topic"]: wish},
+            {options["topic"]: expression},
             consume_from=begin,
             timestamp=timestamp,
             broadcasting=broadcast is not None,
@@ -114,11 +119,11 @@ class _Printing:
         # The bar and the messages would overwrite each other on one terminal.
         if sys.stderr.isatty() and not sys.stdout.isatty():
             self._progress.start()
-        interrupt.on_wish = consumer.stop
+        interrupt.on_request = consumer.stop
         self._since = cluster.clock.seconds()
         watch = LoopingCall(self._look_idle, cluster, consumer.stop)
         try:
-            # Reading something that isn't there would wait for ever, and mostly is a misspelt name.
+            # A consumer of a topic that doesn't exist would wait for ever; mostly the name is misspelt.
             await cluster.admin().route(options["topic"])
             await consumer.start()
             if options["idle"] is not None:
@@ -136,11 +141,11 @@ class _Printing:
             if self._progress.live.is_started:
                 self._progress.stop()
         if consumer.uncommitted:
-            text = f"progress in {consumer.uncommitted} queues isn't committed: some messages will come again"
+            text = f"offsets of {consumer.uncommitted} queues couldn't be committed: some messages will come again"
             click.echo(text, err=True)
             return EXIT_PROBLEMS
         short = options["count"] is not None and self._printed < options["count"]
-        return EXIT_PROBLEMS if short and not interrupt.wished else EXIT_OK
+        return EXIT_PROBLEMS if short and not interrupt.requested else EXIT_OK
 
     def _look_idle(self, cluster: Cluster, stop: Any) -> None:
         if cluster.clock.seconds() - self._since >= self._options["idle"]:

@@ -1,22 +1,22 @@
-"""`hatwisted group`: consumer groups, how far they are, and moving them."""
+"""`hatwisted group`: consumer groups, how far they have come, and moving them."""
 
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 
 import click
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.tables import json_option, show
+from hatwisted.cli.values import milliseconds
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.admin import LATEST
 
 
 @click.group()
 def group() -> None:
-    """Look at consumer groups, make, move and remove them.
+    """List, create, move and delete consumer groups.
 
     Exit codes: 0 done; 1 not confirmed; 2 wrong usage, no cluster, or a broker refused.
     """
@@ -26,7 +26,7 @@ def group() -> None:
 @namesrv_option
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
-    """All groups and their settings."""
+    """List all groups and their settings."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         found = await cluster.admin().groups()
@@ -49,7 +49,7 @@ def list_command(namesrv: str, as_json: bool) -> None:
 @namesrv_option
 @json_option
 def show_command(name: str, namesrv: str, as_json: bool) -> None:
-    """How far a group is in each queue, and who is connected."""
+    """Show how far a group has come in each queue, and who is connected."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
@@ -64,7 +64,7 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
         show(as_json, value, names, rows)
         if not as_json:
             total = sum(each.lag for each in standings)
-            click.echo(f"{len(members)} members connected, {total} messages to be consumed")
+            click.echo(f"{len(members)} members connected, {total} messages to consume")
 
     sys.exit(run(namesrv, work))
 
@@ -72,11 +72,17 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
 @group.command("create")
 @click.argument("name")
 @namesrv_option
-@click.option("--retries", type=click.IntRange(0), default=16, show_default=True, help="Until a dead letter.")
-@click.option("--disabled", is_flag=True, help="Nobody may consume.")
+@click.option(
+    "--retries",
+    type=click.IntRange(0),
+    default=16,
+    show_default=True,
+    help="Before a message becomes a dead letter.",
+)
+@click.option("--disabled", is_flag=True, help="Forbid consuming.")
 @json_option
 def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_json: bool) -> None:
-    """Make a group on all masters, or change it."""
+    """Create a group on all masters, or change it."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         masters = await cluster.admin().create_group(name, retryMaxTimes=retries, consumeEnable=not disabled)
@@ -88,14 +94,14 @@ def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_jso
 @group.command("delete")
 @click.argument("name", shell_complete=completion.groups)
 @namesrv_option
-@click.confirmation_option("--yes", prompt="Its progress is forgotten. Delete it?")
+@click.confirmation_option("--yes", prompt="Its progress will be lost. Delete it?")
 @json_option
 def delete_command(name: str, namesrv: str, as_json: bool) -> None:
-    """Remove a group with its progress, retries and dead letters."""
+    """Delete a group with its progress, retries and dead letters."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         masters = await cluster.admin().delete_group(name)
-        show(as_json, masters, ["removed from"], [[each] for each in masters])
+        show(as_json, masters, ["deleted from"], [[each] for each in masters])
 
     sys.exit(run(namesrv, work))
 
@@ -107,7 +113,10 @@ def delete_command(name: str, namesrv: str, as_json: bool) -> None:
 @namesrv_option
 @json_option
 def reset_command(name: str, topic: str, to: str, namesrv: str, as_json: bool) -> None:
-    """Move a group in one topic: to the first or last message, or to a time (ISO 8601)."""
+    """Move a group in one topic: to the first or last message, or to a time.
+
+    TIME is in ISO 8601, in UTC unless it names a zone.
+    """
     timestamp = _timestamp(to)
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
@@ -123,6 +132,6 @@ def _timestamp(text: str) -> int:
     if text in ("first", "last"):
         return 0 if text == "first" else LATEST
     try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
+        return milliseconds(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="TIME") from error

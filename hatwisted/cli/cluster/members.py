@@ -1,4 +1,4 @@
-"""`hatwisted cluster`: who belongs to it and how they do."""
+"""`hatwisted cluster`: the brokers and how they are."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def cluster() -> None:
 @namesrv_option
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
-    """All brokers, each asked how it does.
+    """List all brokers and ask each how it is.
 
-    Exit codes: 0 all answered; 1 some didn't, or a group has no master, or there is no broker at all; 2 wrong
-    usage or no name server.
+    Exit codes: 0 all answered; 1 some didn't, or a group has no master, or there is no broker; 2 wrong usage, or
+    no name server.
     """
 
     async def work(link: Cluster, _: Interrupt) -> int:
@@ -44,7 +44,7 @@ def list_command(namesrv: str, as_json: bool) -> None:
 
 
 async def _brokers(link: Cluster, groups: Iterable[BrokerData]) -> list[dict[str, Any]]:
-    """What is told of each. All are asked at once: one that is mute costs its timeout, not everybody's."""
+    """What each says. All are asked at once: the silent ones together cost one timeout."""
     from twisted.internet.defer import Deferred, gatherResults
 
     brokers = [

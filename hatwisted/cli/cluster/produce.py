@@ -21,7 +21,7 @@ from hatwisted.clientcore.message import DELIVERY_PROPERTIES, Message, checked_t
 from hatwisted.clientcore.sending import SendResult, SendStatus
 
 SHOWN_ERRORS: Final = 5
-"""Failures told one by one; the rest is counted."""
+"""Failures shown one by one; the rest is counted."""
 OWN_TOPIC: Final = "-"
 
 
@@ -59,18 +59,20 @@ _decode = msgspec.json.Decoder(Line).decode
 @click.option("--tags", default="", help="Tag of every message.")
 @click.option("--keys", default="", help="Keys of every message, separated by spaces.")
 @click.option("--delay", type=click.IntRange(0, 18), default=0, help="Delay level.")
-@click.option("--order-key", help="Keep the order: all messages go to one queue.")
+@click.option("--order-key", help="Keep the order by sending all messages to one queue.")
 @click.option("--ndjson", is_flag=True, help="Each line is a JSON object: body or body64, tags, keys, ...")
-@click.option("--batch/--no-batch", default=True, show_default=True, help="Waiting messages share requests.")
+@click.option(
+    "--batch/--no-batch", default=True, show_default=True, help="Let waiting messages share requests."
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object per stored message on standard output."
 )
 def produce(**options: Any) -> None:
     """Send each line of standard input as a message to TOPIC; with --ndjson, "-" means each line's own topic.
 
-    Lines that `hatwisted consume --json` printed are taken as they are.
+    Lines printed by `hatwisted consume --json` are accepted as they are.
 
-    Exit codes: 0 all stored; 1 some weren't, or with less than the broker is set up to wait for (they are named
+    Exit codes: 0 all stored; 1 some weren't, or the broker stored them without what it waits for (they are listed
     on standard error); 2 wrong usage or no cluster; 130 interrupted.
     """
     if options["topic"] == OWN_TOPIC and not options["ndjson"]:
@@ -97,14 +99,14 @@ class _Sending:
 
         options = self._options
         producer = cluster.producer(options["group"], coalesce=options["batch"])
-        # A cluster that isn't there is told once, not once a line.
+        # A cluster that isn't there is reported once, not once a line.
         if options["topic"] == OWN_TOPIC:
             await cluster.admin().cluster_info()
         else:
             await producer.queues(checked_topic(options["topic"]))
         lines = InputLines(reactor)
         stopped: Deferred[None] = Deferred()
-        interrupt.on_wish = lambda: stopped.callback(None)
+        interrupt.on_request = lambda: stopped.callback(None)
         reading = Deferred.fromCoroutine(self._read(lines, producer, interrupt))
         if sys.stderr.isatty():
             self._progress.start()
@@ -118,7 +120,7 @@ class _Sending:
 
     async def _read(self, lines: InputLines, producer: Producer, interrupt: Interrupt) -> None:
         number = 0
-        while not interrupt.wished and (chunk := await lines.chunk()) is not None:
+        while not interrupt.requested and (chunk := await lines.chunk()) is not None:
             for line in chunk:
                 number += 1
                 await producer.ready()
@@ -135,22 +137,24 @@ class _Sending:
 
     def _message(self, line: bytes) -> Message:
         options = self._options
-        wish = _decode(line) if options["ndjson"] else None
-        if wish is None:
-            body, wish = line, Line()
+        given = _decode(line) if options["ndjson"] else None
+        if given is None:
+            body, given = line, Line()
         else:
-            body = wish.body.encode() if wish.body64 is None else base64.b64decode(wish.body64, validate=True)
-        keys = options["keys"] if wish.keys is None else wish.keys
+            body = (
+                given.body.encode() if given.body64 is None else base64.b64decode(given.body64, validate=True)
+            )
+        keys = options["keys"] if given.keys is None else given.keys
         return Message(
-            topic=(wish.topic or "") if options["topic"] == OWN_TOPIC else options["topic"],
+            topic=(given.topic or "") if options["topic"] == OWN_TOPIC else options["topic"],
             body=body,
-            tags=options["tags"] if wish.tags is None else wish.tags,
+            tags=options["tags"] if given.tags is None else given.tags,
             keys=keys.split() if isinstance(keys, str) else keys,
-            delay_level=options["delay"] if wish.delay is None else wish.delay,
-            order_key=wish.order_key or options["order_key"],
-            wait=wish.wait,
+            delay_level=options["delay"] if given.delay is None else given.delay,
+            order_key=given.order_key or options["order_key"],
+            wait=given.wait,
             properties={
-                name: value for name, value in wish.properties.items() if name not in DELIVERY_PROPERTIES
+                name: value for name, value in given.properties.items() if name not in DELIVERY_PROPERTIES
             },
         )
 
@@ -181,7 +185,7 @@ class _Sending:
             click.echo(f"{self.sent} stored, {self.failed} failed", err=True)
         if self.failed or self.weak:
             return EXIT_PROBLEMS
-        return EXIT_INTERRUPTED if interrupt.wished else EXIT_OK
+        return EXIT_INTERRUPTED if interrupt.requested else EXIT_OK
 
 
 def _result(result: SendResult) -> dict[str, object]:

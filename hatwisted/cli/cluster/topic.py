@@ -14,7 +14,7 @@ from hatwisted.client.cluster import Cluster
 
 @click.group()
 def topic() -> None:
-    """Look at topics, make and remove them.
+    """List, create and delete topics.
 
     Exit codes: 0 done; 1 not confirmed; 2 wrong usage, no cluster, or a broker refused.
     """
@@ -24,7 +24,7 @@ def topic() -> None:
 @namesrv_option
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
-    """All topics."""
+    """List all topics."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         names = await cluster.admin().topics()
@@ -38,7 +38,7 @@ def list_command(namesrv: str, as_json: bool) -> None:
 @namesrv_option
 @json_option
 def show_command(name: str, namesrv: str, as_json: bool) -> None:
-    """The queues of one topic and their offsets."""
+    """Show the queues of a topic and their offsets."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         offsets = await cluster.admin().topic_offsets(name)
@@ -58,7 +58,12 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
 @click.argument("name")
 @namesrv_option
 @click.option(
-    "-q", "--queues", type=click.IntRange(1, 1024), default=8, show_default=True, help="On each master."
+    "-q",
+    "--queues",
+    type=click.IntRange(1, 1024),
+    default=8,
+    show_default=True,
+    help="Queues on each master.",
 )
 @click.option(
     "--perm",
@@ -72,12 +77,12 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
 def create_command(
     name: str, namesrv: str, queues: int, perm: str, cluster_name: str | None, as_json: bool
 ) -> None:
-    """Make a topic on all masters, or change it."""
+    """Create a topic on all masters, or change it."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
         masters = await admin.create_topic(name, queues=queues, perm=int(perm), cluster=cluster_name)
-        show(as_json, masters, ["made on"], [[each] for each in masters])
+        show(as_json, masters, ["created on"], [[each] for each in masters])
 
     sys.exit(run(namesrv, work))
 
@@ -86,13 +91,13 @@ def create_command(
 @click.argument("name", shell_complete=completion.topics)
 @namesrv_option
 @click.option("-c", "--cluster", "cluster_name", help="Only the masters of this cluster.")
-@click.confirmation_option("--yes", prompt="Its messages can't be read any more. Delete it?")
+@click.confirmation_option("--yes", prompt="Its messages won't be readable any more. Delete it?")
 @json_option
 def delete_command(name: str, namesrv: str, cluster_name: str | None, as_json: bool) -> None:
-    """Remove a topic from all masters and name servers."""
+    """Delete a topic from all masters and name servers."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         masters = await cluster.admin().delete_topic(name, cluster=cluster_name)
-        show(as_json, masters, ["removed from"], [[each] for each in masters])
+        show(as_json, masters, ["deleted from"], [[each] for each in masters])
 
     sys.exit(run(namesrv, work))

@@ -39,7 +39,7 @@ class DamageReport(msgspec.Struct, rename="camel"):
 
 
 class TailReport(msgspec.Struct, rename="camel"):
-    """Bytes behind the last record that are none: normal after a crash, cut at the next start."""
+    """Bytes after the last record that are no record: normal after a crash, cut at the next start."""
 
     offset: int
     bytes: int
@@ -73,7 +73,7 @@ class CheckReport(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class StoreCheck:
-    """One check. index_shape: (slots, items) of the index files where they can't be guessed."""
+    """One check. index_shape: (slots, items) of the index files where they can't be derived."""
 
     def __init__(self, folder: StoreFolder, index_shape: tuple[int, int] | None = None) -> None:
         self._folder = folder
@@ -136,7 +136,7 @@ class StoreCheck:
             return None
         if self._index_shape is None:
             self.report.notes.append(
-                "index not compared: give its --index-slots and --index-items, they can't be guessed"
+                "index not compared: give its --index-slots and --index-items, they can't be derived"
             )
             return None
         items = IndexItems(self._folder.fs, folder, *self._index_shape, self._findings)
@@ -153,8 +153,8 @@ class StoreCheck:
             report.torn_tail = TailReport(end.offset, end.torn, end.reason, end.leftovers)
         if end.torn_record is not None:
             report.notes.append(
-                f"the last record, at offset {end.torn_record}, ends in zero bytes: it's torn, and cut at the "
-                "next start, unless its queue entry says otherwise"
+                f"the last record, at offset {end.torn_record}, ends in zero bytes: it is torn and "
+                "will be cut at the next start, unless its queue entry shows that it is whole"
             )
         if report.in_use_by:
             report.notes.append(

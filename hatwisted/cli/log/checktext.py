@@ -1,4 +1,4 @@
-"""A check's report as text: what was looked at, then what's wrong, then one word."""
+"""A check's report as text: what was checked, what is wrong, and the verdict."""
 
 from __future__ import annotations
 
@@ -7,18 +7,7 @@ from collections.abc import Iterator
 from hatwisted.cli.log.check import CheckReport, DamageReport, TailReport
 from hatwisted.cli.log.recordformat import iso_time
 from hatwisted.cli.log.repair import RepairPlan
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def size_text(count: int) -> str:
-    """1536 -> "1.5 KiB"."""
-    value = float(count)
-    for unit in _UNITS:
-        if value < 1024 or unit == _UNITS[-1]:
-            break
-        value /= 1024
-    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+from hatwisted.cli.values import size_text
 
 
 def report_lines(report: CheckReport) -> Iterator[str]:
@@ -56,14 +45,14 @@ def _times(report: CheckReport) -> str:
 def _tail_text(tail: TailReport) -> str:
     leftovers = "; remains of older records" if tail.leftovers else ""
     return (
-        f"{tail.bytes} bytes behind offset {tail.offset} are no record ({tail.reason}{leftovers}); "
+        f"{tail.bytes} bytes after offset {tail.offset} are no record ({tail.reason}{leftovers}); "
         "normal after a crash, cut at the next start"
     )
 
 
 def _damage_text(damage: DamageReport) -> str:
     return (
-        f"at offset {damage.offset} ({damage.reason}): {damage.unreadable} bytes are no records, valid ones "
+        f"at offset {damage.offset} ({damage.reason}): {damage.unreadable} bytes are no records, valid records "
         f"resume at {damage.resumes_at}; a cut here would remove {damage.at_stake} bytes"
     )
 
@@ -76,6 +65,6 @@ def plan_lines(plan: RepairPlan) -> Iterator[str]:
     yield f"{'kept' if plan.done else 'to be kept'} in {plan.side_file}"
     if plan.done:
         yield "the store starts again and cuts its queues and index to the new end"
-        yield "a slave that holds the removed bytes is ahead of it now and has to be cut or copied anew"
+        yield "a slave that has the removed bytes is now ahead of it and has to be cut or copied again"
     else:
         yield "nothing was changed; if another copy has these records, use that one, otherwise add --yes"

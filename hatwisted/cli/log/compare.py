@@ -1,4 +1,4 @@
-"""Where two copies of one log part: what both hold is compared byte for byte, never record by record.
+"""Where two copies of one log diverge: what both hold is compared byte for byte, never record by record.
 
 On the HA link nobody notices that a log has grown apart from its copy as long as the offsets match (B140). It
 happens when a slave is made a master and the old master comes back, or when a master has lost its tail and takes
@@ -26,13 +26,13 @@ END_FILES: Final = 3
 
 
 class Side(msgspec.Struct, rename="camel", kw_only=True):
-    """One of the logs: it holds [begin, end); so much of it lies behind what both have in common."""
+    """One of the logs: it holds [begin, end), of which this much comes after what both have in common."""
 
     directory: str
     begin: int
     end: int
-    bytes_behind: int
-    records_behind: int
+    bytes_after: int
+    records_after: int
 
 
 class LogComparison(msgspec.Struct, rename="camel", kw_only=True):
@@ -55,7 +55,9 @@ def compare_logs(
 ) -> LogComparison:
     """Compare two loaded logs. Raises CannotRun for logs that have nothing in common."""
     if one.file_size != other.file_size:
-        raise CannotRun(f"log files of {one.file_size} and of {other.file_size} bytes are never copies")
+        raise CannotRun(
+            f"logs with files of {one.file_size} and of {other.file_size} bytes can't be copies of each other"
+        )
     ends = log_end(one, names[0]), log_end(other, names[1])
     begin, end = max(one.min_offset, other.min_offset), min(ends)
     if begin >= end:
@@ -74,7 +76,7 @@ def compare_logs(
 
 
 def log_end(log: FileQueue, name: str) -> int:
-    """Offset behind the last valid record. Raises CannotRun for a log that no broker would start with."""
+    """Offset after the last valid record. Raises CannotRun for a log that no broker would start with."""
     walk = LogWalk(log, log.starts[-END_FILES:][0])
     for _ in walk:
         pass
@@ -101,7 +103,7 @@ def first_difference(
 
 
 def record_boundary(log: FileQueue, offset: int) -> int:
-    """The last place at or below `offset` where a record ends, or a file begins."""
+    """The last offset, `offset` at most, at which a record ends or a file begins."""
     boundary = offset - offset % log.file_size
     for scan in LogWalk(log, boundary, stop=offset, check_crc=False):
         ends = scan.base + scan.positions + scan.sizes
@@ -119,6 +121,6 @@ def _side(log: FileQueue, name: str, end: int, equal_to: int) -> Side:
         directory=name,
         begin=log.min_offset,
         end=end,
-        bytes_behind=end - equal_to,
-        records_behind=records,
+        bytes_after=end - equal_to,
+        records_after=records,
     )

@@ -1,4 +1,4 @@
-"""`hatwisted log compare` and `hatwisted log cut`: two logs that have grown apart, and the way back."""
+"""`hatwisted log compare` and `hatwisted log cut`: two logs that have diverged, and the way back."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import click
 
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
-from hatwisted.cli.log.checktext import size_text
 from hatwisted.cli.log.compare import LogComparison, compare_logs, record_boundary
-from hatwisted.cli.log.logcommand import directory_argument, locked, reporting, tell
+from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
 from hatwisted.cli.log.logwalk import LogWalk
 from hatwisted.cli.log.repair import RepairPlan, repair, side_file
 from hatwisted.cli.log.storefolder import StoreFolder
 from hatwisted.cli.progress import ScanProgress
+from hatwisted.cli.values import size_text
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 
@@ -24,7 +24,7 @@ from hatwisted.store.filesystem import PosixFileSystem
 @click.option("--json", "as_json_object", is_flag=True, help="The result as one JSON object.")
 @reporting
 def compare_command(directory: str, other: str, as_json_object: bool) -> int:
-    """Find out where two copies of a log part.
+    """Find out where two copies of a log diverge.
 
     Every byte that both hold is compared; one may be behind the other. Never writes. Exit code 1: they differ.
     """
@@ -32,7 +32,7 @@ def compare_command(directory: str, other: str, as_json_object: bool) -> int:
     one, two = (folder.open_log() for folder in folders)
     with ScanProgress("compare", max(one.min_offset, two.min_offset), one.capacity_end) as progress:
         found = compare_logs(one, two, (folders[0].path, folders[1].path), progress)
-    tell(found, as_json_object, comparison_lines)
+    print_result(found, as_json_object, comparison_lines)
     return EXIT_PROBLEMS if found.apart else EXIT_OK
 
 
@@ -43,13 +43,13 @@ def comparison_lines(found: LogComparison) -> Iterator[str]:
     compared = size_text(found.equal_to - found.begin)
     yield f"equal from offset {found.begin} to {found.equal_to} ({compared})"
     for side in found.sides:
-        if side.bytes_behind:
-            behind = f"{side.records_behind} records in {size_text(side.bytes_behind)}"
-            yield f"behind that, in {side.directory} only: {behind}"
+        if side.bytes_after:
+            rest = f"{side.records_after} records in {size_text(side.bytes_after)}"
+            yield f"after that, in {side.directory} only: {rest}"
     if not found.apart:
-        yield "one log is a copy of the other, as far as it goes"
+        yield "the shorter log is a copy of the longer one"
         return
-    yield f"the logs have grown apart (first byte that differs: {found.differs_at})"
+    yield f"the logs have diverged (first byte that differs: {found.differs_at})"
     yield "to make one of them a slave of the other again, with its own records kept in a file:"
     for side in found.sides:
         yield f"  hatwisted log cut {side.directory} --at {found.equal_to} --yes"
@@ -58,9 +58,9 @@ def comparison_lines(found: LogComparison) -> Iterator[str]:
 @click.command("cut")
 @directory_argument()
 @click.option(
-    "--at", required=True, type=click.IntRange(1), help="Offset: a record ends, or a file begins there."
+    "--at", required=True, type=click.IntRange(1), help="Offset at which a record ends or a file begins."
 )
-@click.option("--yes", is_flag=True, help="Do it; without this the plan is shown and nothing changed.")
+@click.option("--yes", is_flag=True, help="Do it. Without this, the plan is shown and nothing is changed.")
 @click.option("--json", "as_json_object", is_flag=True, help="The plan as one JSON object.")
 @reporting
 def cut_command(directory: str, at: int, yes: bool, as_json_object: bool) -> int:
@@ -77,29 +77,29 @@ def cut_command(directory: str, at: int, yes: bool, as_json_object: bool) -> int
             if yes:
                 repair(folder, files, plan, progress)
         files.close()
-    tell(plan, as_json_object, cut_lines)
+    print_result(plan, as_json_object, cut_lines)
     return EXIT_OK if plan.done else EXIT_PROBLEMS
 
 
 def plan_cut(folder: StoreFolder, log: FileQueue, offset: int, progress: Callable[[int], None]) -> RepairPlan:
-    """Say what a cut at `offset` would do. Raises CannotRun where none is possible."""
+    """What a cut at `offset` would do. Raises CannotRun where none is possible."""
     if offset <= log.min_offset:
         raise CannotRun(
             f"the log begins at {log.min_offset}: nothing would be left; move the store away instead"
         )
     boundary = record_boundary(log, min(offset, log.capacity_end))
     if boundary != offset:
-        raise CannotRun(f"no record ends at {offset}; the last place before is {boundary}")
+        raise CannotRun(f"no record ends at {offset}; the last offset before it where one does is {boundary}")
     walk = LogWalk(log, offset, progress=progress)
     records = sum(len(scan) for scan in walk)
     assert walk.end is not None
     end = walk.end.offset + walk.end.torn
     if end == offset:
-        raise CannotRun(f"the log ends at {offset} already")
+        raise CannotRun(f"the log already ends at {offset}")
     return RepairPlan(
         directory=folder.path,
         offset=offset,
-        reason="asked for",
+        reason="requested",
         resumes_at=offset,
         end=end,
         bytes=end - offset,

@@ -1,4 +1,4 @@
-"""Showing records: all that a filter lets through, the last few, and those that are still to come.
+"""Showing records: all that a filter selects, the last few, and new ones as they come.
 
 Filtering goes by columns where it can: topic, queue and time of a whole chunk are compared at once, and only
 what remains is decoded. Keys lie in the properties, so a chunk that doesn't hold the key's bytes at all is
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -30,7 +30,8 @@ STALLED: Final = 25
 """Looks (5 s) after which a record that stays invalid counts as damage."""
 
 
-class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class RecordFilter:
     """Which records to show; None lets everything through. Offsets in bytes, times in ms, ends exclusive."""
 
     topic: str | None = None

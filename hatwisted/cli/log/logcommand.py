@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 
 
 def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
-    """Errors that have a place in the plan become one line and exit code 2; the result is the exit code."""
+    """Expected errors become one line and exit code 2; the result is the exit code."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -55,8 +55,8 @@ def locked(folder: StoreFolder) -> Iterator[None]:
         lock.release()
 
 
-def tell(found: Found, as_json: bool, lines: Callable[[Found], Iterable[str]]) -> None:
-    """The result on standard output: as one JSON object, or as `lines` make it."""
+def print_result(found: Found, as_json: bool, lines: Callable[[Found], Iterable[str]]) -> None:
+    """Print the result: as one JSON object, or as the lines that `lines` makes of it."""
     if as_json:
         click.echo(msgspec.json.encode(found))
         return

@@ -1,4 +1,4 @@
-"""Building consume queues and index anew from the log, while no broker runs.
+"""Rebuilding consume queues and index from the log, while no broker runs.
 
 The new ones are built beside the old, by the same dispatcher that serves a running broker, and take their
 place by a rename once everything is on disk: a rebuild that fails, or is interrupted, leaves the store as it

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import msgspec
@@ -50,9 +50,10 @@ def body_text(record: Record) -> str | None:
 
 
 def iso_time(timestamp: int) -> str:
-    """Local time with milliseconds; the number itself if it's no time."""
+    """UTC with milliseconds; the number itself if it's no time."""
     try:
-        return datetime.fromtimestamp(timestamp / 1000).isoformat(" ", "milliseconds")
+        time = datetime.fromtimestamp(timestamp / 1000, UTC).replace(tzinfo=None)
+        return time.isoformat(" ", "milliseconds") + "Z"
     except (ValueError, OverflowError, OSError):
         return str(timestamp)
 

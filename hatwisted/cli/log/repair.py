@@ -48,7 +48,7 @@ class RepairPlan(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class LogInspection:
-    """The damages of a log, and how many valid records lie behind each."""
+    """The damages of a log, and how many valid records come after each."""
 
     def __init__(
         self, log: FileQueue, queues: ConsumeQueueTable | None, progress: Callable[[int], None]
@@ -65,7 +65,7 @@ class LogInspection:
         self._records_before = records_before
         self.end = walk.end.offset + walk.end.torn
 
-    def records_behind(self, damage: Damage) -> int:
+    def records_after(self, damage: Damage) -> int:
         """Valid records that a cut at this damage removes."""
         return self.records - self._records_before[self.damages.index(damage)]
 
@@ -90,7 +90,7 @@ def plan_repair(folder: StoreFolder, inspection: LogInspection, offset: int | No
         resumes_at=damage.resumes_at,
         end=inspection.end,
         bytes=inspection.end - damage.offset,
-        records=inspection.records_behind(damage),
+        records=inspection.records_after(damage),
         side_file=side_file(folder, damage.offset, inspection.end),
     )
 
@@ -108,10 +108,14 @@ def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Call
     side_folder = join(folder.required_root(), SIDE_FOLDER)
     fs.makedirs(side_folder)
     if fs.exists(plan.side_file):
-        raise CannotRun(f"{plan.side_file} exists: move it away, it's the only copy of bytes cut before")
+        raise CannotRun(
+            f"{plan.side_file} exists: move it away, it is the only copy of bytes that were cut earlier"
+        )
     free = fs.usage(side_folder)[1]
     if free < plan.bytes:
-        raise CannotRun(f"{side_folder} has {free} bytes free, {plan.bytes} are needed to keep what is cut")
+        raise CannotRun(
+            f"{side_folder} has {free} bytes free, but {plan.bytes} are needed to keep what is cut"
+        )
     _save(folder, log, plan, progress)
     note = msgspec.json.format(msgspec.json.encode(plan)) + b"\n"
     fs.write(plan.side_file.removesuffix(".bin") + ".json", note)
@@ -138,7 +142,7 @@ def _save(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Calla
 
 
 def _cut(log: FileQueue, offset: int) -> None:
-    """Remove the files behind `offset`, newest first, and zero the rest of the one that holds it."""
+    """Remove the files after `offset`, newest first, and zero the rest of the one that holds it."""
     file_end = log.capacity_end_of(offset)
     log.delete_from(offset if offset % log.file_size == 0 else file_end)
     at = offset

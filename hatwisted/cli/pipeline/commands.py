@@ -11,7 +11,7 @@ from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.pipeline import pipelinetext as text
-from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, session, tell
+from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, print_result, session
 from hatwisted.cli.tables import json_option
 from hatwisted.cli.values import Instant, Size, StorePath
 
@@ -22,8 +22,8 @@ ANY_PATH = click.Path()
 
 selection_options = option_group(
     click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
-    click.option("--since", type=Instant(), help="Only what was stored at or after this time."),
-    click.option("--until", type=Instant(), help="Only what was stored before this time."),
+    click.option("--since", type=Instant(), help="Only what was stored at or after this time (UTC)."),
+    click.option("--until", type=Instant(), help="Only what was stored before this time (UTC)."),
 )
 """--topic, --since, --until."""
 
@@ -33,16 +33,16 @@ source_options = option_group(
         "-n",
         "--namesrv",
         metavar="HOST:PORT[;...]",
-        help="Read from this cluster, instead of from STOREs.",
+        help="Read from this cluster instead of from STOREs.",
     ),
-    click.option("--pattern", metavar="REGEX", help="With -n: topics whose whole name matches."),
+    click.option("--pattern", metavar="REGEX", help="With -n: the topics whose whole name matches."),
     click.option(
         "--option",
         "source",
         multiple=True,
         metavar="KEY=VALUE",
         callback=key_values,
-        help="An option of the source, as docs/pipeline.md has them (accessKey, tls, mode, ...).",
+        help="An option of the source; docs/pipeline.md lists them (accessKey, tls, mode, ...).",
     ),
 )
 """--namesrv, --pattern, --option: messages over the network instead of from stores."""
@@ -53,7 +53,7 @@ def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[st
     from hatwisted.pipeline.jobs.land import landingsources
 
     if bool(stores) == (options["namesrv"] is not None):
-        raise click.UsageError("give STOREs, or -n with --topic or --pattern: one of the two")
+        raise click.UsageError("give either STOREs, or -n with --topic or --pattern")
     if stores:
         return landingsources.Stores(list(stores), options["source"])
     if not topics and options["pattern"] is None:
@@ -70,7 +70,7 @@ def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], 
 def pipeline() -> None:
     """Logs as tables: land, audit, rebuild, report, export, import.
 
-    A STORE is a broker's store folder, a slave's as well as a master's; it is only read. All but import run on
+    A STORE is a broker's store folder, a master's or a slave's; it is only read. All commands but import run on
     Spark, on this machine unless --master names a cluster. Exit codes: 0 everything in order; 1 something
     isn't; 2 not done; 130 interrupted.
     """
@@ -81,30 +81,28 @@ def pipeline() -> None:
 @click.argument("table", type=NEW_FOLDER)
 @source_options
 @click.option("--topic", "topics", multiple=True, help="With -n: this topic; may be repeated.")
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Keep landing what is appended, until Ctrl-C.")
 @click.option(
     "--every",
     type=click.FloatRange(0, min_open=True),
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --follow: time between two commits.",
+    help="With --follow: seconds between two commits.",
 )
-@click.option(
-    "--checkpoint", type=NEW_FOLDER, help="Where the progress is kept; beside the table if not given."
-)
-@click.option("--columns", help="Columns to land, separated by commas; all if not given.")
-@click.option("--max-bytes", type=Size(), help="Bytes of log a commit takes in, at most.")
-@click.option("--no-compact", is_flag=True, help="Leave small files as they are.")
+@click.option("--checkpoint", type=NEW_FOLDER, help="Folder of the progress; by default beside the table.")
+@click.option("--columns", help="Columns to land, separated by commas; all by default.")
+@click.option("--max-bytes", type=Size(), help="Most bytes of log in one commit.")
+@click.option("--no-compact", is_flag=True, help="Don't merge small files.")
 @master_option
 @json_option
 @job
 def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **options: Any) -> int:
-    """Land logs in a Delta table, each record once, however often this is killed.
+    """Land logs in a Delta table, each record once, however often the command is killed.
 
-    From STOREs, one per broker, or over the network from a cluster. TABLE is the table's folder.
+    The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the table's folder.
     """
-    from hatwisted.pipeline.jobs.land import landing as landing
+    from hatwisted.pipeline.jobs.land import landing
 
     more: dict[str, Any] = {}
     if options["max_bytes"] is not None:
@@ -123,8 +121,8 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
             progress=bar,
             **more,
         )
-    tell(result, as_json, text.land_lines)
-    # What follows a log has no other end.
+    print_result(result, as_json, text.land_lines)
+    # With --follow there is no other way to end.
     if result.stopped and not follow:
         return EXIT_INTERRUPTED
     return EXIT_PROBLEMS if result.damages else 0
@@ -138,14 +136,16 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     "tables",
     multiple=True,
     type=FOLDER,
-    help="A landed table of the broker; may be repeated.",
+    help="A table into which the broker's log was landed; may be repeated.",
 )
-@click.option("--table-broker", help="Whose rows of the tables, if they have those of several brokers.")
-@click.option("--allow-lag", is_flag=True, help="A copy that ends earlier is no difference.")
+@click.option("--table-broker", help="Broker whose rows to compare, if the tables have several brokers'.")
+@click.option("--allow-lag", is_flag=True, help="Don't count it as a difference if a copy ends earlier.")
 @click.option("--begin", type=click.IntRange(0), help="Compare from this physical offset on.")
 @click.option("--end", type=click.IntRange(0), help="Compare up to this physical offset.")
 @click.option("--no-crc", is_flag=True, help="Don't compute the bodies' checksums.")
-@click.option("--html", type=click.Path(dir_okay=False), help="Write the report as a page to this file.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False), help="Also write the report as an HTML page to this file."
+)
 @master_option
 @json_option
 @job
@@ -156,7 +156,7 @@ def audit(
 
     The first STORE is the reference.
     """
-    from hatwisted.pipeline.jobs.audit import auditing as auditing
+    from hatwisted.pipeline.jobs.audit import auditing
     from hatwisted.pipeline.jobs.audit.auditreport import audit_page
 
     if len(stores) + len(tables) < 2:
@@ -175,7 +175,7 @@ def audit(
     if html is not None:
         with open(html, "w", encoding="utf-8") as file:
             file.write(audit_page(result))
-    tell(result, as_json, text.audit_lines)
+    print_result(result, as_json, text.audit_lines)
     return int(result.exit_code)
 
 
@@ -185,20 +185,20 @@ def audit(
     "-o",
     "--target",
     type=NEW_FOLDER,
-    help="Where consumequeue and index are made; STORE itself if not given.",
+    help="Folder in which consumequeue and index are built; by default STORE itself.",
 )
-@click.option("--replace", is_flag=True, help="Over what is there. Only while no broker uses the store.")
-@click.option("--no-index", is_flag=True, help="Only the consume queues.")
+@click.option("--replace", is_flag=True, help="Replace what is there. No broker may be using the store.")
+@click.option("--no-index", is_flag=True, help="Build the consume queues only.")
 @click.option("--queue-file-size", type=click.IntRange(20), help="mappedFileSizeConsumeQueue.")
 @click.option("--index-slots", type=click.IntRange(1), help="maxHashSlotNum.")
 @click.option("--index-items", type=click.IntRange(2), help="maxIndexNum.")
 @click.option("--delay-levels", help="messageDelayLevel, if the broker's isn't the default.")
-@click.option("--skip-damage", is_flag=True, help="Go on behind damage in the log, and tell it.")
+@click.option("--skip-damage", is_flag=True, help="Skip damage in the log, and report it.")
 @master_option
 @json_option
 @job
 def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> int:
-    """Build consume queues and index anew from a commit log, byte for byte as a broker builds them."""
+    """Rebuild consume queues and index from a commit log, byte for byte as a broker builds them."""
     from hatwisted.pipeline.jobs.reindex import reindexing as indexing
 
     layout = {
@@ -219,29 +219,38 @@ def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> in
             skip_damage=options["skip_damage"],
             progress=bar,
         )
-    tell(result, as_json, text.reindex_lines)
+    print_result(result, as_json, text.reindex_lines)
     return int(result.exit_code)
 
 
 @pipeline.command()
 @stores_argument(1, "STORE...")
 @click.option(
-    "-o", "--out", default="report", show_default=True, type=NEW_FOLDER, help="Folder of page and plots."
+    "-o",
+    "--out",
+    default="report",
+    show_default=True,
+    type=NEW_FOLDER,
+    help="Folder for the page and the plots.",
 )
 @click.option(
-    "--slave", "slaves", multiple=True, type=FOLDER, help="A slave's store, to tell its lag; may be repeated."
+    "--slave",
+    "slaves",
+    multiple=True,
+    type=FOLDER,
+    help="A slave's store, whose lag is reported; may be repeated.",
 )
-@click.option("--skip-damage", is_flag=True, help="Go on behind damage in a log, and tell it.")
+@click.option("--skip-damage", is_flag=True, help="Skip damage in a log, and report it.")
 @selection_options
 @master_option
 @json_option
 @job
 def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: bool, **options: Any) -> int:
-    """Throughput, sizes, latencies and lag of logs, as a page with plots.
+    """Report throughput, sizes, latencies and lag of logs, as a page with plots.
 
-    Several STOREs are those of several brokers.
+    Give one STORE per broker.
     """
-    from hatwisted.pipeline.jobs.report import reporting as reporting
+    from hatwisted.pipeline.jobs.report import reporting
     from hatwisted.pipeline.jobs.selection import Selection
 
     with JobBar("report") as bar:
@@ -254,7 +263,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
             spark=session(options["master"], options["conf"]),
             progress=bar,
         )
-    tell(result, as_json, text.report_lines)
+    print_result(result, as_json, text.report_lines)
     return EXIT_PROBLEMS if result.damages else 0
 
 
@@ -265,18 +274,21 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     "-o", "--out", required=True, type=ANY_PATH, help="A folder, or a file named .ndjson, .csv or .parquet."
 )
 @click.option(
-    "--format", "form", type=click.Choice(["ndjson", "csv", "parquet"]), help="Of a folder's files."
+    "--format",
+    "form",
+    type=click.Choice(["ndjson", "csv", "parquet"]),
+    help="Format of the files in a folder.",
 )
 @click.option("--columns", help="Columns to export, separated by commas.")
-@click.option("--overwrite", is_flag=True, help="Over what is there.")
+@click.option("--overwrite", is_flag=True, help="Replace what is there.")
 @selection_options
 @master_option
 @json_option
 @job
 def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> None:
-    """Write messages as NDJSON, CSV or Parquet, to be read by anything, import included.
+    """Write messages as NDJSON, CSV or Parquet files, which import takes as well.
 
-    From STOREs, or over the network from a cluster.
+    The messages are those of STOREs, or of a cluster over the network.
     """
     from hatwisted.pipeline.jobs.messages import export as exporting
     from hatwisted.pipeline.jobs.selection import Selection
@@ -295,40 +307,47 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
             spark=session(options["master"], options["conf"]),
             progress=bar,
         )
-    tell(result, as_json, text.export_lines)
+    print_result(result, as_json, text.export_lines)
 
 
 @pipeline.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True), metavar="FILE...")
 @namesrv_option
 @click.option(
-    "--format", "form", type=click.Choice(["ndjson", "csv", "parquet"]), help="If names don't tell."
+    "--format",
+    "form",
+    type=click.Choice(["ndjson", "csv", "parquet"]),
+    help="Format of FILEs whose names don't say.",
 )
-@click.option("--topic", help="Send all to this topic, wherever they came from.")
+@click.option("--topic", help="Send all messages to this topic, whatever topic they came from.")
 @click.option(
     "--queues",
     type=click.Choice(["keep", "any"]),
     default="keep",
     show_default=True,
-    help="Keep the queues they came from, or spread over all.",
+    help="Send each message to the queue it came from, or spread them over all.",
 )
-@click.option("--keep-born", is_flag=True, help="Keep the time of birth; slower, as fewer share a request.")
-@click.option("--skip", type=click.IntRange(0), default=0, help="Leave out so many rows at the begin.")
+@click.option(
+    "--keep-born", is_flag=True, help="Keep the born timestamps. Slower: fewer messages share a request."
+)
+@click.option(
+    "--skip", type=click.IntRange(0), default=0, metavar="ROWS", help="Skip this many rows at the start."
+)
 @click.option(
     "--option",
     "source",
     multiple=True,
     metavar="KEY=VALUE",
     callback=key_values,
-    help="An option of the connection, as of the source rocketmq (accessKey, secretKey, tls, retries, ...).",
+    help="An option of the connection, as for the source rocketmq (accessKey, secretKey, tls, retries, ...).",
 )
 @json_option
 @job
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:
-    """Send the messages in FILEs (or folders of them) to a cluster, each queue in order.
+    """Send the messages in FILEs (or in folders of files) to a cluster, each queue in order.
 
-    Needs no Spark. Exit codes: 0 all stored; 1 some were refused, or stored with less than the broker is set up
-    to wait for; 2 not done, or not to the end: then the error says where to go on.
+    Needs no Spark. Exit codes: 0 all stored; 1 some were refused, or the broker stored them without what it
+    waits for; 2 not done, or not to the end: the error then says where to continue.
     """
     from hatwisted.pipeline.jobs.messages.importing import Sending, import_messages
 
@@ -341,12 +360,12 @@ def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **option
             skip=options["skip"],
             progress=bar,
         )
-    tell(result, as_json, text.import_lines)
+    print_result(result, as_json, text.import_lines)
     return result.exit_code
 
 
 def _settings(namesrv: str, given: dict[str, str]) -> Any:
-    """Where the cluster is; only options need what the extra brings."""
+    """Where the cluster is. Only with options does this need the extra "pipeline"."""
     from hatwisted.pipeline.remote.settings import ClusterSettings, split_addresses
 
     if not given:

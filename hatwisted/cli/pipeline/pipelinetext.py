@@ -1,30 +1,32 @@
-"""What `hatwisted pipeline` says to people: a few lines a job, the result first."""
+"""What `hatwisted pipeline` prints for people: a few lines per job, the result first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+from hatwisted.cli.values import size_text
+
 SHOWN: Final = 10
-"""Entries of a list that are told; the rest is counted. All of them are in the JSON."""
+"""Entries of a list that are shown; the rest is counted. All of them are in the JSON."""
 
 
 def land_lines(result: Any) -> Iterator[str]:
     """A LandResult."""
     yield (
-        f"{result.rows:,} rows landed in {result.table}: {in_bytes(result.log_bytes)} of log as "
-        f"{in_bytes(result.bytes)} in {_plural(result.files, 'file')}{_rate(result.log_bytes, result.seconds)}"
+        f"{result.rows:,} rows landed in {result.table}: {size_text(result.log_bytes)} of log as "
+        f"{size_text(result.bytes)} in {_plural(result.files, 'file')}{_rate(result.log_bytes, result.seconds)}"
     )
     if result.removed:
         yield f"{_plural(result.removed, 'file')} of an earlier, interrupted run removed"
     if result.compacted:
         yield f"{_plural(result.compacted, 'small file')} compacted"
     for reason in result.put_off:
-        yield f"compaction put off: {reason}"
+        yield f"compaction postponed: {reason}"
     if result.damages:
-        yield f"{_plural(result.damages, 'damaged range')} of the log, told in damagePath"
+        yield f"{_plural(result.damages, 'damaged range')} of the log, listed under damagePath"
     if result.stopped:
-        yield "stopped; the next run goes on from here"
+        yield "stopped; the next run continues from here"
 
 
 def audit_lines(result: Any) -> Iterator[str]:
@@ -48,7 +50,7 @@ def reindex_lines(result: Any) -> Iterator[str]:
         f"{_rate(result.end - result.begin, result.seconds)}"
     )
     if result.refused:
-        yield f"{result.refused:,} records have no place in their queue"
+        yield f"{result.refused:,} records don't fit into their queue"
     yield from _listed("damaged", result.damaged)
 
 
@@ -56,13 +58,17 @@ def report_lines(result: Any) -> Iterator[str]:
     """A ReportResult."""
     total = result.summary.total
     yield (
-        f"{total.messages:,} messages, {in_bytes(total.bytes)}, of {_plural(result.summary.topic_count, 'topic')}"
+        f"{total.messages:,} messages, {size_text(total.bytes)}, of {_plural(result.summary.topic_count, 'topic')}"
         f"{_rate(total.bytes, result.seconds)}"
     )
     if total.latency.p50 is not None:
         yield f"born to stored: median {total.latency.p50:,} ms, 99 % {total.latency.p99:,} ms"
     for slave in result.summary.slaves:
-        lag = f"{in_bytes(slave.behind)} and {slave.messages:,} messages behind" if slave.behind else "level"
+        lag = (
+            f"{size_text(slave.behind)} and {slave.messages:,} messages behind"
+            if slave.behind
+            else "up to date"
+        )
         yield f"slave {slave.name}: {lag}"
     if result.damages:
         yield f"{_plural(result.damages, 'damaged range')} left out"
@@ -79,7 +85,7 @@ def export_lines(result: Any) -> Iterator[str]:
 
 def import_lines(result: Any) -> Iterator[str]:
     """An ImportResult."""
-    yield f"{result.messages:,} messages stored, {in_bytes(result.bytes)}{_rate(result.bytes, result.seconds)}"
+    yield f"{result.messages:,} messages stored, {size_text(result.bytes)}{_rate(result.bytes, result.seconds)}"
     for status, count in result.statuses.items():
         if status != "OK":
             yield f"{count:,} of them with {status}"
@@ -91,15 +97,6 @@ def import_lines(result: Any) -> Iterator[str]:
             yield f"  row {number}: {reason}"
 
 
-def in_bytes(value: float) -> str:
-    """1536 -> 1.5 KiB."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:,.4g} {unit}"
-        value /= 1024
-    return f"{value:,.4g} TiB"
-
-
 def _listed(title: str, found: Any) -> Iterator[str]:
     for each in found[:SHOWN]:
         yield f"  {title}: {_line(each)}"
@@ -108,7 +105,7 @@ def _listed(title: str, found: Any) -> Iterator[str]:
 
 
 def _line(found: Any) -> str:
-    """A finding that says how it's told, or its fields."""
+    """A finding as text: its own, or its fields."""
     if "__str__" in type(found).__dict__:
         return str(found)
     return ", ".join(f"{name}={getattr(found, name)}" for name in found.__dataclass_fields__)
@@ -119,4 +116,4 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _rate(size: float, seconds: float) -> str:
-    return f", {in_bytes(size / seconds)}/s" if seconds > 0 and size else ""
+    return f", {size_text(size / seconds)}/s" if seconds > 0 and size else ""

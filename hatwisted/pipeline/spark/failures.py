@@ -12,7 +12,7 @@ from typing import Final
 _OURS: Final = re.compile(r"^(?:\S*: )*?hatwisted\.pipeline\.[\w.]+: (.+)$", re.MULTILINE)
 
 
-def told_by(error: BaseException) -> str | None:
+def reason_of(error: BaseException) -> str | None:
     """The message of the PipelineError that made Spark fail with `error`; None if it wasn't one of ours."""
     found = _OURS.findall(str(error))
     return found[-1].strip() if found else None

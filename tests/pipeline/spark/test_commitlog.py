@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from hatwisted.pipeline.decode.reader import read_arrow
 from hatwisted.pipeline.decode.schema import COLUMNS
 from hatwisted.pipeline.spark.damagetable import read_damages
-from hatwisted.pipeline.spark.failures import told_by
+from hatwisted.pipeline.spark.failures import reason_of
 from tests.support.growing import TOPICS, GrowingStore
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
@@ -49,7 +49,7 @@ def refusal(frame: DataFrame) -> str:
     """The one line that a failing read tells."""
     with pytest.raises(PySparkException) as failed:
         frame.collect()
-    told = told_by(failed.value)
+    told = reason_of(failed.value)
     assert told is not None, failed.value
     return told
 

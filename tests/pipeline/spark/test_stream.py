@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from hatwisted.pipeline.decode.reader import read_arrow
-from hatwisted.pipeline.spark.failures import told_by
+from hatwisted.pipeline.spark.failures import reason_of
 from tests.pipeline.spark import brokerstore, streaming
 from tests.support.growing import GrowingStore
 from tests.support.processgroup import Program, process_group
@@ -105,7 +105,7 @@ def test_files_deleted_under_a_stream(landing: Landing, tmp_path: Path) -> None:
     (store.root / "commitlog" / f"{0:020d}").unlink()
     with pytest.raises(StreamingQueryException) as failed:
         landing.run(store.root)
-    told = told_by(failed.value)
+    told = reason_of(failed.value)
     assert told is not None and "were deleted before they were read: set failOnDataLoss=false" in told
     landing.run(store.root, failOnDataLoss="false")
     left = [offset for offset in store.offsets if offset >= 1 << 20]

@@ -7,30 +7,21 @@ time, so that loops which sleep on an idle broker turn as well.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
-from pathlib import Path
-from random import Random
+from typing import Any
 
-from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.assembly.broker import build_broker
-from hatwisted.assembly.nameserver import build_name_server
-from hatwisted.assembly.parts import Parts
-from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
+from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.put import Put
-from hatwisted.store.worker import InlineWorker
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import PROPERTY_REAL_QUEUE_ID, PROPERTY_REAL_TOPIC, SCHEDULE_TOPIC
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.memorynet import MemoryNetwork
+from tests.support.memorynode import NAME_SERVER, MemoryNodes
 
-NOW = 1_795_221_957.0
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
 STEP = 0.25
 LONGEST = 260.0
@@ -74,7 +65,7 @@ SLAVE_ONLY = Counter(
         "the look for a master": 1,
     }
 )
-NAME_SERVER = Counter({"the scan for silent brokers": 1})
+OF_A_NAME_SERVER = Counter({"the scan for silent brokers": 1})
 
 
 class Mistake(Exception):
@@ -100,10 +91,8 @@ class Loop:
 
 class LoopTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.clock = Clock()
-        self.clock.advance(NOW)
-        self.network = MemoryNetwork(self.clock)
-        self.folder = Path(self.mktemp()).absolute()
+        self.nodes = MemoryNodes(self)
+        self.clock = self.nodes.clock
         self.loops: list[Loop] = []
         for kind in (PeriodicCall, GuardedTimer):
             self.watch(kind)
@@ -119,52 +108,22 @@ class LoopTests(SynchronousTestCase):
 
         self.patch(kind, "__init__", made)
 
-    def parts(self, host: str) -> Parts:
-        network = self.network.host(host)
-        return Parts(
-            clock=self.clock,
-            local_time=lambda seconds: datetime.fromtimestamp(seconds, UTC),
-            file_system=PosixFileSystem(),
-            make_worker=lambda name, threads: InlineWorker(),
-            listening=network,
-            connecting=network,
-            resolve=lambda name: b"\x7f\0\0\x01",
-            random=Random(1),
-            memory_bytes=8 << 30,
-        )
-
-    def config(self, host: str, role: BrokerRole, **more: object) -> BrokerConfig:
-        root = self.folder / host
-        return BrokerConfig(
-            broker_name="broker-a",
-            broker_role=role,
-            broker_ip1=host,
-            broker_ip2=host,
-            namesrv_addr="10.0.0.9:9876",
-            store_path_root_dir=str(root),
-            mapped_file_size_commit_log=1 << 20,
-            mapped_file_size_consume_queue=20 * 1000,
-            message_index_enable=False,
-            message_delay_level="1s",
-            **more,  # type: ignore[arg-type]
+    def broker(self, host: str, role: BrokerRole, **more: object) -> Any:
+        """A broker of the group, started."""
+        return self.nodes.start(
+            host, broker_role=role, namesrv_addr=NAME_SERVER, message_delay_level="1s", **more
         )
 
     def pass_time(self, seconds: float) -> None:
-        for _ in range(int(seconds / STEP)):
-            self.clock.advance(STEP)
+        self.nodes.pass_time(seconds, STEP)
 
     def test_every_loop_goes_on(self) -> None:
-        master = build_broker(self.config("10.0.0.1", BrokerRole.SYNC_MASTER), self.parts("10.0.0.1"))
-        master.startService()
+        master = self.broker("10.0.0.1", BrokerRole.SYNC_MASTER)
         master.parts.tables.topics.for_send("T", "TBW102", 4)
         self.pass_time(65)  # nobody to register with
-        names = build_name_server(
-            NamesrvConfig(kv_config_path=str(self.folder / "kv.json")), self.parts("10.0.0.9")
-        )
-        names.startService()
-        slave = build_broker(self.config("10.0.0.2", BrokerRole.SLAVE, broker_id=1), self.parts("10.0.0.2"))
-        slave.startService()
-        client = RemotingClient(self.network.host("10.0.0.3"), self.clock)
+        names = self.nodes.start_name_server()
+        slave = self.broker("10.0.0.2", BrokerRole.SLAVE, broker_id=1)
+        client = self.nodes.client
         for _ in range(int(LONGEST)):
             self.put(master, "T")
             self.put_delayed(master)
@@ -178,7 +137,8 @@ class LoopTests(SynchronousTestCase):
             slave.store.log.max_offset, master.store.log.max_offset, "replication went on all the time"
         )
         self.check_loops()
-        self.stop(slave, master, names, client)
+        for node in (slave, master, names):
+            self.nodes.stop(node)
         self.assertEqual(
             len(self.flushLoggedErrors(Mistake)), len([each for each in self.loops if each.turns])
         )
@@ -187,7 +147,7 @@ class LoopTests(SynchronousTestCase):
         stuck = [loop.name for loop in self.loops if loop.turns == 1]
         self.assertEqual(stuck, [], "these had no turn after the one that failed")
         turned = Counter(loop.name for loop in self.loops if loop.turns)
-        expected = EVERY_BROKER + MASTER_ONLY + SLAVE_ONLY + NAME_SERVER
+        expected = EVERY_BROKER + MASTER_ONLY + SLAVE_ONLY + OF_A_NAME_SERVER
         self.assertEqual(turned - expected, Counter(), "loops that this test doesn't know")
         self.assertEqual(expected - turned, Counter(), "loops that never turned")
 
@@ -217,12 +177,3 @@ class LoopTests(SynchronousTestCase):
         }
         command = RemotingCommand(RequestCode.PULL_MESSAGE, ext=ext)
         client.ask("10.0.0.1:10911", command, 5).addErrback(lambda _: None)
-
-    def stop(self, *services: object) -> None:
-        for service in services:
-            stopping = (
-                service.close() if isinstance(service, RemotingClient) else service.stopService()  # type: ignore[attr-defined]
-            )
-            self.pass_time(20)
-            if stopping is not None:
-                self.successResultOf(stopping)

@@ -6,6 +6,7 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
+from hatwisted.broker.pull.pullmessage import PullOptions
 from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import BrokerRig, heartbeat, records
 
@@ -108,6 +109,18 @@ class TestAnswers(PullCase):
             self.assertEqual(answer.ext["suggestWhichBrokerId"], wanted)
             answer = yield rig.pull(38)
             self.assertEqual(answer.ext["suggestWhichBrokerId"], "0")
+
+    @inlineCallbacks
+    def test_B119_slow_is_more_than_the_distance_and_the_group_says_which_slave(self):
+        rig = self.start(slave_read_enable=True)
+        rig.put(count=4)
+        end = rig.store.log.max_offset
+        rig.tables.groups.put(GroupConfig(group_name="g", which_broker_when_consume_slowly=3))
+        for distance, wanted in ((end, "0"), (end - 1, "3")):
+            options = PullOptions(role=rig.parts.role, slave_read_enable=True, slow_distance=distance)
+            self.patch(rig.pulls, "_options", lambda given=options: given)
+            answer = yield rig.pull(0, maxMsgNums=1)
+            self.assertEqual(answer.ext["suggestWhichBrokerId"], wanted)
 
 
 class TestRefusals(PullCase):

@@ -11,10 +11,9 @@ from hatwisted.broker.consumer import offsetsync
 from hatwisted.broker.node.slaverole import logs_agree
 from hatwisted.broker.node.slavesync import (
     CALL_TIMEOUT,
-    FIRST_DELAY,
-    INTERVAL,
     UNKNOWN_TOPIC_PAUSE,
     SlaveSynchronizer,
+    SyncOptions,
     vip_address,
 )
 from hatwisted.broker.pull.pullmessage import PULL_CODES
@@ -28,6 +27,8 @@ from tests.unit.ha.rig import LogCatcher, SlaveRig
 ANSWERS = json.loads(
     (Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "remoting-answers.json").read_text()
 )
+FIRST_DELAY, INTERVAL = 3.0, 10.0
+
 CAPTURED = {
     21: "GET_ALL_TOPIC_CONFIG",
     43: "GET_ALL_CONSUMER_OFFSET",
@@ -45,8 +46,8 @@ class SyncCase(TestCase):
         self.sync = SlaveSynchronizer(
             self.slave.client,
             self.slave.clock,
-            self.slave.address,
             self.tables,
+            SyncOptions(own_address=self.slave.address, broker_id=1),
             lambda: self.may_hand_back(),
         )
         self.may_hand_back = lambda: True
@@ -425,6 +426,29 @@ class TestTimer(SyncCase):
         self.sync.stop()
         clock.advance(100)
         self.assertEqual(len(self.asked), 8)
+
+    @inlineCallbacks
+    def test_B98_both_times_are_set_by_the_configuration(self):
+        self.captured_master()
+        clock, tables, master = self.slave.clock, self.tables, self.sync._master
+        sync = SlaveSynchronizer(
+            self.slave.client,
+            clock,
+            tables,
+            SyncOptions(own_address=self.slave.address, first_delay=0.5, interval=1.5),
+            lambda: True,
+        )
+        self.addCleanup(sync.stop)
+        sync.follow(master)
+        sync.start()
+        clock.advance(0.4)
+        self.assertEqual(self.asked, [])
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 4 and sync._timer.pending)
+        clock.advance(1.4)
+        self.assertEqual(len(self.asked), 4)
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 8)
 
     def test_stopped_before_the_first_round(self):
         self.captured_master()

@@ -71,7 +71,7 @@ class CheckTests(SynchronousTestCase):
         overwrite(self.store, GOLDEN_END, b"\0\0\1\0\xda\xa3\x20\xa7half a record")
         report = self.check()
         self.assertEqual((report["end"], report["tornTail"]["bytes"]), (GOLDEN_END, 21))
-        self.assertIn("torn tail 21 bytes behind offset 111713", run("check", self.store).stdout)
+        self.assertIn("torn tail 21 bytes after offset 111713", run("check", self.store).stdout)
 
     def test_record_torn_in_its_properties_is_noted(self) -> None:
         overwrite(self.store, GOLDEN_END - 2, bytes(2))
@@ -155,7 +155,7 @@ class CheckTests(SynchronousTestCase):
     def test_shape_options_belong_together(self) -> None:
         result = run("check", self.store, "--index-slots", 5)
         self.assertEqual(result.exit_code, 2)
-        self.assertIn("belong together", result.stderr)
+        self.assertIn("must be given together", result.stderr)
 
     def test_B86_foreign_file_in_the_log(self) -> None:
         (self.store / "commitlog" / "notes.txt").write_text("x")

@@ -159,7 +159,7 @@ class TestCommands(TestCase):
             self.run_command("consume", "Int", "--from", "first", outcome=outcome)
         )
         await self.rig.until(lambda: outcome.out.count(b"\n") == 5)
-        outcome.interrupt.wish()
+        outcome.interrupt.request()
         await running
         standings = await self.rig.new_cluster().admin().progress("hatwisted-cli")
         self.assertEqual(sum(each.consumed for each in standings if each.queue.topic == "Int"), 5)
@@ -199,9 +199,9 @@ class TestCommands(TestCase):
         running = Deferred.fromCoroutine(self.run_command(*words, code=1, outcome=outcome))
         await self.rig.until(lambda: outcome.out)
         await self.rig.stop_broker("broker-a")
-        outcome.interrupt.wish()
+        outcome.interrupt.request()
         await running
-        self.assertIn("isn't committed", outcome.err)
+        self.assertIn("couldn't be committed", outcome.err)
 
     @asynchronous
     async def test_tags_and_sql_exclude_each_other(self):

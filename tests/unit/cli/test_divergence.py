@@ -40,9 +40,11 @@ class CompareTests(DivergenceCase):
         for pair in ((self.one, self.other), (self.other, self.one)):
             code, found = self.compared(*pair)
             self.assertEqual((code, found["equalTo"], found["differsAt"]), (0, end, None))
-        behind = [side["recordsBehind"] for side in self.compared(self.one, self.other)[1]["sides"]]
+        behind = [side["recordsAfter"] for side in self.compared(self.one, self.other)[1]["sides"]]
         self.assertEqual(behind, [10, 0])
-        self.assertIn("one log is a copy of the other", run("compare", self.one, self.other).output)
+        self.assertIn(
+            "the shorter log is a copy of the longer one", run("compare", self.one, self.other).output
+        )
 
     def test_the_golden_pair_and_a_slave_that_lacks_older_files(self) -> None:
         master, slave = golden_copy(str(self.one)), golden_copy(str(self.other), "slave")
@@ -58,14 +60,14 @@ class CompareTests(DivergenceCase):
             self.assertEqual((code, found["equalTo"]), (1, offset), common)
             self.assertGreaterEqual(found["differsAt"], offset)
             mine, theirs = found["sides"]
-            self.assertEqual((mine["recordsBehind"], theirs["recordsBehind"]), (60 - common, 20))
+            self.assertEqual((mine["recordsAfter"], theirs["recordsAfter"]), (60 - common, 20))
             shutil.rmtree(self.folder)
 
     def test_it_says_what_to_do_and_changes_nothing(self) -> None:
         offset = self.apart(33)
         before = snapshot(self.folder)
         output = run("compare", self.one, self.other).output
-        self.assertIn("the logs have grown apart", output)
+        self.assertIn("the logs have diverged", output)
         self.assertIn(f"hatwisted log cut {self.one} --at {offset} --yes", output)
         self.assertEqual(snapshot(self.folder), before)
 
@@ -74,7 +76,7 @@ class CompareTests(DivergenceCase):
         write_log(self.other, BODIES, file_size=8192)
         result = run("compare", self.one, self.other)
         self.assertEqual(result.exit_code, 2)
-        self.assertIn("log files of 4096 and of 8192 bytes are never copies", result.stderr)
+        self.assertIn("logs with files of 4096 and of 8192 bytes can't be copies", result.stderr)
 
     def test_logs_without_a_common_offset(self) -> None:
         write_log(self.one, BODIES)
@@ -136,8 +138,11 @@ class CutTests(DivergenceCase):
         before = self.log_bytes(self.one)
         inside = written.records[33].physical_offset
         for at, said in (
-            (inside + 1, f"no record ends at {inside + 1}; the last place before is {inside}"),
-            (written.end, f"the log ends at {written.end} already"),
+            (
+                inside + 1,
+                f"no record ends at {inside + 1}; the last offset before it where one does is {inside}",
+            ),
+            (written.end, f"the log already ends at {written.end}"),
             (written.end + 1, f"no record ends at {written.end + 1}"),
             (1 << 40, "no record ends at"),
         ):

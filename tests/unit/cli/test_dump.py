@@ -6,7 +6,7 @@ import base64
 import json
 import time
 import zlib
-from datetime import datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from hatwisted.wire.record import Record, encode_blank, encode_record, make_reco
 from tests.unit.cli.stores import GOLDEN, golden_copy, open_log, overwrite, run, write_log
 
 MASTER = GOLDEN / "master"
+TOKYO = timezone(timedelta(hours=9))
 
 
 def shown(*options: object, store: Path = MASTER) -> list[dict[str, Any]]:
@@ -80,9 +81,11 @@ class DumpTests(SynchronousTestCase):
     def test_bounds_by_time(self) -> None:
         every = shown()
         middle = every[130]["storeTimestamp"]
-        text = datetime.fromtimestamp(middle / 1000).isoformat()
+        moment = datetime.fromtimestamp(middle / 1000, UTC)
         later = [record["physicalOffset"] for record in every if record["storeTimestamp"] >= middle]
+        text = moment.replace(tzinfo=None).isoformat()
         self.assertEqual(offsets("--from", text), later)
+        self.assertEqual(offsets("--from", moment.astimezone(TOKYO).isoformat()), later)
         self.assertEqual(len(offsets("--to", text)), 246 - len(later))
 
     def test_bodies_as_base64_or_not_at_all(self) -> None:

@@ -64,10 +64,10 @@ class TestPipelineCommands(SynchronousTestCase):
             (("report", "/nowhere"), "does not exist"),
             (("report", store, "--since", "yesterday"), "isn't a time"),
             (("report", store, "--conf", "spark"), "KEY=VALUE"),
-            (("land", store), "one of the two"),
+            (("land", store), "either STOREs, or -n"),
             (("land", store, "t", "--max-bytes", "much"), "isn't a size"),
             (("land", "t", "-n", "127.0.0.1:1"), "which topics"),
-            (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "one of the two"),
+            (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "either STOREs, or -n"),
             (("import", store, "-n", "nowhere"), "isn't host:port"),
             (("import", "/nowhere.csv"), "does not exist"),
         ):
@@ -163,10 +163,10 @@ class TestSparkLog(SynchronousTestCase):
 
 class TestJson(SynchronousTestCase):
     def test_an_answer_is_one_document(self):
-        from hatwisted.cli.pipeline.sparkrun import tell
+        from hatwisted.cli.pipeline.sparkrun import print_result
 
         for answer in ({"rows": 1}, '{"rows": 1}'):
             result = mock.Mock(as_json=lambda answer=answer: answer)
             with mock.patch("click.echo") as echo:
-                tell(result, True, lambda _: iter(()))
+                print_result(result, True, lambda _: iter(()))
             self.assertEqual(json.loads(echo.call_args.args[0]), {"rows": 1})

@@ -110,7 +110,7 @@ class RepairTests(SynchronousTestCase):
         path.write_bytes(damaged[65536:])
         result = run("repair", self.store, "--yes")
         self.assertEqual(result.exit_code, 2)
-        self.assertIn("the only copy of bytes cut before", result.stderr)
+        self.assertIn("the only copy of bytes that were cut earlier", result.stderr)
         self.assertEqual(self.log_bytes(), damaged)
 
     def test_no_room_for_the_side_file(self) -> None:
@@ -118,7 +118,7 @@ class RepairTests(SynchronousTestCase):
         self.patch(PosixFileSystem, "usage", lambda fs, path: (1 << 30, 100))
         result = run("repair", self.store, "--yes")
         self.assertEqual(result.exit_code, 2)
-        self.assertIn("has 100 bytes free, 9580 are needed", result.stderr)
+        self.assertIn("has 100 bytes free, but 9580 are needed", result.stderr)
         self.assertEqual(self.log_bytes(), damaged)
 
     def test_golden_store_itself_needs_no_repair(self) -> None:

@@ -104,7 +104,7 @@ class TestConsumer(TestCase):
         # As after a restart, before the members' heartbeats; it's the one that is asked first.
         route = await deferred(one._core._session.routes.route("Shared"))
         restarted = self.rig.brokers[route.broker_datas[0].broker_name]
-        restarted._consumers.clients.consumers.clear()
+        restarted.parts.consumers.clients.consumers.clear()
         await deferred(one._core._balance())
         self.assertEqual(set(one.queues), before)
 

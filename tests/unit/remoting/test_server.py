@@ -95,6 +95,7 @@ class RemotingServerTests(TestCase):
         first, second = yield self.client.answers(2)
         self.assertEqual((first.opaque, first.body, first.binary), (5, b"hi", False))
         self.assertEqual((second.opaque, second.body, second.binary), (6, b"ho", True))
+        self.assertEqual({(each.language, each.version) for each in (first, second)}, {("JAVA", 407)})
 
     @inlineCallbacks
     def test_an_unknown_code_is_answered_never_met_with_silence(self):  # type: ignore[no-untyped-def]

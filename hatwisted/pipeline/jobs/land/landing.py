@@ -43,7 +43,7 @@ from hatwisted.pipeline.jobs.land.landingstate import LandingState, default_fold
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 from hatwisted.pipeline.spark.damagetable import count_damages
 from hatwisted.pipeline.spark.deltasink import FORMAT, PARTITION_BY, DeltaSink, encode_claim
-from hatwisted.pipeline.spark.failures import told_by
+from hatwisted.pipeline.spark.failures import reason_of
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
 from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
 from hatwisted.pipeline.spark.session import spark_session
@@ -224,7 +224,7 @@ class _Landing:
             with stop_on_signals(stop.set):
                 self._watch(query, stop)
         except StreamingQueryException as error:
-            told = told_by(error)
+            told = reason_of(error)
             if told is None:
                 raise
             raise PipelineError(told) from error

@@ -1,0 +1,59 @@
+"""Times on the command line: in UTC unless they name a zone, whatever zone the machine is in."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.cli.cluster.consume import _consume_from
+from hatwisted.cli.cluster.group import _timestamp
+from hatwisted.cli.log.recordformat import iso_time
+from hatwisted.cli.main import Position
+from hatwisted.cli.values import Instant, milliseconds, parse_time, size_text
+
+NOON = 1_795_262_400_000
+"""2026-11-21T12:00 UTC, in ms."""
+
+
+def _set_zone(name: str | None) -> None:
+    if name is None:
+        os.environ.pop("TZ", None)
+    else:
+        os.environ["TZ"] = name
+    time.tzset()
+
+
+class TimeTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.addCleanup(_set_zone, os.environ.get("TZ"))
+        _set_zone("Asia/Tokyo")
+        self.assertEqual(time.localtime(NOON / 1000).tm_hour, 21, "the test's zone isn't in effect")
+
+    def test_a_time_without_a_zone_is_in_utc(self) -> None:
+        text = "2026-11-21T12:00"
+        self.assertEqual(parse_time(text), datetime(2026, 11, 21, 12, tzinfo=UTC))
+        self.assertEqual(Instant().convert(text, None, None), datetime(2026, 11, 21, 12, tzinfo=UTC))
+        self.assertEqual(Position().convert(text, None, None), ("time", NOON))
+        self.assertEqual(_consume_from(text)[1], NOON)
+        self.assertEqual(_timestamp(text), NOON)
+
+    def test_a_zone_that_is_named_counts(self) -> None:
+        for text in ("2026-11-21T12:00Z", "2026-11-21T21:00+09:00", "2026-11-21 07:00-05:00"):
+            self.assertEqual(milliseconds(text), NOON, text)
+
+    def test_what_is_printed_can_be_given(self) -> None:
+        self.assertEqual(iso_time(NOON + 7), "2026-11-21 12:00:00.007Z")
+        self.assertEqual(milliseconds(iso_time(NOON + 7)), NOON + 7)
+
+    def test_what_is_no_time_is_named(self) -> None:
+        with self.assertRaisesRegex(ValueError, r"'noon' isn't a time like 2026-11-21T00:33:12 \(UTC\)"):
+            parse_time("noon")
+
+
+class SizeTests(SynchronousTestCase):
+    def test_binary_units_for_people(self) -> None:
+        shown = [size_text(count) for count in (0, 1023, 1536, 5 << 20, 1 << 30, 3 << 50)]
+        self.assertEqual(shown, ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "1.0 GiB", "3,072.0 TiB"])
