@@ -77,7 +77,7 @@ def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
     consumer_admin = ConsumerAdmin(clock, store, tables, consumers, identity)
     hold = PullHold(clock, store.queue_end)
     store.add_arrival_listener(hold.arrived)
-    pull_options = live.derived(partial(options.pull_options, role, parts.memory_bytes))
+    pull_options = live.derived(partial(options.pull_options, memory_bytes=parts.memory_bytes, role=role))
     count_get = consumer_admin.stats.count_get
     pulls = PullProcessor(store.get_messages, tables, consumers, hold, pull_options, count_get)
     offset_sync = OffsetSyncProcessors(

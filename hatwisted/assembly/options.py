@@ -142,7 +142,7 @@ def retention_policy(config: BrokerConfig) -> RetentionPolicy:
     )
 
 
-def pull_options(role: Role, memory_bytes: int, config: BrokerConfig) -> PullOptions:
+def pull_options(config: BrokerConfig, memory_bytes: int, role: Role) -> PullOptions:
     """memory_bytes: as for `store_options`."""
     return PullOptions(
         role=role,

@@ -20,7 +20,6 @@ from hatwisted.broker.send.sendback import SendBackProcessor
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import CheckOptions, TransactionCheck
-from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.wire.codes import RequestCode
 
@@ -45,9 +44,7 @@ class MasterRole:
         self._check = TransactionCheck(clock, store, self.puts, tables, node.consumers.clients, checks)
         deliveries = InnerPuts(store, acks.without_slaves(), identity.store_host)
         self._schedule = ScheduleService(clock, store, deliveries, tables.delays)
-        self._sources = [self._schedule.figures]
-        if node.role.present is BrokerRole.SYNC_MASTER:
-            self._sources.append(self._ha.figures)
+        self._sources = [self._schedule.figures, self._ha.figures]
         self.processors = ProcessorTable()
         sends = SendProcessor(store, acks, tables, identity, state)
         self.processors.register_batch(SEND_CODES, sends.process)

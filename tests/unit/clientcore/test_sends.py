@@ -9,7 +9,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.clientcore.clusterlink import ClusterLink
-from hatwisted.clientcore.errors import ConnectFailed, Refused, SendFailed
+from hatwisted.clientcore.errors import BadMessage, BadSetting, ConnectFailed, Refused, SendFailed
 from hatwisted.clientcore.message import Message
 from hatwisted.clientcore.options import ProducerOptions
 from hatwisted.clientcore.tasks import Task
@@ -83,12 +83,40 @@ class WhereTests(SendCase):
         self.assertEqual(self.tried().count(A), 1, "then it is avoided")
 
     def test_B116_tries_share_one_limit_of_time(self) -> None:
-        self.start(TWO_MASTERS, lambda address, request: None, timeout=6.0)
+        self.start(TWO_MASTERS, lambda address, request: None, limit=6.0, timeout=6.0)
         sent = self.send()
         self.driver.pass_time(5.75)
         self.assertFalse(sent.done)
         self.driver.pass_time(0.5)
         self.assertRaises(SendFailed, sent.result)
+
+    def test_without_a_limit_each_try_has_its_timeout(self) -> None:
+        self.start(TWO_MASTERS, lambda address, request: None, timeout=2.0)
+        sent = self.send()
+        self.driver.pass_time(5.75)
+        self.assertEqual((sent.done, len(self.tried())), (False, 3))
+        self.driver.pass_time(0.5)
+        self.assertRaises(SendFailed, sent.result)
+
+    def test_a_message_of_an_order_key_is_tried_once(self) -> None:
+        self.start(TWO_MASTERS, lambda address, request: RemotingCommand(14, flag=1))
+        sent = Task(self.producer.send(Message(topic="T", body=b"x", order_key="k")))
+        self.assertRaises(SendFailed, sent.result)
+        self.assertEqual(len(self.tried()), 1)
+
+    def test_what_the_caller_gets_wrong_is_told_before_anything_is_sent(self) -> None:
+        text = Message(topic="T", body="text")  # type: ignore[arg-type]
+        for coalesce in (False, True):
+            self.start(TWO_MASTERS, lambda address, request: stored(), coalesce=coalesce)
+            for work in (Task(self.producer.send(text)), Task(self.producer.send_batch([text]))):
+                error = self.assertRaises(BadMessage, work.result)
+                told = "a body is bytes, and this one is a str: encode it, as text.encode()"
+                self.assertEqual(str(error), told)
+        self.assertEqual(self.tried(), [])
+        self.assertRaises(BadSetting, ClusterLink, self.driver, "no address")
+        self.assertRaises(BadSetting, ClusterLink, self.driver, "")
+        for timeout, retries in ((0, 2), (1, -1)):
+            self.assertRaises(BadSetting, ProducerOptions, timeout=timeout, retries=retries)
 
 
 class AnswerTests(SendCase):
@@ -103,6 +131,18 @@ class AnswerTests(SendCase):
             self.start(TWO_MASTERS, lambda address, request, code=code: stored(code))
             self.send().result()
             self.assertEqual(len(self.tried()), 1)
+
+    def test_B116_retry_not_stored_ok_goes_elsewhere_for_an_ok(self) -> None:
+        codes = iter((10, 0))
+        self.start(TWO_MASTERS, lambda address, request: stored(next(codes)), retry_not_stored_ok=True)
+        self.assertEqual(self.send().result().status.name, "OK")
+        self.assertEqual(len(set(self.tried())), 2)
+
+    def test_B116_retry_not_stored_ok_and_no_ok_gives_the_last_that_stored_it(self) -> None:
+        answers = iter((stored(11), RemotingCommand(14, flag=1), RemotingCommand(14, flag=1)))
+        self.start(TWO_MASTERS, lambda address, request: next(answers), retry_not_stored_ok=True)
+        self.assertEqual(self.send().result().status.name, "SLAVE_NOT_AVAILABLE")
+        self.assertEqual(len(self.tried()), 3)
 
     def test_B117_a_message_refused_as_such_is_an_error_at_once(self) -> None:
         for code in (13, 26):
