@@ -117,7 +117,7 @@ class MessageStore:
         self._lock = StoreLock(fs, root)
         self._abort = AbortFile(fs, root)
         self._listeners: list[ArrivalListener] = []
-        self._deaf = FailedTurns(clock, "telling of messages in their queues")
+        self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, "commitlog")
         self.watermark = DiskWatermark(

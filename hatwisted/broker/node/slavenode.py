@@ -54,7 +54,7 @@ class SlaveNode(BrokerNode):
         self._make_ha_client = make_ha_client
         self._fixed = fixed_ha_address
         self._master = KnownMaster()
-        self._look = PeriodicCall(parts.clock, "the look for a master", self._look_for_master)
+        self._look = PeriodicCall(parts.clock, "the search for a master", self._look_for_master)
         tables = parts.tables
         self.synchronizer = SlaveSynchronizer(
             parts.client,

@@ -134,7 +134,7 @@ class EndTransactionProcessor:
             return
         self._decided.pop(half_offset, None)
         self._log.warn(
-            "the decision about half message {offset} isn't stored, its producer will be asked: {reason}",
+            "the decision about half message {offset} couldn't be stored; its producer will be asked: {reason}",
             offset=half_offset,
             reason=put.reason or str(put.status),
         )

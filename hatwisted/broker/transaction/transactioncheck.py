@@ -262,7 +262,7 @@ class TransactionCheck:
         group = properties.get(PROPERTY_PRODUCER_GROUP, "")
         producer = self._producer(group)
         if producer is None:
-            self._log.info("no producer of group {group} is there to be asked", group=group)
+            self._log.info("no producer of group {group} is connected to be asked", group=group)
             return True
         try:
             topic, queue_id = half_destination(properties)
