@@ -16,11 +16,11 @@ from hatwisted.assembly.options import (
     first_topics,
     identity,
     master_settings,
-    own_address,
     pull_options,
     retention_policy,
     slave_settings,
     store_options,
+    sync_options,
 )
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import claim, interface_of
@@ -65,7 +65,7 @@ def _master(config: BrokerConfig, parts: Parts) -> BrokerNode:
 def _slave(config: BrokerConfig, parts: Parts) -> BrokerNode:
     make_ha_client = partial(_ha_client, config, parts)
     return SlaveNode(
-        _node_parts(config, parts), make_ha_client, own_address(config), config.ha_master_address
+        _node_parts(config, parts), make_ha_client, sync_options(config), config.ha_master_address
     )
 
 

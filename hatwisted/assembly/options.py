@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hatwisted.broker.node.registration import BrokerIdentity
+from hatwisted.broker.node.slavesync import SyncOptions
 from hatwisted.broker.pull.pullmessage import PullOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
@@ -28,6 +29,16 @@ def identity(config: BrokerConfig) -> BrokerIdentity:
         broker_id=config.broker_id,
         address=own_address(config),
         ha_address=f"{config.broker_ip2}:{config.ha_listen_port}",
+    )
+
+
+def sync_options(config: BrokerConfig) -> SyncOptions:
+    """How a slave asks for its master's tables."""
+    return SyncOptions(
+        own_address=own_address(config),
+        broker_id=config.broker_id,
+        first_delay=config.slave_sync_first_delay / 1000,
+        interval=config.slave_sync_interval / 1000,
     )
 
 

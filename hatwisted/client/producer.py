@@ -19,6 +19,7 @@ class Producer:
 
     send = returning_deferred(producer.Producer.send)
     send_batch = returning_deferred(producer.Producer.send_batch)
+    deliver = returning_deferred(producer.Producer.deliver)
     send_oneway = returning_deferred(producer.Producer.send_oneway)
     ready = returning_deferred(producer.Producer.ready)
     settled = returning_deferred(producer.Producer.settled)

@@ -6,7 +6,23 @@ Everything that a client raises is a ClientError, whichever driver it runs on. T
 
 from __future__ import annotations
 
+from typing import Final
+
+from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
+
+_LASTING: Final = frozenset(
+    (
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+    )
+)
+_ACL: Final = "AclException"
+"""In the remark of a 4.x broker that doesn't accept an account; the code is that of any error."""
+MAX_REMARK: Final = 300
+"""Characters of a server's words that an error repeats."""
 
 
 class ClientError(Exception):
@@ -25,7 +41,11 @@ class BadTransactionState(ClientError, TypeError):
     """The caller's mistake: the work or check of a transaction gave something else than a TransactionState."""
 
 
-class CallFailed(ClientError):
+class BrokerGone(ClientError):
+    """A broker or name server went away, or can't be reached, and no retry helped."""
+
+
+class CallFailed(BrokerGone):
     """No answer came. `address`: who was asked ("host:port"); the message says what happened."""
 
     def __init__(self, address: str, reason: str) -> None:
@@ -57,7 +77,7 @@ class BadAnswer(ClientError, ValueError):
     """A server's answer can't be what its code promises: a foreign program, or damage on the way."""
 
 
-class NoNameServer(ClientError):
+class NoNameServer(BrokerGone):
     """None of the name servers answered; the message says what each of them did."""
 
 
@@ -67,21 +87,64 @@ class NoRoute(ClientError):
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(f"topic {topic}: {reason}")
         self.topic = topic
+        self._reason = reason
+
+    def __reduce__(self) -> tuple[type[NoRoute], tuple[str, str]]:
+        return type(self), (self.topic, self._reason)
 
 
 class Refused(ClientError):
     """A server answered with an error. `address`: "host:port"; `code`, `remark`: its own words."""
 
-    def __init__(self, address: str, code: int, remark: str) -> None:
-        super().__init__(f"{address} answered with code {code}: {remark or 'no remark'}")
+    def __init__(self, address: str, code: int, remark: str, what: str = "") -> None:
+        said = " ".join((remark or "no remark").split())[:MAX_REMARK]
+        refusal = f"refuses {what}:" if what else "answered with"
+        super().__init__(f"{address} {refusal} code {code}{_name(code)}: {said}")
         self.address = address
         self.code = code
         self.remark = remark
+        self._what = what
+
+    def __reduce__(self) -> tuple[type[Refused], tuple[str, int, str, str]]:
+        return type(self), (self.address, self.code, self.remark, self._what)
 
     @classmethod
-    def of(cls, address: str, response: RemotingCommand) -> Refused:
-        """The error that `response` is."""
-        return cls(address, response.code, response.remark or "")
+    def of(cls, address: str, response: RemotingCommand, what: str = "") -> Refused:
+        """The error that `response` is; what: the request, in words."""
+        return cls(address, response.code, response.remark or "", what)
+
+    @property
+    def lasting(self) -> bool:
+        """Will the same request be refused again, whenever it comes?"""
+        return self.code in _LASTING or _ACL in self.remark
+
+
+def _name(code: int) -> str:
+    try:
+        return f" {ResponseCode(code).name}"
+    except ValueError:
+        return " (unknown)"
+
+
+class RefusedByAll(Refused):
+    """Every server that could be asked answered with an error; the message tells all, the rest is the last
+    one's."""
+
+    def __init__(self, story: str, last: Refused) -> None:
+        super().__init__(last.address, last.code, last.remark)
+        self.args = (story,)
+        self._last = last
+
+    def __reduce__(self) -> tuple[type[RefusedByAll], tuple[str, Refused]]:  # type: ignore[override]
+        return type(self), (str(self), self._last)
+
+
+class OffsetsGone(ClientError):
+    """Messages that were to be read have been deleted: by retention, or with their topic."""
+
+
+class OffsetsNotThere(ClientError):
+    """Offsets that were to be read lie beyond what any broker of the group has."""
 
 
 class SendFailed(ClientError):

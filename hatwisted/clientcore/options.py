@@ -18,7 +18,7 @@ from hatwisted.wire.layout import MAX_MESSAGE_SIZE
 RETRIES: Final = 2
 """Further tries of a send (4.9.7: retryTimesWhenSendFailed)."""
 SEND_TIMEOUT: Final = 6.0
-"""Seconds for a send: brokers wait up to 5 s for the disk and 3 s for a slave, and then still say *stored*."""
+"""Seconds for one try: brokers wait up to 5 s for the disk and 3 s for a slave, and then still say *stored*."""
 MAX_IN_FLIGHT: Final = 512
 """Requests without an answer; remoting allows 1024 a broker."""
 MAX_WAITING_BYTES: Final = 32 * 1024 * 1024
@@ -45,6 +45,7 @@ class ProducerKeywords(TypedDict, total=False):
     """As ProducerOptions, each to be left out."""
 
     timeout: float
+    limit: float | None
     retries: int
     retry_not_stored_ok: bool
     compress_above: int
@@ -58,7 +59,8 @@ class ProducerKeywords(TypedDict, total=False):
 class ProducerOptions:
     """How a producer sends.
 
-    timeout: seconds for a send, all its tries together
+    timeout: seconds for one try
+    limit: seconds for all tries of a send together (4.9.7: sendMsgTimeout); None: a timeout for each try
     retries: further tries after the first
     retry_not_stored_ok: try elsewhere, too, when a broker stored the message with less than OK (4.9.7:
         retryAnotherBrokerWhenNotStoreOK); the message is then there twice
@@ -70,6 +72,7 @@ class ProducerOptions:
     """
 
     timeout: float = SEND_TIMEOUT
+    limit: float | None = None
     retries: int = RETRIES
     retry_not_stored_ok: bool = False
     compress_above: int = COMPRESS_ABOVE
@@ -79,11 +82,16 @@ class ProducerOptions:
     coalesce: bool = False
 
     def __post_init__(self) -> None:
-        if self.timeout <= 0 or self.retries < 0 or self.max_in_flight < 1:
+        if min(self.timeout, self.whole_limit) <= 0 or self.retries < 0 or self.max_in_flight < 1:
             raise BadSetting(
-                f"timeout {self.timeout:g} s, {self.retries} retries, {self.max_in_flight} in flight: "
-                "a send needs time, and a request to go with"
+                f"timeout {self.timeout:g} s, limit {self.whole_limit:g} s, {self.retries} retries, "
+                f"{self.max_in_flight} in flight: a send needs time, and a request to go with"
             )
+
+    @property
+    def whole_limit(self) -> float:
+        """Seconds for all tries of a send."""
+        return self.timeout * (1 + self.retries) if self.limit is None else self.limit
 
 
 class ConsumerKeywords(TypedDict, total=False):

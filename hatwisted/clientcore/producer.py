@@ -119,7 +119,7 @@ class Producer:
             await self._window.ready()
 
     async def settled(self) -> None:
-        """Returns when every `send` has its result."""
+        """Returns when everything that was to be sent has its result."""
         if self._unsettled:
             settled: Waiter[None] = Waiter()
             self._settled.append(settled)
@@ -169,13 +169,17 @@ class Producer:
     # ---- delivering
 
     async def deliver(self, out: Outgoing) -> list[SendResult]:
-        """Send a prepared request within the limits, with retries."""
+        """Send a prepared request within the limits, with retries: one result for each of its ids."""
         self._check_open()
-        await self._window.enter(out.size)
+        self._unsettled += 1
         try:
-            return await self._try(out)
+            await self._window.enter(out.size)
+            try:
+                return await self._try(out)
+            finally:
+                self._window.leave()
         finally:
-            self._window.leave()
+            self._count_settled()
 
     async def _try(self, out: Outgoing) -> list[SendResult]:
         queues = await self._queues(out.topic)

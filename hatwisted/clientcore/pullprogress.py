@@ -106,6 +106,11 @@ class PullProgress:
         return by_master
 
 
+def queue_fields(queue: MessageQueue) -> dict[str, object]:
+    """extFields of a request about an offset of `queue`."""
+    return {"topic": queue.topic, "queueId": queue.queue_id, "bname": queue.broker_name}
+
+
 def pull_fields(
     group: str,
     queue: MessageQueue,

@@ -154,18 +154,27 @@ class Routes:
         self._unreachable[address] = self._driver.seconds() + UNREACHABLE_PAUSE
 
 
-def addresses_of(route: TopicRoute, broker_name: str) -> dict[int, str]:
-    """id -> address of one broker group in a route."""
+Replicas = dict[int, str]
+"""The brokers of one name: id -> "host:port"."""
+
+
+def addresses_of(route: TopicRoute, broker_name: str) -> Replicas:
+    """The brokers of one name in a route; none, if none is alive."""
     for group in route.broker_datas:
         if group.broker_name == broker_name:
             return group.broker_addrs
     return {}
 
 
+def replicas_of(route: TopicRoute, broker_name: str) -> Replicas:
+    """As `addresses_of`, a copy in the order of ids."""
+    return dict(sorted(addresses_of(route, broker_name).items()))
+
+
 def writable_queues(topic: str, route: TopicRoute, at_most: int | None = None) -> list[MessageQueue]:
-    """All queues that take messages: those of groups with a live master. at_most: of each group."""
+    """All queues that take messages, by broker: those of groups with a live master. at_most: of each group."""
     queues = []
-    for data in route.queue_datas:
+    for data in sorted(route.queue_datas, key=_broker_name):
         if data.perm & PERM_WRITE and MASTER_ID in addresses_of(route, data.broker_name):
             count = data.write_queue_nums if at_most is None else min(at_most, data.write_queue_nums)
             queues += [_queue(topic, data.broker_name, number) for number in range(count)]
@@ -173,13 +182,17 @@ def writable_queues(topic: str, route: TopicRoute, at_most: int | None = None) -
 
 
 def readable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
-    """All queues that can be read, from a slave as well."""
+    """All queues that can be read, by broker; from a slave as well."""
     return [
         _queue(topic, data.broker_name, number)
-        for data in route.queue_datas
+        for data in sorted(route.queue_datas, key=_broker_name)
         if data.perm & PERM_READ
         for number in range(data.read_queue_nums)
     ]
+
+
+def _broker_name(data: QueueData) -> str:
+    return data.broker_name
 
 
 def _queue(topic: str, broker: str, number: int) -> MessageQueue:

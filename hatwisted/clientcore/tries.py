@@ -20,7 +20,8 @@ class Tries:
         self._topic = out.topic
         self._most = 1 if out.pinned else 1 + options.retries
         self._made = 0
-        self._until = now + options.timeout
+        self._timeout = options.timeout
+        self._until = now + options.whole_limit
         self._wants_ok = options.retry_not_stored_ok
         self._stored: list[SendResult] | None = None
 
@@ -32,8 +33,8 @@ class Tries:
         return True
 
     def left(self, now: float) -> float:
-        """Seconds for the try under way: all that is left of the limit."""
-        return max(self._until - now, 0.001)
+        """Seconds for the try under way: no more than is left of the limit."""
+        return max(min(self._timeout, self._until - now), 0.001)
 
     def failed(self, broker: str, error: ClientError) -> None:
         """The try at `broker` came to nothing. Raises the error if no other broker would say anything else."""

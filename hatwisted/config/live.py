@@ -14,7 +14,7 @@ import msgspec
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.load import Loaded, Source, effective_text
-from hatwisted.config.properties import parse_properties, with_properties
+from hatwisted.config.properties import check_text, parse_properties, with_properties
 
 C = TypeVar("C", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -63,6 +63,7 @@ class LiveConfig(Generic[C]):
 
     def parse(self, data: bytes) -> dict[str, str]:
         """The keys and values of a request. Raises ConfigError."""
+        check_text(data, REQUEST)
         return {entry.key: entry.value for entry in parse_properties(data, REQUEST)}
 
     def update(

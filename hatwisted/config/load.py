@@ -18,8 +18,8 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from hatwisted.config.errors import ConfigError
-from hatwisted.config.properties import Entry, format_property, parse_properties
-from hatwisted.config.rocketmq import UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS, consequence
+from hatwisted.config.properties import Entry, check_text, format_property, parse_properties
+from hatwisted.config.rocketmq import FORMER_BROKER_KEYS, UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS, consequence
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.config.values import Rule
 
@@ -68,7 +68,9 @@ def load_broker_config(
     name_servers = (environ or {}).get("NAMESRV_ADDR", "").strip()
     if name_servers and "namesrvAddr" not in source.entries:
         source.entries["namesrvAddr"] = Entry("namesrvAddr", name_servers, ENVIRONMENT)
-    return _load(BrokerConfig, UNUSED_BROKER_KEYS, source)
+    told = _rename_former_keys(source)
+    loaded = _load(BrokerConfig, UNUSED_BROKER_KEYS, source)
+    return Loaded(loaded.config, [*told, *loaded.warnings], source)
 
 
 def with_path(loaded: Loaded[BrokerConfig], path: str | None) -> Loaded[BrokerConfig]:
@@ -93,6 +95,7 @@ def read_source(path: str | None, overrides: Sequence[str]) -> Source:
                 data = file.read()
         except OSError as error:
             raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from None
+        check_text(data, path)
         entries = {entry.key: entry for entry in parse_properties(data, path)}
     for text in overrides:
         key, equals, value = text.partition("=")
@@ -126,6 +129,24 @@ def _load(schema: type[C], unused: frozenset[str], source: Source) -> Loaded[C]:
     if unknown:
         warnings.append(_unknown_warning(unknown, source, [*by_key, *unused]))
     return Loaded(schema(**values), warnings, source)
+
+
+def _rename_former_keys(source: Source) -> list[str]:
+    """Take entries of former spellings for those of the present ones, unless these are there too; what to tell."""
+    warnings = []
+    for former, key in FORMER_BROKER_KEYS.items():
+        if former not in source.entries:
+            continue
+        where = source.where(former)
+        entry = source.entries.pop(former)
+        if key in source.entries:
+            warnings.append(
+                f"{where}: {former} is ignored: {source.where(key)} has {key}, its present spelling"
+            )
+        else:
+            source.entries[key] = entry._replace(key=key)
+            warnings.append(f"{where}: {former} is taken for {key}, its present spelling")
+    return warnings
 
 
 def _fields(schema: type) -> tuple[FieldInfo, ...]:

@@ -21,6 +21,7 @@ ENCODING = "iso-8859-1"
 
 _BLANK = " \t\f"
 _LINE_END = re.compile("\r\n|\r|\n")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE_OF = {character: "\\" + letter for letter, character in _ESCAPES.items()} | {"\\": "\\\\"}
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
@@ -40,6 +41,22 @@ def parse_properties(data: bytes, name: str) -> list[Entry]:
     Raises ConfigError for a malformed `\\uXXXX`, the only thing this syntax can get wrong.
     """
     return [_entry(text, line, name) for line, text in _logical_lines(data.decode(ENCODING))]
+
+
+def check_text(data: bytes, name: str) -> None:
+    """Refuse what no operator has typed: a file with NUL or other control bytes is a damaged or another one.
+
+    Java reads on, and makes a key or a path of it. Raises ConfigError with line and byte of the first one; `name`
+    as in `parse_properties`.
+    """
+    found = _CONTROL.search(data)
+    if found is None:
+        return
+    line = len(_LINE_END.findall(data[: found.start()].decode(ENCODING))) + 1
+    raise ConfigError(
+        f"{name}:{line}: byte {found.start()} of the file is 0x{data[found.start()]:02x}, a control character: "
+        "this is no properties file, or a damaged one; allowed: text, tabs and line ends"
+    )
 
 
 def format_property(key: str, value: str) -> str:

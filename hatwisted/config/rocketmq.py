@@ -53,6 +53,13 @@ UNUSED_BROKER_KEYS = frozenset(
     """.split()
 )
 
+FORMER_BROKER_KEYS = {
+    "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
+    "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
+}
+"""Keys as older versions of RocketMQ spelt them, and as many a file and document still has them. 4.9.7 passes over
+them in silence, and lays a store out with its default sizes."""
+
 # NamesrvConfig, NettyServerConfig.
 UNUSED_NAMESRV_KEYS = frozenset(
     """

@@ -14,6 +14,9 @@ from hatwisted.config.load import Loaded
 from hatwisted.config.schema import RECORD_OVERHEAD, BrokerConfig, BrokerRole
 from hatwisted.wire.registration import MASTER_ID
 
+FIRST_SLAVE_ID = 1
+"""The id of a slave that is told of none: of a group with one slave it is the usual one."""
+
 
 def as_master(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
     """The configuration as a master runs it. Raises ConfigError if it is a slave's or can't store a
@@ -37,6 +40,23 @@ def as_master(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
             f"{source.where('inSyncReplicas')}: inSyncReplicas=1: this SYNC_MASTER waits for no slave; "
             "remove the key to wait for one, or set it to 2 or more"
         )
+    return Loaded(config, warnings, source)
+
+
+def slave_without_file(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
+    """A configuration that no file gives, as `haslave` means it: role and id follow from the command. One that
+    says otherwise (`--set brokerRole=...`) is left for `as_slave` to refuse."""
+    config, warnings, source = loaded
+    if "brokerRole" not in source.entries:
+        config = msgspec.structs.replace(config, broker_role=BrokerRole.SLAVE)
+    if "brokerId" not in source.entries:
+        config = msgspec.structs.replace(config, broker_id=FIRST_SLAVE_ID)
+    if "brokerName" not in source.entries:
+        warnings = [
+            *warnings,
+            f"{source.name}: brokerName is not set: this host's name, {config.broker_name}, is taken; "
+            "the master has to have the same (--set brokerName=...)",
+        ]
     return Loaded(config, warnings, source)
 
 

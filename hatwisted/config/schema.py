@@ -201,6 +201,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     slave_timeout: Annotated[int | None, Optional(MILLISECONDS)] = None
     """How long a put waits for slaves; `sync_flush_timeout` if the file doesn't say (B75): see
     `slave_wait`."""
+    slave_sync_first_delay: Milliseconds = 3000
+    """Ours: from a slave's start to its first look at its master's tables. RocketMQ's constant."""
+    slave_sync_interval: Milliseconds = 10000
+    """Ours: between two looks at them. RocketMQ's constant of 4.x; documents of older versions say 60 s."""
     ha_first_sync: Annotated[HaFirstSync, Choice(HaFirstSync)] = HaFirstSync.LAST_FILE
     """Ours."""
     ha_ack: Annotated[HaAck, Choice(HaAck)] = HaAck.RECEIVED

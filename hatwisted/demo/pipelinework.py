@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from hatwisted.clientcore.errors import ClientError
 from hatwisted.pipeline.errors import PipelineError
 
 TABLE = "messages"
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     master, slave, out = arguments
     try:
         return _work(master, slave, Path(out), _tell)
-    except PipelineError as error:
+    except (PipelineError, ClientError) as error:
         _tell(failed=str(error))
         return 1
 

@@ -23,6 +23,7 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.timing.throttle import LogThrottle
 from hatwisted.wire.registration import (
     MASTER_ID,
     PERM_READ,
@@ -87,6 +88,7 @@ class RouteTable:
         self._groups: dict[str, BrokerData] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._leases: dict[str, _Lease] = {}
+        self._twofold = LogThrottle(clock)
 
     # ---- what brokers say
 
@@ -167,6 +169,8 @@ class RouteTable:
         former = members.get(member.id)
         members[member.id] = member.address
         if former != member.address:
+            if former in self._leases:
+                self._warn_of_two(group, member, former)
             self._log.info(
                 "broker {group} id {id} is {address}, was {former}",
                 group=group.broker_name,
@@ -175,6 +179,17 @@ class RouteTable:
                 former=former or "not registered",
             )
         return former is None
+
+    def _warn_of_two(self, group: BrokerData, member: Member, former: str) -> None:
+        if self._twofold.admit((member.group, member.id)) is not None:
+            self._log.warn(
+                "two brokers register as {group} id {id}, {former} and {address}: if both of them run, clients "
+                "find one at a time; give each a brokerId of its own",
+                group=group.broker_name,
+                id=member.id,
+                former=former,
+                address=member.address,
+            )
 
     def _master_of(self, group: BrokerData) -> Master | None:
         address = group.broker_addrs.get(MASTER_ID)

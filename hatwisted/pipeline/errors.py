@@ -23,9 +23,5 @@ class DamagedLogRange(PipelineError):
     """Bytes in the middle of a log are no record, and the reader was told to fail on that."""
 
 
-class BrokerGone(PipelineError):
-    """A broker or name server went away, or answers with something else, and no retry helped."""
-
-
 class WrongSchema(PipelineError):
     """A column that doesn't exist, or not with this type."""

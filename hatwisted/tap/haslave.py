@@ -9,7 +9,7 @@ from twisted.application.service import IService
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.config.load import Loaded, load_broker_config, with_path
-from hatwisted.config.roles import as_slave
+from hatwisted.config.roles import as_slave, slave_without_file
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.tap.realparts import raise_descriptor_limit, real_parts
 from hatwisted.tap.startup import BrokerOptions, make_service
@@ -20,7 +20,10 @@ class Options(BrokerOptions):
     """Command line of `twistd haslave`."""
 
     synopsis = "[--conf FILE] [--set key=value ...]"
-    longdesc = "A RocketMQ-compatible slave: copies its master and serves reads."
+    longdesc = (
+        "A RocketMQ-compatible slave: copies its master and serves reads. Without a file it is broker 1 of the "
+        "group that brokerName tells, and needs to know where its master is: --namesrv, or --set haMasterAddress."
+    )
 
 
 def makeService(options: Options) -> IService:
@@ -29,7 +32,8 @@ def makeService(options: Options) -> IService:
 
 
 def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[BrokerConfig]:
-    return as_slave(with_path(load_broker_config(path, overrides, environ=environ), path))
+    loaded = load_broker_config(path, overrides, environ=environ)
+    return as_slave(slave_without_file(loaded) if path is None else with_path(loaded, path))
 
 
 def _build(config: BrokerConfig, reactor: Any) -> IService:

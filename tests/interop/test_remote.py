@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from hatwisted.pipeline.remote.errors import BadSetting, BrokerGone, NoRoute, Refused
-from hatwisted.pipeline.remote.links import Links
+from hatwisted.blocking.links import Links
+from hatwisted.blocking.security import Credentials, Tls
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
 from hatwisted.pipeline.remote.reader import ClusterReader
-from hatwisted.pipeline.remote.security import Credentials, Tls
-from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire.remoting import RemotingCommand
 from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, BrokerGroup

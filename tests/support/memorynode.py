@@ -6,6 +6,7 @@ and ask it over the network with `ask`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -13,11 +14,13 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import connectProtocol
-from twisted.internet.interfaces import IAddress
+from twisted.internet.error import ConnectionLost
+from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.nameserver import build_name_server
@@ -48,6 +51,7 @@ class MemoryNodes:
         self.clock.advance(NOW)
         self.network = MemoryNetwork(self.clock)
         self.folder = Path(case.mktemp()).absolute()
+        self._crashed: list[Any] = []
         self.client = RemotingClient(self.network.host(CLIENT_HOST), self.clock)
         case.addCleanup(self._stop, self.client.close)
 
@@ -97,8 +101,20 @@ class MemoryNodes:
 
     def stop(self, node: Any) -> None:
         """Stop a node in order, if it runs."""
-        if node.running:
+        if node.running and node not in self._crashed:
             self._stop(node.stopService)
+
+    def crash(self, node: Any, host: str) -> None:
+        """What kill -9 does to the node on `host`, whose parts have a MortalClock: it does nothing any more, its
+        ports and connections are closed."""
+        node.parts.clock.dead = True
+        self._crashed.append(node)
+        for address, port in list(self.network.listening):
+            if address == host:
+                self.network.listening.pop((address, port))
+        for transport in list(self.network.transports):
+            if host in (transport.getHost().host, transport.getPeer().host):
+                transport.lost(ConnectionLost())
 
     def _stop(self, stop: Any) -> None:
         stopping = stop()
@@ -152,6 +168,31 @@ class MemoryNodes:
         slave = PlayedSlave(start)
         self.visit(address, slave, host)
         return slave
+
+
+@implementer(IReactorTime)
+class MortalClock:
+    """The clock of one node: what it has planned happens until it is dead."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.dead = False
+        self._clock = clock
+
+    def seconds(self) -> float:
+        """See IReactorTime."""
+        return self._clock.seconds()
+
+    def callLater(self, delay: float, call: Callable[..., object], *args: Any, **named: Any) -> IDelayedCall:
+        """See IReactorTime."""
+        return self._clock.callLater(delay, self._call, call, args, named)
+
+    def _call(self, call: Callable[..., object], args: Any, named: Any) -> None:
+        if not self.dead:
+            call(*args, **named)
+
+    def getDelayedCalls(self) -> Sequence[IDelayedCall]:
+        """See IReactorTime."""
+        return self._clock.getDelayedCalls()
 
 
 class Visitors(Factory):

@@ -109,7 +109,7 @@ class Program:
         self.reactor = reactor
         self.servers = name_servers
         self.cluster = patient(Cluster(reactor, name_servers))
-        self.producer = self.cluster.producer("our-producer", timeout=2.0)
+        self.producer = self.cluster.producer("our-producer", timeout=2.0, limit=60.0)  # each may stall
         self.transactions = self.cluster.transaction_producer("our-transactions", self.check)
         self.readers: dict[str, Reader] = {}
         self.members: dict[str, Cluster] = {}

@@ -26,6 +26,15 @@ from hatwisted.wire.remoting import RemotingCommand
 JOINS = "joinsOffsets"
 """ext field of request and answer: this broker joins tables."""
 
+SLAVE_ID, SLAVE_ADDRESS = "slaveId", "slaveAddress"
+"""ext fields of a slave's request beside it: who asks."""
+
+FLUSH_OFFSET = "masterFlushOffset"
+"""ext field of a master's answer: how far its log is on its disk."""
+
+MAX_ADDRESS = 255
+"""Characters of an address that a slave may call itself by."""
+
 MAX_ROWS = 2000
 """Rows (topics of groups) in one JOIN_CONSUMER_OFFSET: with names at their longest still below a frame's 16
 MiB."""
@@ -34,16 +43,26 @@ MiB."""
 class OffsetSyncProcessors:
     """GET_ALL_CONSUMER_OFFSET on every broker, JOIN_CONSUMER_OFFSET on masters.
 
-    queue_end(topic, queue id): a queue's max offset. A slave's offsets beyond it are left out: this master
-    has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
+    - queue_end(topic, queue id): a queue's max offset. A slave's offsets beyond it are left out: this master
+      has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
+    - flushed_offset: how far this broker's log is on its disk
+    - asked(id, address, host): told of each slave that says who it is
     """
 
     def __init__(
-        self, offsets: ConsumerOffsetTable, queue_end: Callable[[str, int], int], *, slave: bool = False
+        self,
+        offsets: ConsumerOffsetTable,
+        queue_end: Callable[[str, int], int],
+        *,
+        slave: bool = False,
+        flushed_offset: Callable[[], int] = lambda: 0,
+        asked: Callable[[int, str, str], None] = lambda broker_id, address, host: None,
     ) -> None:
         self._offsets = offsets
         self._queue_end = queue_end
         self._slave = slave
+        self._flushed_offset = flushed_offset
+        self._asked = asked
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put the handlers into `table`."""
@@ -51,10 +70,18 @@ class OffsetSyncProcessors:
         if not self._slave:
             table.register(RequestCode.JOIN_CONSUMER_OFFSET, answer_bad_requests(self.join))
 
-    def all_offsets(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def all_offsets(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         joins = joins_offsets(request)
         body = self._offsets.encode_compact(with_version=request.version >= V5_0_0, with_resets=joins)
-        return response(request, ext={JOINS: "true"} if joins else None, body=body)
+        if not joins:
+            return response(request, body=body)
+        self._note_slave(connection, request)
+        return response(request, ext={JOINS: "true", FLUSH_OFFSET: str(self._flushed_offset())}, body=body)
+
+    def _note_slave(self, connection: RemotingConnection, request: RemotingCommand) -> None:
+        number, address = request.ext.get(SLAVE_ID, ""), request.ext.get(SLAVE_ADDRESS, "")
+        if number.isascii() and number.isdigit() and len(number) < 20 and 0 < len(address) <= MAX_ADDRESS:
+            self._asked(int(number), address, connection.peer.rpartition(":")[0])
 
     def join(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         try:
@@ -68,6 +95,17 @@ class OffsetSyncProcessors:
 def joins_offsets(command: RemotingCommand) -> bool:
     """Does the sender of this request or answer join tables?"""
     return command.ext.get(JOINS) == "true"
+
+
+def asking_slave(broker_id: int, address: str) -> dict[str, str]:
+    """The ext fields of a slave of ours that asks; address: "host:port" as registered."""
+    return {JOINS: "true", SLAVE_ID: str(broker_id), SLAVE_ADDRESS: address}
+
+
+def flush_offset_of(answer: RemotingCommand) -> int:
+    """How far the log of the master that answers is on its disk; 0 if it doesn't say."""
+    text = answer.ext.get(FLUSH_OFFSET, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def parts(progress: Progress) -> Iterator[Progress]:

@@ -25,6 +25,7 @@ from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
 from hatwisted.broker.consumer.processors import ConsumerProcessors
 from hatwisted.broker.node.registration import KnownMaster, Registration
+from hatwisted.broker.node.slaveids import SlaveIds
 from hatwisted.broker.pull.pullhold import PullHold
 from hatwisted.broker.pull.pullmessage import PULL_CODES, PullOptions, PullProcessor
 from hatwisted.broker.tables import BrokerTables
@@ -175,7 +176,13 @@ class BrokerNode(Service):
             slave=self.slave,
             hears_master=self._hears_master,
         ).register_on(table)
-        OffsetSyncProcessors(tables.offsets, store.queue_end, slave=self.slave).register_on(table)
+        OffsetSyncProcessors(
+            tables.offsets,
+            store.queue_end,
+            slave=self.slave,
+            flushed_offset=lambda: store.log.flushed_offset,
+            asked=SlaveIds(parts.clock).asked,
+        ).register_on(table)
         self._register_role(table)
         return table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -9,6 +10,7 @@ from twisted.internet.defer import Deferred
 from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.node.brokernode import BrokerNode, NodeParts
 from hatwisted.broker.node.writepath import WritePath
+from hatwisted.broker.put.logrecord import record_at
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.transaction.transactioncheck import check_options
 from hatwisted.remoting.server import ProcessorTable
@@ -28,7 +30,13 @@ class MasterNode(BrokerNode):
 
     def _register_role(self, table: ProcessorTable) -> None:
         parts = self.parts
-        acks = PutAcks(parts.clock, self.store.flush, self._flush_timeout, self.ha if self._sync else None)
+        acks = PutAcks(
+            parts.clock,
+            self.store.flush,
+            self._flush_timeout,
+            self.ha if self._sync else None,
+            partial(record_at, self.store),
+        )
         self._writes = WritePath(
             parts.clock,
             self.store,
@@ -43,8 +51,7 @@ class MasterNode(BrokerNode):
         )
         self._writes.register_on(table)
         self._runtime.more.append(self._writes.figures)
-        if self._sync:
-            self._runtime.more.append(self.ha.figures)
+        self._runtime.more.append(self.ha.figures)
         table.register(
             RequestCode.GET_BROKER_HA_STATUS, HAStatusProcessor(self.store.log, self.ha, None).status
         )

@@ -11,7 +11,7 @@ from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.node.brokernode import BrokerNode, NodeParts
 from hatwisted.broker.node.masterlog import MasterLog
 from hatwisted.broker.node.registration import KnownMaster
-from hatwisted.broker.node.slavesync import SlaveSynchronizer
+from hatwisted.broker.node.slavesync import SlaveSynchronizer, SyncOptions
 from hatwisted.broker.send.sendback import refuse_send_back
 from hatwisted.broker.send.sendmessage import SEND_CODES, refuse_on_slave
 from hatwisted.broker.transaction.endtransaction import refuse_end_transaction
@@ -38,8 +38,12 @@ def logs_agree(link: HAClientService) -> bool:
 
 
 class SlaveNode(BrokerNode):
-    """Copies its master. make_ha_client: builds the dialling side; own_address: "host:port" as registered;
-    fixed_ha_address: haMasterAddress, or None to follow the name servers (B17)."""
+    """Copies its master.
+
+    - make_ha_client: builds the dialling side
+    - sync: how it asks for its master's tables
+    - fixed_ha_address: haMasterAddress, or None to follow the name servers (B17)
+    """
 
     slave = True
 
@@ -47,7 +51,7 @@ class SlaveNode(BrokerNode):
         self,
         parts: NodeParts,
         make_ha_client: Callable[[MessageStore, MasterRange, LogDiffers], HAClientService],
-        own_address: str,
+        sync: SyncOptions,
         fixed_ha_address: str | None,
     ) -> None:
         super().__init__(parts)
@@ -59,11 +63,11 @@ class SlaveNode(BrokerNode):
         self.synchronizer = SlaveSynchronizer(
             parts.client,
             parts.clock,
-            own_address,
             tables.topics,
             tables.groups,
             tables.offsets,
             tables.delays,
+            sync,
         )
         self.synchronizer.may_hand_back = lambda: logs_agree(self.ha_client)
 
@@ -78,7 +82,9 @@ class SlaveNode(BrokerNode):
         table.register(RequestCode.END_TRANSACTION, refuse_end_transaction)
         table.register(
             RequestCode.GET_BROKER_HA_STATUS,
-            HAStatusProcessor(self.store.log, self.ha, self.ha_client).status,
+            HAStatusProcessor(
+                self.store.log, self.ha, self.ha_client, lambda: self.synchronizer.master_flush_offset
+            ).status,
         )
 
     def _start_role(self) -> None:

@@ -1,8 +1,8 @@
 """A slave takes over its master's tables: topics, consumer offsets, delay offsets, group settings.
 
-They don't travel over the HA link but are asked for, in this order, every ten seconds. One that fails is
-logged, keeps what the slave has, and stops neither the others nor the timer (B98 to B105). Topics are asked
-for at the master's listenPort - 2, the rest at listenPort: RocketMQ's slaves do it so, and a RocketMQ
+They don't travel over the HA link but are asked for, in this order, every ten seconds (`slaveSyncInterval`). One
+that fails is logged, keeps what the slave has, and stops neither the others nor the timer (B98 to B105). Topics
+are asked for at the master's listenPort - 2, the rest at listenPort: RocketMQ's slaves do it so, and a RocketMQ
 master answers both. Consumers' progress is the one table that goes both ways, see `offsetsync`.
 
 A topic made within the last ten seconds would be unknown to a slave whose master dies now, though its messages are
@@ -12,6 +12,7 @@ there. So the first message of a topic that the slave doesn't know makes it ask 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
@@ -25,7 +26,7 @@ from hatwisted.broker.consumer.consumeroffset import (
     encode_progress,
     parse_progress,
 )
-from hatwisted.broker.consumer.offsetsync import JOINS, joins_offsets, parts
+from hatwisted.broker.consumer.offsetsync import asking_slave, flush_offset_of, joins_offsets, parts
 from hatwisted.broker.consumer.subscriptiongroup import GroupTable, SubscriptionGroupTable
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
@@ -34,12 +35,6 @@ from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicTable, decode_body
 from hatwisted.wire.remoting import RemotingCommand
-
-FIRST_DELAY = 3.0
-"""Seconds from the start to the first round, by when the name server has told where the master is."""
-
-INTERVAL = 10.0
-"""Seconds between rounds."""
 
 UNKNOWN_TOPIC_PAUSE = 1.0
 """Seconds between rounds that messages of unknown topics wish for: many topics may be made at a time."""
@@ -57,6 +52,23 @@ def vip_address(address: str) -> str:
     return f"{host}:{port - VIP_DISTANCE}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class SyncOptions:
+    """How a slave asks; times in seconds.
+
+    - own_address: "host:port" as registered
+    - broker_id: told to masters of ours, for whom two slaves with one id are otherwise alike
+    - first_delay: from the start to the first round, by when the name server has told where the master is
+      (`slaveSyncFirstDelay`)
+    - interval: between rounds (`slaveSyncInterval`)
+    """
+
+    own_address: str
+    broker_id: int = 1
+    first_delay: float = 3.0
+    interval: float = 10.0
+
+
 class SlaveSynchronizer:
     """Runs the rounds between `start` and `stop`.
 
@@ -71,28 +83,30 @@ class SlaveSynchronizer:
         self,
         client: RemotingClient,
         clock: IReactorTime,
-        own_address: str,
         topics: TopicConfigTable,
         groups: SubscriptionGroupTable,
         offsets: ConsumerOffsetTable,
         delays: DelayOffsets,
+        options: SyncOptions,
     ) -> None:
         self.may_hand_back: Callable[[], bool] = lambda: True
         self._master: str | None = None
         self._client = client
         self._clock = clock
-        self._own_address = own_address
+        self._options = options
+        self.master_flush_offset = 0
+        """How far the master's log is on its disk, by its last word; 0 if it hasn't said (RocketMQ's never do)."""
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
         self._delays = delays
         self._failing: set[RequestCode] = set()
         self._running = False
-        self._timer = GuardedTimer(clock, "synchronising with the master", self._turn, INTERVAL)
+        self._timer = GuardedTimer(clock, "synchronising with the master", self._turn, options.interval)
         """Pending between `start` and `stop` unless a round is under way."""
-        self._pause = INTERVAL
+        self._pause = options.interval
         """Seconds from the end of this round to the next."""
-        self._last_turn = -INTERVAL
+        self._last_turn = -options.interval
         self._asked_for: set[str] = set()
         """Unknown topics that a round was wished for, since the table last changed: the master may not know
         them either, if they have been deleted."""
@@ -110,9 +124,9 @@ class SlaveSynchronizer:
             self.round_now()
 
     def start(self) -> None:
-        """First round after FIRST_DELAY, then one every INTERVAL."""
+        """First round after the first delay, then one every interval."""
         self._running = True
-        self._timer.set(FIRST_DELAY)
+        self._timer.set(self._options.first_delay)
 
     def stop(self) -> None:
         """No more rounds; one under way ends by its calls' timeouts."""
@@ -144,7 +158,7 @@ class SlaveSynchronizer:
             self._timer.set(wait)
 
     def _turn(self) -> Deferred[None]:
-        self._pause = INTERVAL
+        self._pause = self._options.interval
         self._last_turn = self._clock.seconds()
         done: Deferred[None] = self.round().addCallback(self._next)
         return done
@@ -157,11 +171,12 @@ class SlaveSynchronizer:
     def round(self) -> Any:
         """Ask for the four tables, one after the other; never fails."""
         master = self.master
-        if master is None or master == self._own_address:
+        if master is None or master == self._options.own_address:
             return
         vip = vip_address(master)
         yield self._copy(RequestCode.GET_ALL_TOPIC_CONFIG, vip, self._take_topics)
-        yield self._copy(RequestCode.GET_ALL_CONSUMER_OFFSET, master, self._take_progress, {JOINS: "true"})
+        who = asking_slave(self._options.broker_id, self._options.own_address)
+        yield self._copy(RequestCode.GET_ALL_CONSUMER_OFFSET, master, self._take_progress, who)
         yield self._copy(RequestCode.GET_ALL_DELAY_OFFSET, master, self._take_delays)
         yield self._copy(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, master, self._take_groups)
 
@@ -202,6 +217,7 @@ class SlaveSynchronizer:
         if not joins_offsets(answer):
             self._offsets.take_over(answer.body)
             return None
+        self.master_flush_offset = flush_offset_of(answer)
         theirs = parse_progress(answer.body)
         self._offsets.join(theirs)
         return self._hand_back(self._offsets.ahead_of(theirs)) if self.may_hand_back() else None

@@ -6,16 +6,17 @@ with what it takes to find it, then one line a minute with the number of the oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.store.errors import StoreError
 from hatwisted.store.put import Put, PutStatus
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import SYS_BORN_HOST_V6
-from hatwisted.wire.properties import find_property
+from hatwisted.wire.record import Record
 
 REASONS = {
     PutStatus.FLUSH_SLAVE_TIMEOUT: "no slave has acknowledged it in time",
@@ -24,11 +25,13 @@ REASONS = {
 
 
 class MissingCopies:
-    """Tells of the puts of one master."""
+    """Tells of the puts of one master. record: the stored record at a log offset, None if it can't be read; a put
+    that waits has let go of its message."""
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, clock: IReactorTime, record: Callable[[int], Record | None]) -> None:
+        self._record = record
         self._throttle = LogThrottle(clock)
 
     def note(self, puts: Sequence[Put], status: PutStatus) -> None:
@@ -46,15 +49,16 @@ class MissingCopies:
             status=status.value,
             reason=reason,
             topic=put.topic,
-            tags=_tags(put),
+            tags=self._tags(put.offset),
             offset=put.offset,
             client=HostPort.unpack(put.born_host, ipv6=bool(put.sys_flag & SYS_BORN_HOST_V6)),
             more=more_like_it(left_out + len(puts) - 1),
         )
 
-
-def _tags(put: Put) -> str:
-    """Of the first message, as its producer set them."""
-    _, _, properties = put.entries[0]
-    tags = find_property(properties, b"TAGS")
-    return "none" if tags is None else tags.decode("utf-8", "replace")
+    def _tags(self, offset: int) -> str:
+        """Of the put's first message, as its producer set them."""
+        try:
+            record = self._record(offset)
+        except (OSError, StoreError, LookupError):
+            return "unknown"
+        return "unknown" if record is None else record.properties.get("TAGS", "none")

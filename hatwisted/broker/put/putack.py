@@ -25,6 +25,7 @@ from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus
 from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.record import Record
 
 MAX_WAITING_PUTS = 1_000_000
 """Puts waiting for disk or slave at one time (about 500 bytes each); more are refused as busy before the
@@ -38,8 +39,10 @@ Wait = Callable[[int, int, float], "Deferred[int]"]
 class PutAcks:
     """Settles appended puts.
 
-    flush: the store's flush policy; flush_timeout: seconds (`syncFlushTimeout`); replication: provider of
-    IReplication on a SYNC_MASTER, None elsewhere.
+    - flush: the store's flush policy
+    - flush_timeout: seconds (`syncFlushTimeout`)
+    - replication: provider of IReplication on a SYNC_MASTER, None elsewhere
+    - record: the record at a log offset, for what is said of puts that no slave has
     """
 
     def __init__(
@@ -48,12 +51,13 @@ class PutAcks:
         flush: IFlushPolicy,
         flush_timeout: float,
         replication: IReplication | None,
+        record: Callable[[int], Record | None] = lambda offset: None,
     ) -> None:
         self._clock = clock
         self._flush = flush
         self._flush_timeout = flush_timeout
         self._replication = replication
-        self._missing = MissingCopies(clock)
+        self._missing = MissingCopies(clock, record)
         self.may_wait = flush.waits or replication is not None
         """Does any put have to wait here?"""
         self.waiting = 0
@@ -115,8 +119,8 @@ class PutAcks:
 
     def _wait_for_slave(self, replication: IReplication, puts: list[Put], tell: Report) -> None:
         def report(some: Sequence[Put], status: PutStatus) -> None:
-            self._missing.note(some, status)
             tell(some, status)
+            self._missing.note(some, status)
 
         usable = len(puts)
         while usable and not replication.is_slave_ok(puts[usable - 1].end):

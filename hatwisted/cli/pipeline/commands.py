@@ -366,7 +366,8 @@ def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **option
 
 def _settings(namesrv: str, given: dict[str, str]) -> Any:
     """Where the cluster is. Only with options does this need the extra "pipeline"."""
-    from hatwisted.pipeline.remote.settings import ClusterSettings, split_addresses
+    from hatwisted.blocking.settings import ClusterSettings
+    from hatwisted.clientcore.address import split_addresses
 
     if not given:
         return ClusterSettings(split_addresses(namesrv))

@@ -123,9 +123,10 @@ def _one_line() -> Iterator[None]:
 
 def _user_message(error: Exception) -> str | None:
     """The error as a user can understand it; None if it's a bug, which is shown with its traceback."""
+    from hatwisted.clientcore.errors import ClientError
     from hatwisted.pipeline.errors import PipelineError
 
-    if isinstance(error, PipelineError):
+    if isinstance(error, (PipelineError, ClientError)):
         return " ".join(str(error).split())
     if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
         return None

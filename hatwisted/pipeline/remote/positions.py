@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.remote.errors import BadAnswer, BrokerGone, Refused
-from hatwisted.pipeline.remote.links import Links, command, number_in, succeeded
+from hatwisted.blocking.links import Links, succeeded
+from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.errors import BadAnswer, BrokerGone, ClientError, Refused, RefusedByAll
+from hatwisted.clientcore.pullprogress import queue_fields
+from hatwisted.clientcore.routes import Replicas
 from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
-from hatwisted.pipeline.remote.routes import Replicas
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import (
     IPV6_EXTRA,
@@ -139,7 +140,7 @@ def store_times(records: bytes | memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _about(queue: MessageQueue, code: int, **fields: object) -> RemotingCommand:
-    return command(code, topic=queue.topic, queueId=queue.queue_id, bname=queue.broker_name, **fields)
+    return command(code, queue_fields(queue) | fields)
 
 
 Ask = Callable[[Sequence[MessageQueue]], list[RemotingCommand]]
@@ -174,7 +175,7 @@ def _ask_group(
 ) -> tuple[list[int], bool]:
     """Numbers from the master, or a slave when it can't be had, and which; several rounds, as with reading."""
     order = sorted(replicas, key=lambda number: (number != MASTER_ID, number))
-    told: list[PipelineError] = []
+    told: list[ClientError] = []
     for tried in range(links.settings.retries + 1):
         if tried:
             links.pause(tried - 1)
@@ -184,7 +185,7 @@ def _ask_group(
             try:
                 answers = links.call_all(address, ask(group))
                 what = f"an offset of {queue_name(group[0])}"
-                said = [succeeded(address, each, what).ext for each in answers]
+                said = [succeeded(address, each, what) for each in answers]
                 return [number_in(address, each, "offset") for each in said], number == MASTER_ID
             except (BrokerGone, BadAnswer, Refused) as error:
                 links.drop(address)
@@ -192,6 +193,7 @@ def _ask_group(
         if told and all(isinstance(error, Refused) and error.lasting for error in told):
             break
     story = "; ".join(map(str, told)) or "the name servers know no address of it"
-    if told and all(isinstance(error, Refused) for error in told):
-        raise Refused(story)
+    refusals = [error for error in told if isinstance(error, Refused)]
+    if refusals and len(refusals) == len(told):
+        raise RefusedByAll(story, refusals[-1])
     raise BrokerGone(f"broker {name}: nobody of its group answers: {story}")

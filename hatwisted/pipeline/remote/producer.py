@@ -19,22 +19,21 @@ from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
-from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.remote.connection import MAX_IN_FLIGHT, Connection
-from hatwisted.pipeline.remote.errors import BadAnswer, BadSetting, BrokerGone, NoRoute, Refused
-from hatwisted.pipeline.remote.links import Links, command
-from hatwisted.pipeline.remote.routes import Routes, replicas_of
+from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
+from hatwisted.blocking.links import Links
+from hatwisted.blocking.routes import Routes
+from hatwisted.clientcore import sending
+from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, ClientError, NoRoute, Refused
+from hatwisted.clientcore.routes import replicas_of, writable_queues
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import MASTER_ID, PERM_WRITE, TopicRoute
+from hatwisted.wire.registration import MASTER_ID, TopicRoute
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.topics import AUTO_CREATE_TOPIC, RETRY_PREFIX
 
 GROUP: Final = "hatwisted-import"
-NEW_TOPIC_QUEUES: Final = 4
-"""Queues of a topic that its first message creates, where brokers do that."""
 
 BATCH_COUNT: Final = 128
 """Messages of one request."""
@@ -48,12 +47,7 @@ HELD_BYTES: Final = 32 * 1024 * 1024
 REFUSALS_KEPT: Final = 20
 """Refused messages told one by one; more are only counted."""
 
-STATUSES: Final[dict[int, str]] = {
-    ResponseCode.SUCCESS: "OK",
-    ResponseCode.FLUSH_DISK_TIMEOUT: "FLUSH_DISK_TIMEOUT",
-    ResponseCode.SLAVE_NOT_AVAILABLE: "SLAVE_NOT_AVAILABLE",
-    ResponseCode.FLUSH_SLAVE_TIMEOUT: "FLUSH_SLAVE_TIMEOUT",
-}
+STATUSES: Final = {status.value: status.name for status in sending.SendStatus}
 """All of them mean stored; all but OK, with less than the broker is set up to wait for."""
 TRANSIENT: Final = frozenset((ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE))
 ILLEGAL: Final = ResponseCode.MESSAGE_ILLEGAL
@@ -138,7 +132,7 @@ class _Lane:
 class Producer:
     """For one thread. `tally` counts as answers come in. wall_clock: s since the epoch.
 
-    `send` and `drain` raise PipelineError when a broker is gone for longer than the settings' retries, or refuses
+    `send` and `drain` raise ClientError when a broker is gone for longer than the settings' retries, or refuses
     what no retry cures.
     """
 
@@ -216,12 +210,10 @@ class Producer:
         at_most = None
         if route is None:
             # As RocketMQ's producers do: where a topic may be created by its first message, this one says so.
-            route, at_most = routes.route(AUTO_CREATE_TOPIC), NEW_TOPIC_QUEUES
+            route, at_most = routes.route(AUTO_CREATE_TOPIC), sending.DEFAULT_QUEUES
         queues = [] if route is None else writable_queues(topic, route, at_most)
         if route is None or not queues:
-            raise NoRoute(
-                f"topic {topic}: there's no queue to write to: create the topic, or see its permission"
-            )
+            raise NoRoute(topic, "there's no queue to write to: create the topic, or see its permission")
         self._routes[topic], self._queues[topic] = route, queues
         return queues
 
@@ -262,7 +254,7 @@ class Producer:
 
     def _settle(self, lane: _Lane) -> None:
         """Wait for the lane's answer, and see to it that its messages are stored or refused."""
-        error: PipelineError | None = None
+        error: ClientError | None = None
         try:
             answer = self._answer(lane)
             if not self._take(lane, lane.under_way, answer):
@@ -284,7 +276,7 @@ class Producer:
             raise BrokerGone(f"{lane.address}: the connection was lost")
         return connection.answer(lane.answer)
 
-    def _deliver(self, lane: _Lane, messages: Sequence[Outgoing], error: PipelineError) -> None:
+    def _deliver(self, lane: _Lane, messages: Sequence[Outgoing], error: ClientError) -> None:
         """Send `messages` until they are settled; raises the last error when retries are used up."""
         for tried in range(self._links.settings.retries):
             self._links.pause(tried)
@@ -329,34 +321,17 @@ class Producer:
     def _request(self, queue: MessageQueue, messages: Sequence[Outgoing]) -> RemotingCommand:
         first = messages[0]
         batch = len(messages) > 1
-        request = command(
-            RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2,
-            a=self._group,
-            b=queue.topic,
-            c=AUTO_CREATE_TOPIC,
-            d=NEW_TOPIC_QUEUES,
-            e=queue.queue_id,
-            f=0,
-            g=first.born if first.born is not None else round(self._wall_clock() * 1000),
-            h=0 if batch else first.flag,
-            i="" if batch else first.properties.decode(),
-            j=first.reconsume_times,
-            k=False,
-            m=batch,
-            n=queue.broker_name,
+        whole = sending.Outgoing(
+            topic=queue.topic,
+            code=RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2,
+            body=encode_batch(map(_entry, messages)) if batch else first.body,
+            properties=b"" if batch else first.properties,
+            ids=(),
+            flag=0 if batch else first.flag,
+            reconsume_times=first.reconsume_times,
         )
-        request.body = first.body if not batch else encode_batch(map(_entry, messages))
-        return request
-
-
-def writable_queues(topic: str, route: TopicRoute, at_most: int | None = None) -> list[MessageQueue]:
-    """All queues of a topic that may be written to and whose master is there, by broker and number."""
-    return [
-        MessageQueue(broker_name=data.broker_name, queue_id=number, topic=topic)
-        for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
-        if data.perm & PERM_WRITE and MASTER_ID in replicas_of(route, data.broker_name)
-        for number in range(min(data.write_queue_nums, at_most or data.write_queue_nums))
-    ]
+        born = first.born if first.born is not None else round(self._wall_clock() * 1000)
+        return whole.request(self._group, queue, born)
 
 
 def can_share(topic: str, properties: Iterable[str]) -> bool:

@@ -16,8 +16,8 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from hatwisted.pipeline.remote.errors import BadAnswer, Refused
-from hatwisted.pipeline.remote.links import number_in
+from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.errors import BadAnswer, Refused
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2
 from hatwisted.wire.remoting import RemotingCommand
@@ -64,8 +64,8 @@ def read_answer(asked: Asked, answer: RemotingCommand) -> Found | Lacking:
     """The outcome of a pull. Refused for any other code, BadAnswer for an answer that can't be one to it."""
     if answer.code not in (ResponseCode.SUCCESS, *_ABSENT):
         raise Refused.of(asked.address, answer, f"a pull from queue {asked.queue_id}")
-    following = number_in(asked.address, answer.ext, "nextBeginOffset")
-    lowest = number_in(asked.address, answer.ext, "minOffset")
+    following = number_in(asked.address, answer, "nextBeginOffset")
+    lowest = number_in(asked.address, answer, "minOffset")
     status = answer.remark or ResponseCode(answer.code).name
     if answer.code == ResponseCode.SUCCESS:
         return _found(asked, answer, following, status)

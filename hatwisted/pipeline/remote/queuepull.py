@@ -24,15 +24,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.remote.errors import BadAnswer, BrokerGone, OffsetsGone, OffsetsNotThere, Refused
-from hatwisted.pipeline.remote.links import Links, command, number_in, succeeded
+from hatwisted.blocking.links import Links, succeeded
+from hatwisted.blocking.routes import Routes
+from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.errors import (
+    BadAnswer,
+    BrokerGone,
+    ClientError,
+    OffsetsGone,
+    OffsetsNotThere,
+    Refused,
+    RefusedByAll,
+)
+from hatwisted.clientcore.pullprogress import pull_fields, queue_fields
+from hatwisted.clientcore.routes import Replicas, replicas_of
 from hatwisted.pipeline.remote.pullanswer import Asked, Found, Lacking, read_answer
-from hatwisted.pipeline.remote.routes import Replicas, Routes, replicas_of
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import PullHeader
 
 STEP: Final = 32
 """Messages of one pull; brokers give no more at once."""
@@ -45,7 +56,6 @@ RETENTION_SETTLES: Final = 2.0
 """Seconds from a log file's deletion to the queues' new least offsets, at most: files are deleted ten at a time,
 100 ms apart, and the queues follow."""
 
-_WITH_SUBSCRIPTION: Final = 4
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +94,7 @@ class QueuePull:
         self._step = STEP
         # What is known of each broker at the place reached: where it has messages again, or why it failed.
         self._lacking: dict[str, Lacking] = {}
-        self._failed: dict[str, PipelineError] = {}
+        self._failed: dict[str, ClientError] = {}
         self._rounds = 0
         # A queue with holes has many, and retention's moment needn't be waited for at each of them.
         self._has_holes = False
@@ -136,21 +146,9 @@ class QueuePull:
         return Asked(address, self._queue.queue_id, begin, end)
 
     def _request(self, step: Asked) -> RemotingCommand:
-        return command(
-            RequestCode.PULL_MESSAGE,
-            consumerGroup=self._links.settings.group,
-            topic=self._queue.topic,
-            queueId=step.queue_id,
-            queueOffset=step.begin,
-            maxMsgNums=step.end - step.begin,
-            sysFlag=_WITH_SUBSCRIPTION,
-            commitOffset=0,
-            suspendTimeoutMillis=0,
-            subscription="*",
-            subVersion=0,
-            expressionType="TAG",
-            bname=self._queue.broker_name,
-        )
+        group, count = self._links.settings.group, step.end - step.begin
+        fields = pull_fields(group, self._queue, step.begin, count, flags=PullHeader.SUBSCRIPTION)
+        return command(RequestCode.PULL_MESSAGE, fields)
 
     def _advance(self, asked: Asked, found: Found) -> None:
         short = found.upto < asked.end
@@ -247,15 +245,10 @@ class QueuePull:
         return least
 
     def _least_offset(self, address: str) -> int:
-        request = command(
-            RequestCode.GET_MIN_OFFSET,
-            topic=self._queue.topic,
-            queueId=self._queue.queue_id,
-            bname=self._queue.broker_name,
-        )
+        request = command(RequestCode.GET_MIN_OFFSET, queue_fields(self._queue))
         what = f"the least offset of {queue_name(self._queue)}"
         answer = succeeded(address, self._links.call(address, request), what)
-        return number_in(address, answer.ext, "offset")
+        return number_in(address, answer, "offset")
 
     def _renew_replicas(self) -> None:
         """Ask the name servers where the group's brokers are now; what they don't know stays as it was."""
@@ -268,7 +261,7 @@ class QueuePull:
         # A master that left its name server is still asked where it was: it may be back before the next round.
         self._replicas |= found
 
-    def _final_error(self) -> PipelineError:
+    def _final_error(self) -> ClientError:
         where = f"{queue_name(self._queue)} at offset {self._next} of {self._end}"
         told = [f"{address} lacks it ({each.status})" for address, each in self._lacking.items()]
         told += [str(error) for error in self._failed.values()]
@@ -277,8 +270,9 @@ class QueuePull:
             return OffsetsNotThere(
                 f"{where}: no broker has it: {story}: was the topic deleted, or the master replaced?"
             )
-        if self._failed and all(isinstance(error, Refused) for error in self._failed.values()):
-            return Refused(f"{where}: {story}")
+        refusals = [error for error in self._failed.values() if isinstance(error, Refused)]
+        if refusals and len(refusals) == len(self._failed):
+            return RefusedByAll(f"{where}: {story}", refusals[-1])
         return BrokerGone(
             f"{where}: {story}: nothing of the range counts as read; read it again when it's back"
         )

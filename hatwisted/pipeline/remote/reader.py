@@ -21,15 +21,16 @@ from typing import Final, Self
 
 import pyarrow as pa
 
+from hatwisted.blocking.connection import Clock
+from hatwisted.blocking.links import Links
+from hatwisted.blocking.routes import Routes, queues_to_read
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import BrokerGone, NoRoute
+from hatwisted.clientcore.routes import Replicas, replicas_of
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.decode import decode_buffer
-from hatwisted.pipeline.remote.connection import Clock
-from hatwisted.pipeline.remote.errors import BrokerGone, NoRoute
-from hatwisted.pipeline.remote.links import Links
 from hatwisted.pipeline.remote.positions import Bounds, bounds_of, offsets_at
 from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
-from hatwisted.pipeline.remote.routes import Replicas, Routes, readable_queues, replicas_of
-from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire.messagequeue import MessageQueue
 
 DECODE_BYTES: Final = 4 * 1024 * 1024
@@ -76,14 +77,15 @@ class ClusterReader:
             queues = self._queues_of(topic)
             if queues is None:
                 raise NoRoute(
-                    f"topic {topic}: the name servers don't know it: there's no such topic, or no broker that has "
-                    "it is alive (`hatwisted topic list` shows what there is)"
+                    topic,
+                    "the name servers don't know it: there's no such topic, or no broker that has "
+                    "it is alive (`hatwisted topic list` shows what there is)",
                 )
             found |= queues
         if pattern is not None:
             matching = [topic for topic in self._routes.matching(pattern) if topic not in named]
             if not matching and not named:
-                raise NoRoute(f"no topic's name matches {pattern!r}: see `hatwisted topic list`")
+                raise NoRoute(pattern, "no topic's name matches it: see `hatwisted topic list`")
             for topic in matching:
                 # Deleted since the list was made, perhaps.
                 found |= self._queues_of(topic) or {}
@@ -94,7 +96,7 @@ class ClusterReader:
         if route is None:
             return None
         found: Queues = {}
-        for queue in readable_queues(topic, route):
+        for queue in queues_to_read(topic, route):
             replicas = replicas_of(route, queue.broker_name)
             if not replicas:
                 raise BrokerGone(

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_OURS: Final = re.compile(r"^(?:\S*: )*?hatwisted\.pipeline\.[\w.]+: (.+)$", re.MULTILINE)
+_OURS: Final = re.compile(r"^(?:\S*: )*?hatwisted\.(?:pipeline|clientcore)\.[\w.]+: (.+)$", re.MULTILINE)
 
 
 def reason_of(error: BaseException) -> str | None:
-    """The message of the PipelineError that made Spark fail with `error`; None if it wasn't one of ours."""
+    """The message of the PipelineError or ClientError that made Spark fail with `error`; None if it wasn't
+    one of ours."""
     found = _OURS.findall(str(error))
     return found[-1].strip() if found else None

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import BadSetting
 from hatwisted.pipeline.decode.conditions import Condition
-from hatwisted.pipeline.remote.errors import BadSetting
 from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
 from hatwisted.pipeline.remote.reader import ClusterReader, Queues
-from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.pipeline.spark.columns import shaped, wire_schema
 from hatwisted.pipeline.spark.filters import TakesFilters, conditions, span, time_span
 from hatwisted.pipeline.spark.options import Edge, Options, Start

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hatwisted.pipeline.remote.reader import ClusterReader, Queues
-from hatwisted.pipeline.remote.security import VERIFY, Credentials, Tls
-from hatwisted.pipeline.remote.settings import (
+from hatwisted.blocking.security import VERIFY, Credentials, Tls
+from hatwisted.blocking.settings import (
     ANSWER_TIMEOUT,
     CONNECT_TIMEOUT,
     GROUP,
     READ_FROM,
     RETRIES,
     ClusterSettings,
-    split_addresses,
 )
+from hatwisted.clientcore.address import split_addresses
+from hatwisted.pipeline.remote.reader import ClusterReader, Queues
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS
 from hatwisted.pipeline.spark.options import BadOption, Edge, Options, Start
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets

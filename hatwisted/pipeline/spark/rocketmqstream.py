@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from hatwisted.pipeline.remote.errors import BrokerGone, NoRoute, OffsetsGone
+from hatwisted.clientcore.errors import BrokerGone, NoRoute, OffsetsGone
 from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import STEP, QueueRange, queue_name
 from hatwisted.pipeline.remote.reader import ClusterReader, Queues

@@ -16,11 +16,13 @@ from itertools import chain, repeat
 from pathlib import Path
 from unittest import SkipTest, TestCase
 
-from hatwisted.pipeline.remote.connection import MAX_IN_FLIGHT, Connection
-from hatwisted.pipeline.remote.errors import BadAnswer, BadSetting, BrokerGone, Refused
-from hatwisted.pipeline.remote.links import Links, command
-from hatwisted.pipeline.remote.security import Credentials, Tls, signature
-from hatwisted.pipeline.remote.settings import ClusterSettings, parse_address, split_addresses
+from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
+from hatwisted.blocking.links import Links
+from hatwisted.blocking.security import Credentials, Tls, signature
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.address import parse_address, split_addresses
+from hatwisted.clientcore.command import command
+from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, Refused
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from tests.support.scriptedgroup import (
@@ -54,14 +56,14 @@ class ConnectionTest(TestCase):
 
     def test_answers_are_paired_by_number_whatever_their_order(self) -> None:
         connection = self.connect()
-        numbers = [connection.post(command(RequestCode.HEART_BEAT, say=each)) for each in range(10)]
+        numbers = [connection.post(command(RequestCode.HEART_BEAT, {"say": each})) for each in range(10)]
         for each in (9, 0, 5, 4, 3, 2, 1, 8, 7, 6):
             self.assertEqual(connection.answer(numbers[each]).remark, str(each))
 
     def test_an_answer_that_never_comes(self) -> None:
         self.server.script = lambda request: SILENCE
         with self.assertRaisesRegex(BrokerGone, f"{self.server.address}: no answer within 0.1 s"):
-            self.connect(answer_timeout=0.1).call(command(1, say="x"))
+            self.connect(answer_timeout=0.1).call(command(1, {"say": "x"}))
 
     def test_a_dribbling_server_has_the_same_deadline(self) -> None:
         """Other answers keep arriving; the one that is waited for doesn't."""
@@ -73,9 +75,9 @@ class ConnectionTest(TestCase):
         self.server.script = lambda request: (
             response(request, 0, "other", b"", n=1) if request.opaque > 1 else SILENCE
         )
-        first = connection.post(command(1, say="x"))
+        first = connection.post(command(1, {"say": "x"}))
         for _ in range(20):
-            connection.post(command(1, say="y"))
+            connection.post(command(1, {"say": "y"}))
         with self.assertRaisesRegex(BrokerGone, "no answer within 5 s"):
             connection.answer(first)
             connection.answer(first)
@@ -85,7 +87,7 @@ class ConnectionTest(TestCase):
         connection = Connection(self.server.address, SETTINGS, clock=lambda: next(moments))
         self.addCleanup(connection.close)
         self.server.script = lambda request: response(request, 0, "late", bytes(2 << 20))
-        number = connection.post(command(1, say="x"))
+        number = connection.post(command(1, {"say": "x"}))
         arrived = select.poll()
         arrived.register(connection._socket, select.POLLIN)
         self.assertTrue(arrived.poll(30_000))
@@ -94,7 +96,7 @@ class ConnectionTest(TestCase):
     def test_a_server_that_hangs_up(self) -> None:
         self.server.script = lambda request: HANG_UP
         with self.assertRaisesRegex(BrokerGone, "closed the connection with 1 requests unanswered"):
-            self.connect().call(command(1, say="x"))
+            self.connect().call(command(1, {"say": "x"}))
 
     def test_nobody_there(self) -> None:
         with socket.socket() as taken:
@@ -109,29 +111,29 @@ class ConnectionTest(TestCase):
 
         self.server.script = script
         connection = self.connect()
-        connection.call(command(1, say="x"))
+        connection.call(command(1, {"say": "x"}))
         peer = self.server._sockets[0]
         peer.sendall(encode_command(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=2)))
         peer.sendall(encode_command(RemotingCommand(0, opaque=77, flag=1)))
-        self.assertEqual(connection.call(command(1, say="y")).remark, "y")
+        self.assertEqual(connection.call(command(1, {"say": "y"})).remark, "y")
 
     def test_another_protocol(self) -> None:
         connection = self.connect()
-        connection.call(command(1, say="x"))
+        connection.call(command(1, {"say": "x"}))
         self.server._sockets[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         with self.assertRaisesRegex(BadAnswer, "isn't RocketMQ's"):
-            connection.call(command(1, say="y"))
+            connection.call(command(1, {"say": "y"}))
 
     def test_the_number_of_requests_under_way_has_a_limit(self) -> None:
         connection = self.connect()
         for each in range(MAX_IN_FLIGHT):
-            connection.post(command(1, say=each))
+            connection.post(command(1, {"say": each}))
         with self.assertRaises(AssertionError):
-            connection.post(command(1, say="more"))
+            connection.post(command(1, {"say": "more"}))
 
     def test_more_calls_than_the_limit(self) -> None:
         with Links(SETTINGS) as links:
-            requests = [command(1, say=each) for each in range(MAX_IN_FLIGHT * 3)]
+            requests = [command(1, {"say": each}) for each in range(MAX_IN_FLIGHT * 3)]
             answers = links.call_all(self.server.address, requests)
         self.assertEqual([each.remark for each in answers], [str(each) for each in range(MAX_IN_FLIGHT * 3)])
 
@@ -157,7 +159,7 @@ class SigningTest(TestCase):
         for secret in ("hush-hush", "token-token", "pass-pass"):
             self.assertNotIn(secret, repr(settings))
         with ScriptedBroker(range(3)) as broker, Links(replace(SETTINGS, credentials=account)) as links:
-            links.call(broker.address, command(RequestCode.GET_MAX_OFFSET, topic="T", queueId=0))
+            links.call(broker.address, command(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0}))
             (request,) = broker.requests
         told = request.ext.pop("Signature")
         self.assertEqual(told, signature(request, "hush-hush"))
@@ -181,7 +183,7 @@ class TlsTest(TestCase):
 
     def high(self, broker: ScriptedBroker, tls: Tls) -> str:
         with Links(replace(SETTINGS, tls=tls)) as links:
-            request = command(RequestCode.GET_MAX_OFFSET, topic="T", queueId=0)
+            request = command(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0})
             return links.call(broker.address, request).ext["offset"]
 
     def test_an_unknown_authority_is_refused(self) -> None:

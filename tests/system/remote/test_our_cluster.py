@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
+from hatwisted.clientcore.errors import BrokerGone, NoRoute, OffsetsGone
 from hatwisted.pipeline import read_arrow
 from hatwisted.pipeline.decode.decode import decode_buffer
 from hatwisted.pipeline.decode.schema import COLUMNS
-from hatwisted.pipeline.remote.errors import BrokerGone, NoRoute, OffsetsGone
 from hatwisted.pipeline.remote.reader import ClusterReader
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import wait_until

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest import TestCase
 
-from hatwisted.pipeline.remote.errors import BrokerGone, OffsetsGone, OffsetsNotThere, Refused
-from hatwisted.pipeline.remote.links import Links
+from hatwisted.blocking.links import Links
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import BrokerGone, OffsetsGone, OffsetsNotThere, Refused
 from hatwisted.pipeline.remote.pullanswer import Asked, cut_records
 from hatwisted.pipeline.remote.queuepull import WINDOW, QueuePull, QueueRange
-from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand, encode_command

@@ -6,10 +6,11 @@ import contextlib
 from dataclasses import replace
 from unittest import TestCase
 
-from hatwisted.pipeline.remote.errors import BadSetting, BrokerGone, NoRoute, Refused
-from hatwisted.pipeline.remote.links import Links
-from hatwisted.pipeline.remote.routes import Routes, readable_queues, replicas_of
-from hatwisted.pipeline.remote.settings import ClusterSettings
+from hatwisted.blocking.links import Links
+from hatwisted.blocking.routes import Routes, queues_to_read
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
+from hatwisted.clientcore.routes import replicas_of
 from hatwisted.wire.registration import QueueData, TopicRoute
 from tests.support.scriptedgroup import BROKER, HANG_UP, TOPIC, ScriptedNameServer, response
 
@@ -54,7 +55,7 @@ class SeveralNameServersTest(NameServerCase):
         route = self.routes(first, second).route(TOPIC)
         assert route is not None
         self.assertEqual(replicas_of(route, BROKER), {0: ADDRESS, 1: "b:1"})
-        self.assertEqual(len(readable_queues(TOPIC, route)), 3)
+        self.assertEqual(len(queues_to_read(TOPIC, route)), 3)
 
     def test_all_dead_is_an_error_after_all_retries(self) -> None:
         with self.assertRaisesRegex(BrokerGone, "no name server answers: 127.0.0.1:1: can't be reached"):
@@ -109,4 +110,4 @@ class TopicsTest(NameServerCase):
     def test_a_topic_that_may_not_be_read(self) -> None:
         closed = QueueData(broker_name=BROKER, perm=2, read_queue_nums=4, write_queue_nums=4)
         with self.assertRaisesRegex(NoRoute, "none of its queues may be read"):
-            readable_queues(TOPIC, TopicRoute(queue_datas=[closed]))
+            queues_to_read(TOPIC, TopicRoute(queue_datas=[closed]))

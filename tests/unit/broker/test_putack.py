@@ -10,6 +10,7 @@ from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.put import Put, PutStatus
 from hatwisted.store.waitline import WaitLine
+from hatwisted.wire.record import Record, make_record
 from tests.unit.ha.rig import LogCatcher
 
 
@@ -188,14 +189,20 @@ class MissingCopiesTests(SynchronousTestCase):
         self.caught = LogCatcher(self)
         self.clock = Clock()
         self.slave = ManualReplication(self.clock)
-        self.acks = PutAcks(self.clock, ManualFlush(self.clock, False), 5.0, self.slave)
+        self.acks = PutAcks(self.clock, ManualFlush(self.clock, False), 5.0, self.slave, self.record)
+
+    def record(self, offset: int) -> Record | None:
+        if offset >= 1 << 20:
+            raise LookupError(offset)
+        return None if offset == 0 else make_record("Orders", b"x", raw_properties=self.properties)
 
     def put(self, *ends: int, properties: bytes = b"KEYS\x01k\x02TAGS\x01red") -> None:
+        self.properties = properties
         puts = [
             Put(
                 "Orders",
                 0,
-                ((0, b"x", properties),),
+                (),
                 b"\x0a\0\0\x07\0\0\x30\x39",
                 0,
                 offset=end - 10,
@@ -227,6 +234,15 @@ class MissingCopiesTests(SynchronousTestCase):
         self.assertIn("tags none, commit log offset 10, client", first)
         self.assertTrue(first.endswith("(1 more like it were not logged)"), first)
         self.assertTrue(second.endswith(f"({2 * 480 - 2 + 1} more like it were not logged)"), second)
+
+    def test_a_record_that_cannot_be_read_costs_its_tags_alone(self) -> None:
+        self.slave.usable_up_to = 0
+        self.put(10)
+        self.clock.advance(60)
+        self.put((1 << 20) + 10)
+        for line in self.caught.texts("error"):
+            self.assertIn("topic Orders, tags unknown, commit log offset", line)
+        self.assertEqual(len(self.caught.texts("error")), 2)
 
     def test_puts_that_a_slave_has_say_nothing(self) -> None:
         self.put(110)

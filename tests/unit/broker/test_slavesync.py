@@ -12,10 +12,9 @@ from hatwisted.broker.consumer import offsetsync
 from hatwisted.broker.node.slavenode import logs_agree
 from hatwisted.broker.node.slavesync import (
     CALL_TIMEOUT,
-    FIRST_DELAY,
-    INTERVAL,
     UNKNOWN_TOPIC_PAUSE,
     SlaveSynchronizer,
+    SyncOptions,
     vip_address,
 )
 from hatwisted.broker.pull.pullmessage import PULL_CODES
@@ -29,6 +28,8 @@ from tests.unit.ha.rig import LogCatcher, SlaveRig
 ANSWERS = json.loads(
     (Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "remoting-answers.json").read_text()
 )
+FIRST_DELAY, INTERVAL = 3.0, 10.0
+
 CAPTURED = {
     21: "GET_ALL_TOPIC_CONFIG",
     43: "GET_ALL_CONSUMER_OFFSET",
@@ -46,11 +47,11 @@ class SyncCase(TestCase):
         self.sync = SlaveSynchronizer(
             self.slave.client,
             self.slave.clock,
-            self.slave.address,
             self.tables.topics,
             self.tables.groups,
             self.tables.offsets,
             self.tables.delays,
+            SyncOptions(own_address=self.slave.address, broker_id=1),
         )
         self.addCleanup(self.sync.stop)
         self.asked = []
@@ -426,6 +427,31 @@ class TestTimer(SyncCase):
         self.sync.stop()
         clock.advance(100)
         self.assertEqual(len(self.asked), 8)
+
+    @inlineCallbacks
+    def test_B98_both_times_are_set_by_the_configuration(self):
+        self.captured_master()
+        clock, tables, master = self.slave.clock, self.tables, self.sync.master
+        sync = SlaveSynchronizer(
+            self.slave.client,
+            clock,
+            tables.topics,
+            tables.groups,
+            tables.offsets,
+            tables.delays,
+            SyncOptions(own_address=self.slave.address, first_delay=0.5, interval=1.5),
+        )
+        self.addCleanup(sync.stop)
+        sync.master = master
+        sync.start()
+        clock.advance(0.4)
+        self.assertEqual(self.asked, [])
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 4 and sync._timer.pending)
+        clock.advance(1.4)
+        self.assertEqual(len(self.asked), 4)
+        clock.advance(0.1)
+        yield self.slave.until(lambda: len(self.asked) == 8)
 
     def test_stopped_before_the_first_round(self):
         self.captured_master()

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.load import Loaded, effective_text, load_broker_config, load_namesrv_config
-from hatwisted.config.roles import as_master, as_slave
+from hatwisted.config.roles import as_master, as_slave, slave_without_file
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 
@@ -158,6 +158,80 @@ class WrongValues(ConfigCase):
 
     def test_nothing_unsets_an_optional_key(self) -> None:
         self.assertIsNone(self.load("haMasterAddress=\nnamesrvAddr=\n").config.ha_master_address)
+
+
+class ControlCharacters(ConfigCase):
+    def test_a_file_with_any_is_refused_with_line_and_byte(self) -> None:
+        for byte in (*range(9), 11, *range(14, 32), 127):
+            self.assertEqual(
+                self.refusal(f"# one\r\nlistenPort=10911\nbrokerName=a{chr(byte)}b\n"),
+                f"F:3: byte 36 of the file is 0x{byte:02x}, a control character: "
+                "this is no properties file, or a damaged one; allowed: text, tabs and line ends",
+            )
+
+    def test_in_a_comment_or_behind_the_last_line_too(self) -> None:
+        self.assertTrue(self.refusal("# \x00\n").startswith("F:1: byte 2 of the file is 0x00"))
+        self.assertTrue(self.refusal("a=b\n" + "\x00" * 4096).startswith("F:2: byte 4 of the file is 0x00"))
+
+    def test_blanks_line_ends_and_other_alphabets_are_text(self) -> None:
+        name = "Dépôt 存储".encode()
+        text = b"\tlistenPort\f=\t10921\r\n# " + name + b"\nbrokerName=" + name + b"\n"
+        config = self.load(text.decode("iso-8859-1")).config
+        self.assertEqual((config.listen_port, config.broker_name), (10921, name.decode("iso-8859-1")))
+
+
+class FormerSpellings(ConfigCase):
+    def test_they_are_taken_for_the_present_keys_and_told(self) -> None:
+        loaded = self.load("mapedFileSizeCommitLog=65536\nmapedFileSizeConsumeQueue=2000\n")
+        self.assertEqual(loaded.config.mapped_file_size_commit_log, 65536)
+        self.assertEqual(loaded.config.mapped_file_size_consume_queue, 2000)
+        self.assertEqual(
+            self.warnings(loaded),
+            [
+                "F:1: mapedFileSizeCommitLog is taken for mappedFileSizeCommitLog, its present spelling",
+                "F:2: mapedFileSizeConsumeQueue is taken for mappedFileSizeConsumeQueue, its present spelling",
+            ],
+        )
+
+    def test_the_present_one_wins_wherever_it_stands(self) -> None:
+        for text in (
+            "mapedFileSizeCommitLog=65536\nmappedFileSizeCommitLog=131072\n",
+            "mappedFileSizeCommitLog=131072\nmapedFileSizeCommitLog=65536\n",
+        ):
+            loaded = self.load(text)
+            self.assertEqual(loaded.config.mapped_file_size_commit_log, 131072)
+            self.assertIn("mapedFileSizeCommitLog is ignored: F:", self.warnings(loaded)[0])
+
+    def test_a_wrong_value_is_placed_where_it_is_written(self) -> None:
+        self.assertTrue(
+            self.refusal("\nmapedFileSizeCommitLog=1g\n").startswith(
+                "F:2: mappedFileSizeCommitLog: can't be '1g'"
+            )
+        )
+
+    def test_on_the_command_line_too(self) -> None:
+        loaded = load_broker_config(None, ["mapedFileSizeCommitLog=65536"])
+        self.assertEqual(loaded.config.mapped_file_size_commit_log, 65536)
+
+
+class SlaveWithoutFile(ConfigCase):
+    def slave(self, *overrides: str) -> Loaded[BrokerConfig]:
+        return as_slave(slave_without_file(load_broker_config(None, overrides)))
+
+    def test_role_and_id_follow_from_the_command(self) -> None:
+        config = self.slave("namesrvAddr=n:9876").config
+        self.assertEqual((config.broker_role, config.broker_id), (BrokerRole.SLAVE, 1))
+        self.assertEqual(self.slave("brokerId=2").config.broker_id, 2)
+
+    def test_what_is_missing_is_said(self) -> None:
+        name, master = self.slave().warnings
+        self.assertIn("brokerName is not set: this host's name,", name)
+        self.assertIn("neither haMasterAddress nor namesrvAddr is set", master)
+        self.assertEqual(self.slave("brokerName=a", "haMasterAddress=m:10912").warnings, [])
+
+    def test_another_role_is_refused_all_the_same(self) -> None:
+        error = self.assertRaises(ConfigError, self.slave, "brokerRole=ASYNC_MASTER")
+        self.assertIn("--set: brokerRole: ASYNC_MASTER is not for haslave", str(error))
 
 
 class Roles(ConfigCase):

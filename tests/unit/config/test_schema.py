@@ -32,6 +32,8 @@ NOT_IN_4_9_7 = {
     "embeddedNamesrv",
     "embeddedNamesrvPort",
     "vipListenEnable",
+    "slaveSyncFirstDelay",
+    "slaveSyncInterval",
 }
 
 # Deliberately other than what the class holds, and why.

@@ -16,6 +16,9 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
+from hatwisted.blocking.links import Links
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import ClientError
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.messages.messagefiles import (
     BadMessageFile,
@@ -24,9 +27,7 @@ from hatwisted.pipeline.jobs.messages.messagefiles import (
     find_message_files,
     open_message_file,
 )
-from hatwisted.pipeline.remote.links import Links
 from hatwisted.pipeline.remote.producer import Outgoing, Producer, Tally, can_share
-from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.topics import SYSTEM_PREFIX, SYSTEM_TOPICS
@@ -158,7 +159,7 @@ def _send_all(
             producer.send(_message(sending, number, file, row))
             number += 1
         producer.drain()
-    except PipelineError as error:
+    except (PipelineError, ClientError) as error:
         raise _stopped(producer, number, error) from error
 
 
@@ -184,12 +185,14 @@ def _rows(
         progress(total, total)
 
 
-def _stopped(producer: Producer, number: int, error: PipelineError) -> PipelineError:
+def _stopped(
+    producer: Producer, number: int, error: PipelineError | ClientError
+) -> PipelineError | ClientError:
     """The error with what is stored by now and where to go on. What a bad row leaves unsent is sent first."""
     if isinstance(error, BadMessageFile):
         try:
             producer.drain()
-        except PipelineError as other:
+        except (PipelineError, ClientError) as other:
             error = other
     stored, first = producer.tally.stored, producer.first_unsettled()
     if not stored:

@@ -7,11 +7,10 @@ from pathlib import Path
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from hatwisted.pipeline.errors import PipelineError
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
 from hatwisted.pipeline.jobs.messages.importing import ImportStopped, Sending, import_messages
 from hatwisted.pipeline.jobs.messages.messagefiles import BadMessageFile
-from hatwisted.pipeline.remote.errors import BadSetting, NoRoute
-from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire.record import Record, decode_record
 from tests.unit.client.rig import ClusterRig, asynchronous
 
@@ -165,7 +164,7 @@ class TestImport(TestCase):
         await self.cluster(masters=0)
         alone = {"inSyncReplicas": 2, "minInSyncReplicas": 2}
         await self.rig.add_broker("broker-a", "broker-a", "SYNC_MASTER", **alone)
-        told = await self.failing(PipelineError, [{"topic": "T", "body": "x"}], retries=1)
+        told = await self.failing(Refused, [{"topic": "T", "body": "x"}], retries=1)
         self.assertIn("message 0 for topic T", told)
 
     @asynchronous
@@ -173,5 +172,7 @@ class TestImport(TestCase):
         await self.cluster()
         await self.send([{"topic": "T", "queue_id": 0, "body": "x"}])
         await self.rig.stop_broker("broker-a")
-        told = await self.failing(PipelineError, [{"topic": "T", "queue_id": 0, "body": "x"}], retries=1)
+        told = await self.failing(
+            (BrokerGone, NoRoute), [{"topic": "T", "queue_id": 0, "body": "x"}], retries=1
+        )
         self.assertTrue("topic T" in told or "can't be reached" in told, told)

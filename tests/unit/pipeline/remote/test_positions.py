@@ -7,10 +7,10 @@ import contextlib
 import random
 from unittest import TestCase
 
-from hatwisted.pipeline.remote.errors import BrokerGone, Refused
-from hatwisted.pipeline.remote.links import Links
+from hatwisted.blocking.links import Links
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import BrokerGone, Refused
 from hatwisted.pipeline.remote.positions import Bounds, bounds_of, offsets_at, store_times
-from hatwisted.pipeline.remote.settings import ClusterSettings
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import SYS_BORN_HOST_V6

@@ -6,12 +6,12 @@ take them, or by ",".
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hatwisted.pipeline.remote.errors import BadSetting
-from hatwisted.pipeline.remote.security import Credentials, Tls
+from hatwisted.blocking.security import Credentials, Tls
+from hatwisted.clientcore.address import parse_address
+from hatwisted.clientcore.errors import BadSetting
 
 CONNECT_TIMEOUT: Final = 3.0
 """Seconds for the handshakes of TCP and TLS (RocketMQ's clients: 3 s)."""
@@ -25,8 +25,6 @@ GROUP: Final = "TOOLS_CONSUMER"
 
 ReadFrom = Literal["slave", "master", "auto"]
 READ_FROM: Final[tuple[ReadFrom, ...]] = ("slave", "master", "auto")
-
-_ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]]+)):(\d{1,5})")
 
 
 @dataclass(frozen=True)
@@ -51,16 +49,3 @@ class ClusterSettings:
             raise BadSetting("no name server is given: give host:port, several separated by ;")
         for address in self.name_servers:
             parse_address(address)
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """Host and port; raises BadSetting."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None or not 0 < int(found[3]) < 1 << 16:
-        raise BadSetting(f"address {address!r} isn't host:port")
-    return found[1] or found[2], int(found[3])
-
-
-def split_addresses(text: str) -> tuple[str, ...]:
-    """The addresses of a list, each once."""
-    return tuple(dict.fromkeys(each.strip() for each in re.split("[;,]", text) if each.strip()))

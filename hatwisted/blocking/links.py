@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.remote.connection import MAX_IN_FLIGHT, Clock, Connection
-from hatwisted.pipeline.remote.errors import BadAnswer, BrokerGone, Refused
-from hatwisted.pipeline.remote.settings import ClusterSettings
+from hatwisted.blocking.connection import MAX_IN_FLIGHT, Clock, Connection
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import CallFailed, ClientError, Refused
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -60,7 +59,7 @@ class Links:
         if found is None:
             try:
                 found = Connection(address, self.settings, self._tls, self.clock)
-            except BrokerGone:
+            except CallFailed:
                 self._dead_until[address] = self.clock() + DEAD_FOR
                 raise
             self._dead_until.pop(address, None)
@@ -92,7 +91,7 @@ class Links:
                     answers.append(connection.answer(numbers[len(answers)]))
                 numbers.append(connection.post(request))
             answers += [connection.answer(number) for number in numbers[len(answers) :]]
-        except PipelineError:
+        except ClientError:
             self.drop(address)
             raise
         return answers
@@ -106,24 +105,8 @@ class Links:
         self._sleep(seconds)
 
 
-def command(code: int, **fields: object) -> RemotingCommand:
-    """A request from plain values, written as Java writes them."""
-    texts = {
-        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in fields.items()
-    }
-    return RemotingCommand(code, ext=texts)
-
-
 def succeeded(address: str, answer: RemotingCommand, what: str) -> RemotingCommand:
     """`answer`, if its code is SUCCESS; raises Refused. what: the request, in words."""
     if answer.code != ResponseCode.SUCCESS:
         raise Refused.of(address, answer, what)
     return answer
-
-
-def number_in(address: str, ext: Mapping[str, str], name: str) -> int:
-    """A number out of an answer's fields; BadAnswer if it isn't there."""
-    try:
-        return int(ext[name])
-    except (KeyError, ValueError):
-        raise BadAnswer(f"{address}: its answer's field {name} is {ext.get(name)!r}, not a number") from None

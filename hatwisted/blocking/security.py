@@ -17,7 +17,7 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from hatwisted.pipeline.remote.errors import BadSetting
+from hatwisted.clientcore.errors import BadSetting
 from hatwisted.wire.remoting import RemotingCommand
 
 ACCESS_KEY: Final = "AccessKey"

@@ -19,9 +19,17 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from hatwisted.pipeline.remote.errors import BadAnswer, BadSetting, BrokerGone
-from hatwisted.pipeline.remote.security import Credentials
-from hatwisted.pipeline.remote.settings import ClusterSettings, parse_address
+from hatwisted.blocking.security import Credentials
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.address import parse_address
+from hatwisted.clientcore.errors import (
+    BadAnswer,
+    BadSetting,
+    CallFailed,
+    CallTimedOut,
+    ConnectFailed,
+    ConnectionGone,
+)
 from hatwisted.wire.remoting import RemotingCommand, RemotingProtocolError, RemotingReceiver, encode_command
 
 MAX_IN_FLIGHT: Final = 64
@@ -39,7 +47,7 @@ Clock = Callable[[], float]
 
 
 class Connection:
-    """To `address`; opened at once. Raises BrokerGone when it can't be, BadSetting if TLS refuses the peer."""
+    """To `address`; opened at once. Raises CallFailed when it can't be, BadSetting if TLS refuses the peer."""
 
     def __init__(
         self,
@@ -67,9 +75,15 @@ class Connection:
         return self.answer(self.post(request))
 
     def post(self, request: RemotingCommand) -> int:
-        """Send `request`; its number, to ask for the answer with. BrokerGone if it can't be sent."""
+        """Send `request`; its number, to ask for the answer with. CallFailed if it can't be sent."""
         if len(self._waited_for) >= MAX_IN_FLIGHT:
             raise AssertionError(f"{MAX_IN_FLIGHT} requests are under way; take answers first")
+        self.post_oneway(request)
+        self._waited_for.add(request.opaque)
+        return request.opaque
+
+    def post_oneway(self, request: RemotingCommand) -> None:
+        """Send `request`, whose answer nobody waits for."""
         request.opaque = next(self._numbers)
         if self._credentials is not None:
             self._credentials.sign(request)
@@ -77,35 +91,38 @@ class Connection:
         try:
             self._socket.sendall(encode_command(request))
         except OSError as error:
-            raise self._gone(_reason(error)) from error
-        self._waited_for.add(request.opaque)
-        return request.opaque
+            raise self._gone(ConnectionGone, _reason(error)) from error
 
-    def answer(self, number: int) -> RemotingCommand:
-        """The answer to the request `number`. BrokerGone if none comes in time, BadAnswer if nonsense comes."""
-        deadline = self._clock() + self._timeout
+    def answer(self, number: int, timeout: float | None = None) -> RemotingCommand:
+        """The answer to the request `number`; timeout: seconds, those of the settings if None.
+
+        CallFailed if none comes in time, BadAnswer if nonsense comes.
+        """
+        timeout = self._timeout if timeout is None else timeout
+        deadline = self._clock() + timeout
         put_off = False
         while number not in self._early:
             left = deadline - self._clock()
             if left <= 0 and put_off:
-                raise self._gone(f"no answer within {self._timeout:g} s")
-            self._receive(max(left, LAST_LOOK))
+                raise self._gone(CallTimedOut, f"no answer within {timeout:g} s")
+            self._receive(max(left, LAST_LOOK), timeout)
             if left <= 0:
                 put_off = True
                 deadline = self._clock() + GRACE
         self._waited_for.discard(number)
         return self._early.pop(number)
 
-    def _receive(self, seconds: float) -> None:
+    def _receive(self, seconds: float, timeout: float) -> None:
         self._socket.settimeout(seconds)
         try:
             data = self._socket.recv(RECEIVE_BYTES)
         except TimeoutError:
-            raise self._gone(f"no answer within {self._timeout:g} s") from None
+            raise self._gone(CallTimedOut, f"no answer within {timeout:g} s") from None
         except OSError as error:
-            raise self._gone(_reason(error)) from error
+            raise self._gone(ConnectionGone, _reason(error)) from error
         if not data:
-            raise self._gone(f"closed the connection with {len(self._waited_for)} requests unanswered")
+            left = len(self._waited_for)
+            raise self._gone(ConnectionGone, f"closed the connection with {left} requests unanswered")
         try:
             commands = self._receiver.receive(data)
         except RemotingProtocolError as error:
@@ -116,9 +133,9 @@ class Connection:
             if command.is_response and command.opaque in self._waited_for:
                 self._early[command.opaque] = command
 
-    def _gone(self, reason: str) -> BrokerGone:
+    def _gone(self, kind: type[CallFailed], reason: str) -> CallFailed:
         self.close()
-        return BrokerGone(f"{self.address}: {reason}")
+        return kind(self.address, reason)
 
 
 def _dial(address: str, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
@@ -126,9 +143,9 @@ def _dial(address: str, timeout: float, tls: ssl.SSLContext | None) -> socket.so
     try:
         connected = socket.create_connection((host, port), timeout)
     except TimeoutError:
-        raise BrokerGone(f"{address}: can't be reached within {timeout:g} s") from None
+        raise ConnectFailed(address, f"can't be reached within {timeout:g} s") from None
     except OSError as error:
-        raise BrokerGone(f"{address}: can't be reached: {_reason(error)}") from error
+        raise ConnectFailed(address, f"can't be reached: {_reason(error)}") from error
     with contextlib.suppress(OSError):
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connected if tls is None else _encrypted(connected, host, address, tls)
@@ -145,7 +162,7 @@ def _encrypted(connected: socket.socket, host: str, address: str, tls: ssl.SSLCo
         ) from None
     except OSError as error:
         connected.close()
-        raise BrokerGone(f"{address}: no TLS there: {_reason(error)}") from error
+        raise ConnectFailed(address, f"no TLS there: {_reason(error)}") from error
 
 
 def _reason(error: OSError) -> str:

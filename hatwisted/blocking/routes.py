@@ -10,25 +10,18 @@ otherwise. Where two of them contradict each other about an address, the earlier
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from hatwisted.pipeline.remote.errors import BadAnswer, BadSetting, BrokerGone, NoRoute
-from hatwisted.pipeline.remote.links import Links, command, succeeded
+from hatwisted.blocking.links import Links, succeeded
+from hatwisted.clientcore.command import command
+from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, NoNameServer, NoRoute
+from hatwisted.clientcore.routes import decode_route, merged, readable_queues
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import (
-    PERM_READ,
-    BadRegistration,
-    QueueData,
-    TopicRoute,
-    decode_body,
-)
+from hatwisted.wire.registration import TopicRoute
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.topics import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
-
-Replicas = dict[int, str]
-"""The brokers of one name: id -> "host:port"."""
 
 
 class Routes:
@@ -66,12 +59,13 @@ class Routes:
     def route(self, topic: str) -> TopicRoute | None:
         """Where `topic` lives; None if no name server knows it."""
         what = f"the route of topic {topic}"
-        request = command(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic, acceptStandardJsonOnly=True)
+        fields = {"topic": topic, "acceptStandardJsonOnly": True}
+        request = command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
         known = []
         for address, answer in self._ask_all(request):
             if answer.code != ResponseCode.TOPIC_NOT_EXIST:
-                known.append(_decode_route(address, succeeded(address, answer, what)))
-        return _together(known) if known else None
+                known.append(decode_route(address, succeeded(address, answer, what)))
+        return merged(known) if known else None
 
     def _names(self, code: int, *, required: bool) -> frozenset[str]:
         found: set[str] = set()
@@ -86,7 +80,7 @@ class Routes:
         return frozenset(found)
 
     def _ask_all(self, request: RemotingCommand) -> list[tuple[str, RemotingCommand]]:
-        """(address, answer) of each name server that answers: at least one, or BrokerGone after all retries."""
+        """(address, answer) of each name server that answers: at least one, or NoNameServer after all retries."""
         links = self._links
         told: list[str] = []
         for tried in range(self._retries + 1):
@@ -100,7 +94,7 @@ class Routes:
             )
             if answers:
                 return answers
-        raise BrokerGone(
+        raise NoNameServer(
             f"no name server answers: {'; '.join(told)}: is the address right, and is one running?"
         )
 
@@ -116,54 +110,9 @@ class Routes:
         return answers
 
 
-def readable_queues(topic: str, route: TopicRoute) -> list[MessageQueue]:
-    """All queues of `topic` that may be read, by broker and number; raises NoRoute if there's none."""
-    queues = [
-        MessageQueue(broker_name=data.broker_name, queue_id=number, topic=topic)
-        for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
-        if data.perm & PERM_READ
-        for number in range(data.read_queue_nums)
-    ]
+def queues_to_read(topic: str, route: TopicRoute) -> list[MessageQueue]:
+    """All queues of `topic` that may be read, by broker and number. NoRoute if there's none."""
+    queues = readable_queues(topic, route)
     if not queues:
-        raise NoRoute(f"topic {topic}: none of its queues may be read: see its permission (updateTopicPerm)")
+        raise NoRoute(topic, "none of its queues may be read: see its permission (updateTopicPerm)")
     return queues
-
-
-def replicas_of(route: TopicRoute, broker_name: str) -> Replicas:
-    """The brokers of one name in a route; none, if none is alive."""
-    for group in route.broker_datas:
-        if group.broker_name == broker_name:
-            return dict(sorted(group.broker_addrs.items()))
-    return {}
-
-
-def _decode_route(address: str, answer: RemotingCommand) -> TopicRoute:
-    try:
-        return decode_body(answer.body, TopicRoute)
-    except BadRegistration as error:
-        raise BadAnswer(f"{address}: {error}") from None
-
-
-def _together(routes: Iterable[TopicRoute]) -> TopicRoute:
-    """All brokers and queues that any of `routes` has."""
-    result, *others = routes
-    for other in others:
-        known = {group.broker_name: group for group in result.broker_datas}
-        for group in other.broker_datas:
-            if group.broker_name in known:
-                mine = known[group.broker_name]
-                mine.broker_addrs = group.broker_addrs | mine.broker_addrs
-            else:
-                result.broker_datas.append(group)
-        result.queue_datas = _more_queues([*result.queue_datas, *other.queue_datas])
-    return result
-
-
-def _more_queues(entries: Iterable[QueueData]) -> list[QueueData]:
-    """One entry a broker: the one with most queues to read (a topic's queues may just have been added)."""
-    chosen: dict[str, QueueData] = {}
-    for data in entries:
-        mine = chosen.get(data.broker_name)
-        if mine is None or data.read_queue_nums > mine.read_queue_nums:
-            chosen[data.broker_name] = data
-    return list(chosen.values())

@@ -1,0 +1,142 @@
+"""Producers, consumers and administration for asyncio programs: the logic of `clientcore`, with coroutines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
+from typing import Self
+
+from hatwisted.aio.driver import on_asyncio, run
+from hatwisted.clientcore import admin, consumer, producer, transactions
+from hatwisted.clientcore.message import ReceivedMessage
+from hatwisted.wire.messagequeue import MessageQueue
+
+
+class Producer:
+    """Made by `Cluster.producer`; stopped at the end of its `async with`, or with its cluster."""
+
+    def __init__(self, core: producer.Producer) -> None:
+        self._core = core
+
+    @property
+    def group(self) -> str:
+        """Its producer group."""
+        return self._core.group
+
+    send = on_asyncio(producer.Producer.send)
+    send_batch = on_asyncio(producer.Producer.send_batch)
+    deliver = on_asyncio(producer.Producer.deliver)
+    send_oneway = on_asyncio(producer.Producer.send_oneway)
+    ready = on_asyncio(producer.Producer.ready)
+    settled = on_asyncio(producer.Producer.settled)
+    queues = on_asyncio(producer.Producer.queues)
+    stop = on_asyncio(producer.Producer.stop)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+class TransactionProducer(Producer):
+    """Made by `Cluster.transaction_producer`."""
+
+    _core: transactions.TransactionProducer
+
+    def __init__(self, core: transactions.TransactionProducer) -> None:
+        super().__init__(core)
+
+    send_in_transaction = on_asyncio(transactions.TransactionProducer.send_in_transaction)
+
+
+class Consumer:
+    """Made by `Cluster.consumer`; an `async with` starts and stops it.
+
+    async with cluster.consumer("billing", {"Orders": "paid || refunded"}) as consumer:
+        async for message in consumer:  # settled when the next one is asked for
+            ...
+    """
+
+    def __init__(self, core: consumer.Consumer) -> None:
+        self._core = core
+
+    start = on_asyncio(consumer.Consumer.start)
+    stop = on_asyncio(consumer.Consumer.stop)
+    commit = on_asyncio(consumer.Consumer.commit)
+    seek = on_asyncio(consumer.Consumer.seek)
+    next_message = on_asyncio(consumer.Consumer.next_message)
+
+    @property
+    def group(self) -> str:
+        """Its consumer group."""
+        return self._core.group
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues being read."""
+        return self._core.queues
+
+    @property
+    def progress(self) -> dict[MessageQueue, int]:
+        """By queue the offset to go on from."""
+        return self._core.progress
+
+    @property
+    def uncommitted(self) -> int:
+        """Queues whose progress isn't noted yet; after a stop, those that will be repeated in part."""
+        return self._core.uncommitted
+
+    def settle(self, message: ReceivedMessage) -> None:
+        """`message`, got by `async for` or `next_message`, is done with."""
+        self._core.settle(message)
+
+    def reject(self, message: ReceivedMessage) -> None:
+        """`message`, got by `async for` or `next_message`, is to be tried again later."""
+        self._core.reject(message)
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Give the program no more of these queues until `resume`; what it has, it keeps."""
+        self._core.pause(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """End a pause."""
+        self._core.resume(queues)
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """Messages, until the consumer stops; each is settled when the next is asked for."""
+        messages = self._core.messages()
+        while (message := await run(messages.next())) is not None:
+            yield message
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+class Admin:
+    """Made by `Cluster.admin`. Methods raise Refused, CallFailed, NoNameServer or NoRoute."""
+
+    def __init__(self, core: admin.Admin) -> None:
+        self._core = core
+
+    topics = on_asyncio(admin.Admin.topics)
+    route = on_asyncio(admin.Admin.route)
+    create_topic = on_asyncio(admin.Admin.create_topic)
+    delete_topic = on_asyncio(admin.Admin.delete_topic)
+    topic_offsets = on_asyncio(admin.Admin.topic_offsets)
+    cluster_info = on_asyncio(admin.Admin.cluster_info)
+    broker_info = on_asyncio(admin.Admin.broker_info)
+    groups = on_asyncio(admin.Admin.groups)
+    create_group = on_asyncio(admin.Admin.create_group)
+    delete_group = on_asyncio(admin.Admin.delete_group)
+    members = on_asyncio(admin.Admin.members)
+    progress = on_asyncio(admin.Admin.progress)
+    reset = on_asyncio(admin.Admin.reset)

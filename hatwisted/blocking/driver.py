@@ -1,0 +1,144 @@
+"""The client's logic on blocking sockets: calls go out at once, their answers are waited for when nothing
+else is left to do.
+
+A coroutine of the logic runs until it waits. Then the oldest call under way is waited for, or, if there's
+none, the next timer; each fires what waits for it, until the coroutine has ended. Between two `run`s nothing
+happens: heartbeats and fresh routes are due when the program calls next.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
+
+from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
+from hatwisted.blocking.links import Links
+from hatwisted.clientcore.driver import Answer, StandardLog
+from hatwisted.clientcore.errors import CallFailed, ClientError, TooManyCalls
+from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work
+from hatwisted.wire.codes import FLAG_ONEWAY
+from hatwisted.wire.remoting import RemotingCommand
+
+T = TypeVar("T")
+
+
+class _Call(NamedTuple):
+    address: str
+    connection: Connection
+    number: int
+    timeout: float
+    answer: Waiter[RemotingCommand]
+
+
+class _Timer:
+    def __init__(self, at: float, work: Callable[[], object]) -> None:
+        self.at = at
+        self.work: Callable[[], object] | None = work
+
+    def cancel(self) -> None:
+        self.work = None
+
+
+class BlockingDriver:
+    """links: the connections; wall_clock: s since the epoch."""
+
+    def __init__(self, links: Links, wall_clock: Callable[[], float] = time.time) -> None:
+        self.log = StandardLog("hatwisted.blocking")
+        self._links = links
+        self._wall_clock = wall_clock
+        self._calls: deque[_Call] = deque()
+        self._timers: list[tuple[float, int, _Timer]] = []
+        self._numbers = count()
+
+    def run(self, work: Work[T]) -> T:
+        """The result of a coroutine of the logic; raises what it raises."""
+        task = Task(work)
+        while not task.done:
+            if self._fire_timers():
+                continue
+            if self._calls:
+                self._take_answer(self._calls.popleft())
+            else:
+                assert self._timers, "it waits for what nobody will bring"
+                self._links.pause_for(max(0.0, self._timers[0][0] - self._links.clock()))
+        return task.result()
+
+    # ---- as Driver
+
+    def seconds(self) -> float:
+        """The system's."""
+        return self._wall_clock()
+
+    def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
+        """While something runs."""
+        timer = _Timer(self._links.clock() + seconds, work)
+        heappush(self._timers, (timer.at, next(self._numbers), timer))
+        return timer
+
+    def random_below(self, limit: int) -> int:
+        """Any number from 0 to `limit` - 1."""
+        return random.randrange(limit)
+
+    def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
+        """As Driver; dials at once."""
+        answer: Waiter[RemotingCommand] = Waiter()
+        try:
+            if sum(call.address == address for call in self._calls) >= MAX_IN_FLIGHT:
+                raise TooManyCalls(address, f"{MAX_IN_FLIGHT} calls are waiting for answers")
+            connection = self._links.connection(address)
+            number = connection.post(request)
+        except ClientError as error:
+            self._gone(address, error)
+            answer.fail(error)
+        else:
+            self._calls.append(_Call(address, connection, number, timeout, answer))
+        return answer
+
+    def oneway(self, address: str, request: RemotingCommand) -> None:
+        """As Driver."""
+        request.flag |= FLAG_ONEWAY
+        try:
+            self._links.connection(address).post_oneway(request)
+        except CallFailed as error:
+            self._gone(address, error)
+
+    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
+        """Nobody is here to answer while the program doesn't wait; brokers get no answers."""
+
+    def adopt(self, outcome: Any) -> Waiter[Any]:
+        """A coroutine that awaits nothing but the logic's own."""
+        return outcome if isinstance(outcome, Waiter) else Task(outcome)
+
+    def close(self) -> Waiter[None]:
+        """As Driver."""
+        self._links.close()
+        closed: Waiter[None] = Waiter()
+        closed.fire(None)
+        return closed
+
+    def _take_answer(self, call: _Call) -> None:
+        try:
+            found = call.connection.answer(call.number, call.timeout)
+        except ClientError as error:
+            self._gone(call.address, error)
+            call.answer.fail(error)
+        else:
+            call.answer.fire(found)
+
+    def _gone(self, address: str, error: ClientError) -> None:
+        if not isinstance(error, TooManyCalls):
+            self._links.drop(address)
+
+    def _fire_timers(self) -> bool:
+        """Was one due?"""
+        if not self._timers or self._timers[0][0] > self._links.clock():
+            return False
+        timer = heappop(self._timers)[2]
+        if timer.work is not None:
+            timer.work()
+        return True

@@ -1,0 +1,116 @@
+"""A driver for the client's logic on a clock of the test's: what servers answer is the test's word, and neither a
+socket nor a loop stands below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.task import Clock
+
+from hatwisted.clientcore.driver import Answer, StandardLog
+from hatwisted.clientcore.errors import CallTimedOut
+from hatwisted.clientcore.tasks import Timer, Waiter
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
+from hatwisted.wire.remoting import RemotingCommand
+
+NAME_SERVER = "10.0.0.9:9876"
+OFFSET_ID = "7F00000100002A9F000000000000002A"
+
+Groups = dict[str, dict[int, str]]
+"""Of each broker group: id -> address."""
+
+
+class ScriptedDriver:
+    """Provider of Driver. Each call is in `calls`, as (second, address, code).
+
+    groups: what the name server says of every topic
+    answer: what brokers say; None: nothing in time
+    """
+
+    def __init__(
+        self, groups: Groups, answer: Callable[[str, RemotingCommand], RemotingCommand | None]
+    ) -> None:
+        self.groups = groups
+        self.queues = 2
+        """Of each group."""
+        self.answer = answer
+        self.clock = Clock()
+        self.log = StandardLog("scripted")
+        self.calls: list[tuple[float, str, int]] = []
+
+    def calls_of(self, code: int) -> list[tuple[float, str]]:
+        """(second, address) of the calls with this code."""
+        return [(at, address) for at, address, called in self.calls if called == code]
+
+    def pass_time(self, seconds: float, step: float = 0.25) -> None:
+        """Time passes in steps."""
+        for _ in range(round(seconds / step)):
+            self.clock.advance(step)
+
+    def route(self) -> TopicRoute:
+        """The name server's word."""
+        return TopicRoute(
+            broker_datas=[
+                BrokerData(broker_addrs=dict(addresses), broker_name=name, cluster="C")
+                for name, addresses in self.groups.items()
+            ],
+            queue_datas=[
+                QueueData(broker_name=name, perm=6, read_queue_nums=self.queues, write_queue_nums=self.queues)
+                for name in self.groups
+            ],
+        )
+
+    # ---- Driver
+
+    def seconds(self) -> float:
+        """As Driver."""
+        return self.clock.seconds()
+
+    def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
+        """As Driver."""
+        return self.clock.callLater(seconds, work)
+
+    def random_below(self, limit: int) -> int:
+        """Always 0."""
+        return 0
+
+    def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
+        """As Driver."""
+        self.calls.append((self.clock.seconds(), address, int(request.code)))
+        waiter: Waiter[RemotingCommand] = Waiter()
+        if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            waiter.fire(RemotingCommand(0, flag=1, body=encode_body(self.route())))
+            return waiter
+        self.clock.callLater(timeout, waiter.fail, CallTimedOut(address, f"no answer in {timeout:g} s"))
+        try:
+            answer = self.answer(address, request)
+        except Exception as error:
+            waiter.fail(error)
+        else:
+            if answer is not None:
+                waiter.fire(answer)
+        return waiter
+
+    def oneway(self, address: str, request: RemotingCommand) -> None:
+        """As Driver."""
+        self.calls.append((self.clock.seconds(), address, int(request.code)))
+
+    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
+        """As Driver; nobody asks."""
+
+    def adopt(self, outcome: Any) -> Waiter[Any]:
+        """As Driver; there is nothing to adopt."""
+        raise NotImplementedError(f"{outcome!r} can't be waited for here")
+
+    def close(self) -> Waiter[None]:
+        """As Driver."""
+        done: Waiter[None] = Waiter()
+        done.fire(None)
+        return done
+
+
+def stored(code: int = 0) -> RemotingCommand:
+    """A broker's answer to a send that it has stored."""
+    return RemotingCommand(code, flag=1, ext={"msgId": OFFSET_ID, "queueId": "0", "queueOffset": "9"})

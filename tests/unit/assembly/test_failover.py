@@ -1,0 +1,67 @@
+"""A master crashes under a reading consumer of ours, and everything has the intervals it is shipped with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.error import ConnectionLost
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.client.cluster import Cluster
+from hatwisted.clientcore.options import ConsumeFrom
+from hatwisted.config.schema import BrokerRole
+from tests.support.memorynode import NAME_SERVER, MemoryNodes, MortalClock
+
+MASTER, SLAVE, CONSUMER = "10.0.0.1", "10.0.0.2", "10.0.0.50"
+BOUND = 35.0
+"""Seconds from the crash until a consumer reads on: RocketMQ's clients ask for routes every 30 s."""
+
+
+class FailoverTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.nodes = nodes = MemoryNodes(self)
+        nodes.start_name_server()
+        parts = nodes.parts(MASTER, clock=MortalClock(nodes.clock))
+        self.master = nodes.start(MASTER, parts, namesrv_addr=NAME_SERVER)
+        self.slave = nodes.start(SLAVE, broker_role=BrokerRole.SLAVE, broker_id=1, namesrv_addr=NAME_SERVER)
+        nodes.pass_time(5)
+        self.cluster = Cluster(nodes.network.host(CONSUMER), NAME_SERVER, clock=nodes.clock)
+        self.addCleanup(lambda: nodes.result(self.cluster.close(), 60))
+
+    def read_until(self, seen: list[bytes], count: int) -> float:
+        """Seconds until that many have come."""
+        begun = self.nodes.clock.seconds()
+        while len(seen) < count:
+            self.nodes.pass_time(0.25, 0.25)
+            self.assertLess(self.nodes.clock.seconds(), begun + 2 * BOUND, seen)
+        return self.nodes.clock.seconds() - begun
+
+    def test_B124_from_crash_to_reading_on_the_slave_takes_35_s_at_most_and_loses_nothing(self) -> None:
+        sent = [b"%d" % number for number in range(8)]
+        for body in sent[:4]:
+            self.assertEqual(self.nodes.send(f"{MASTER}:10911", body), 0)
+        seen: list[bytes] = []
+
+        async def take(messages: Any) -> None:
+            seen.extend(message.body for message in messages)
+
+        consumer = self.cluster.consumer("g", {"T": "*"}, on_messages=take, consume_from=ConsumeFrom.FIRST)
+        self.nodes.result(consumer.start())
+        self.read_until(seen, 4)
+        self.nodes.pass_time(12)  # progress is committed and copied
+        self.assertEqual(self.slave.store.log.max_offset, self.master.store.log.max_offset)
+        self.cut_off_consumer()
+        for body in sent[4:]:
+            self.assertEqual(self.nodes.send(f"{MASTER}:10911", body), 0)
+        self.assertEqual(self.slave.store.log.max_offset, self.master.store.log.max_offset)
+        self.nodes.crash(self.master, MASTER)
+        self.assertLessEqual(self.read_until(seen, 8), BOUND)
+        self.nodes.pass_time(60)
+        self.assertEqual(sorted(seen), sent)
+
+    def cut_off_consumer(self) -> None:
+        """It has no connection to the master and gets none: what is sent now, only the brokers know."""
+        self.nodes.network.silent_hosts.add(MASTER)
+        for transport in list(self.nodes.network.transports):
+            if {transport.getHost().host, transport.getPeer().host} == {MASTER, CONSUMER}:
+                transport.lost(ConnectionLost())
