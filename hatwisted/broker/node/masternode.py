@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -10,7 +9,6 @@ from twisted.internet.defer import Deferred
 from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.node.brokernode import BrokerNode, NodeParts
 from hatwisted.broker.node.writepath import WritePath
-from hatwisted.broker.put.logrecord import record_at
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.transaction.transactioncheck import check_options
 from hatwisted.remoting.server import ProcessorTable
@@ -35,7 +33,7 @@ class MasterNode(BrokerNode):
             self.store.flush,
             self._flush_timeout,
             self.ha if self._sync else None,
-            partial(record_at, self.store),
+            self.store.record_at,
         )
         self._writes = WritePath(
             parts.clock,

@@ -19,7 +19,6 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.put.innerput import STOPPING, InnerPuts
-from hatwisted.broker.put.logrecord import record_at
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, committed, op_message
@@ -98,7 +97,7 @@ class EndTransactionProcessor:
             return None  # undecided: the producer is asked later
         if self.draining:
             return response(request, ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
-        half = record_at(self._store, header.log_offset)
+        half = self._store.record_at(header.log_offset)
         problem = _problem(header, half)
         if half is None or problem:
             return response(request, ResponseCode.SYSTEM_ERROR, problem)

@@ -138,7 +138,7 @@ class EndTransactionTests(TransactionCase):
             self.assertEqual(copy.properties["REAL_TOPIC"], "%RETRY%g")
 
     @inlineCallbacks
-    def test_a_commit_puts_a_copy_and_an_op(self):  # type: ignore[no-untyped-def]
+    def test_B97a_a_commit_puts_a_copy_and_an_op(self):  # type: ignore[no-untyped-def]
         yield self.send_half(b"other")
         half = yield self.send_half()
         answer = yield self.end(half)
@@ -152,7 +152,7 @@ class EndTransactionTests(TransactionCase):
         )
 
     @inlineCallbacks
-    def test_a_rollback_puts_an_op_alone(self):  # type: ignore[no-untyped-def]
+    def test_B97a_a_rollback_puts_an_op_alone(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half()
         answer = yield self.end(half, ROLLBACK)
         self.assertEqual(answer.code, 0)
@@ -168,7 +168,7 @@ class EndTransactionTests(TransactionCase):
         self.assertEqual(len(self.records()), 1)
 
     @inlineCallbacks
-    def test_a_second_end_changes_nothing(self):  # type: ignore[no-untyped-def]
+    def test_B97a_a_second_end_changes_nothing(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half()
         for decision in (COMMIT, COMMIT, ROLLBACK):
             answer = yield self.end(half, decision)
@@ -195,5 +195,5 @@ class EndTransactionTests(TransactionCase):
             self.assertIn(text, answer.remark)
         self.assertEqual(len(self.records()), 2)
 
-    def test_a_slave_answers_11(self) -> None:
+    def test_B97a_a_slave_answers_11(self) -> None:
         self.assertEqual(refuse_end_transaction(None, RemotingCommand(END)).code, 11)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:
 
 
 class DiallingTests(SynchronousTestCase):
-    def test_B157_the_report_leaves_on_connecting(self) -> None:
+    def test_B53_B157_the_report_leaves_on_connecting(self) -> None:
         rig = SlaveRig(filled(1000))
         self.assertEqual(rig.reports(), [1000])
         self.assertEqual(rig.state, "transfer")
