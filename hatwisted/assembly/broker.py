@@ -31,7 +31,6 @@ from hatwisted.broker.node.slaveids import SlaveIds
 from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.broker.pull.pullhold import PullHold
 from hatwisted.broker.pull.pullmessage import PULL_CODES, PullProcessor
-from hatwisted.broker.put.logrecord import record_at
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.role import Role
@@ -135,7 +134,7 @@ def master_role(node: NodeParts) -> MasterRole:
         node.store.flush,
         timeout,
         node.ha if sync else None,
-        partial(record_at, node.store),
+        node.store.record_at,
     )
     permission = node.config.derived(lambda changed: changed.broker_permission)
     state = SendState(permission, node.identity.store_address.rpartition(":")[0])

@@ -122,7 +122,7 @@ class HAClientService(Service):
         self._link: HAClient | None = None
         self._dialling: Deferred[Any] | None = None
         self._dialler = GuardedTimer(clock, "dialling the master", self._dial, RETRY_LIMIT)
-        self._look_loop = PeriodicCall(clock, "the look at the HA link", self._look)
+        self._look_loop = PeriodicCall(clock, "the check of the HA link", self._look)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class HAClientService(Service):
         self._logger.debug("the master didn't say what its log holds: {why}", why=failure.getErrorMessage())
 
     def _judge(self, master_range: tuple[int, int], link: HAClient) -> None:
-        """A RocketMQ master goes on sending heartbeats at an offset it hasn't got; what it holds tells us."""
+        """Does the master have our offset? RocketMQ's goes on sending heartbeats even if it doesn't."""
         oldest, end = master_range
         asked = link.plan.report if link.plan is not None else 0
         if not link.failed and (0 < asked < oldest or asked > end):
@@ -307,7 +307,7 @@ class HAClientService(Service):
         if self.suspect_from is not None:
             self._logger.error(
                 "the master's log once ended at {end}, below ours, and has grown past it: bytes from there "
-                "on may differ between the two; see 'hatwisted log compare', or empty this store and copy anew",
+                "on may differ between the two; see 'hatwisted log compare', or empty this store and copy again",
                 end=self.suspect_from,
             )
 
@@ -326,13 +326,13 @@ class HAClientService(Service):
         if nearest > asked:
             text = (
                 f"our log ends at {asked}, the master's begins at {nearest}: what lies between has expired "
-                "there; empty this slave's store, so that it copies anew"
+                "there; empty this slave's store, so that it copies from the start"
             )
         else:
             self.suspect_from = nearest
             text = (
                 f"our log ends at {asked}, the master's at {nearest}: we hold {asked - nearest} bytes that "
-                "it hasn't got; 'hatwisted log compare' and 'log cut' make this log fit again"
+                "it doesn't have; 'hatwisted log compare' and 'log cut' make this log match again"
             )
         self.fail(link, SlaveEvent.LACK, text)
 
@@ -384,7 +384,7 @@ class HAClientService(Service):
             self._on(SlaveEvent.LACK)
             self._problem = (
                 f"the master closed {self._fruitless} links in a row after our report of {plan.report} "
-                "without sending a byte of log: it most likely hasn't got that offset; compare "
+                "without sending a byte of log: it most likely doesn't have that offset; compare "
                 "commitLogMinOffset and commitLogMaxOffset of both brokers"
             )
             self._complaints.complain(f"master {link.peer}", self._problem, error=True)

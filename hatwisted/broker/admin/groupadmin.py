@@ -48,7 +48,7 @@ class GroupAdmin:
         if self._role.slave:
             return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
         config = _parse(request.body)
-        self._log.info("{peer} makes or changes {config}", peer=connection.peer, config=config)
+        self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._groups.put(config)
         return response(request)
 

@@ -65,7 +65,7 @@ class RuntimeInfo:
         self._started = clock.seconds()
         self._puts = DayTotals(clock, lambda: store.stats.put_total)
         self._gets = DayTotals(clock, lambda: store.stats.get_total)
-        self._loop = PeriodicCall(clock, "taking the morning's totals", self._check_day)
+        self._loop = PeriodicCall(clock, "recording the day's totals", self._check_day)
 
     def add_source(self, source: Callable[[], Mapping[str, str]]) -> None:
         """Have further entries (replication, say), asked for at every request."""

@@ -88,7 +88,7 @@ class TopicAdmin:
         if refused is not None:
             return refused
         config = _parse(request)
-        self._log.info("{peer} makes or changes {config}", peer=connection.peer, config=config)
+        self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._topics.put(config)
         answer: Deferred[RemotingCommand] = Deferred()
         late = self._clock.callLater(REGISTER_WAIT, self._tell_late, config.topic_name, answer, request)
@@ -161,7 +161,7 @@ class TopicAdmin:
         return max((self._store.message_time(topic, queue_id, end - 1) for queue_id, end in ends), default=-1)
 
     def _cleaned(self, dropped: int, request: RemotingCommand) -> RemotingCommand:
-        self._log.info("{count} queues taken away on request {code}", count=dropped, code=int(request.code))
+        self._log.info("{count} queues removed on request {code}", count=dropped, code=int(request.code))
         return response(request)
 
     def delete_expired(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:

@@ -297,4 +297,4 @@ def _parse_rows(table: Mapping[str, Mapping[str, int]]) -> Offsets:
     try:
         return {key: {int(queue): int(offset) for queue, offset in row.items()} for key, row in table.items()}
     except (AttributeError, TypeError) as error:
-        raise ValueError(f"consumer offsets of another shape: {error}") from None
+        raise ValueError(f"malformed consumer offsets: {error}") from None

@@ -105,7 +105,7 @@ class SubscriptionGroupTable:
     def put(self, config: GroupConfig) -> None:
         """Make or change a group."""
         self._groups[config.group_name] = config
-        self._log.info("consumer group {group} made or changed", group=config.group_name)
+        self._log.info("consumer group {group} created or changed", group=config.group_name)
         self.version = self.version.following(self._now())
         self._tell()
 

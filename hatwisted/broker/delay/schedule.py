@@ -300,7 +300,7 @@ class LevelDelivery:
     def _tell_passed(self, problems: Sequence[str]) -> None:
         if problems:
             self._log.error(
-                "delay level {number}: {count} messages can't be delivered and are passed; the first, at {first}",
+                "delay level {number}: {count} messages can't be delivered and are skipped; the first, at {first}",
                 number=self._level,
                 count=len(problems),
                 first=problems[0],
@@ -367,7 +367,7 @@ class LevelDelivery:
         if reason != self._told:
             self._told = reason
             self._log.warn(
-                "delay level {number} can't be delivered at present, it is tried again: {reason}",
+                "delay level {number} can't be delivered at present, will try again: {reason}",
                 number=self._level,
                 reason=reason,
             )

@@ -248,7 +248,7 @@ class ConsumerFilterTable:
         at = compiled.ignored_from
         if at is not None:
             self._log.warn(
-                "group {group} filters {topic} by {expression} only: {rest} behind it means nothing",
+                "group {group} filters {topic} by {expression} only: {rest} after it is ignored",
                 group=group,
                 topic=wanted.topic,
                 expression=repr(wanted.expression[:at][:200]),
@@ -289,7 +289,7 @@ class ConsumerFilterTable:
             rows = [row for topic in topics.values() for row in topic["groupFilterData"].values()]
             found = [known for row in rows if (known := self._read(row)) is not None]
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"consumer filters of another shape: {error!r}") from None
+            raise ValueError(f"malformed consumer filters: {error!r}") from None
         for known in found:
             self._add(known)
 
@@ -299,7 +299,7 @@ class ConsumerFilterTable:
             compiled = compile_filter(saved.expression_type, saved.expression)
         except Sql92Error as error:
             self._log.warn(
-                "filter of {group} for {topic} isn't taken over: {error}",
+                "filter of {group} for {topic} is ignored: {error}",
                 group=saved.consumer_group,
                 topic=saved.topic,
                 error=error,

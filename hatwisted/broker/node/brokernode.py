@@ -142,7 +142,7 @@ class BrokerNode(Service):
     def _tell_loaded(self, report: RecoveryReport) -> None:
         store = self.parts.store
         self._logger.info(
-            "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records looked at, "
+            "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records checked, "
             "{torn} bytes of torn tail cut, {dispatched} bytes dispatched",
             root=store.root,
             exit="an unclean exit" if report.unclean else "a clean exit, or none",

@@ -62,7 +62,7 @@ class MasterLog:
             same = NOT_THERE not in (answer.remark or "")
         if same:
             return None
-        return f"our last record, at offset {offset}, isn't in the master's log: the two have grown apart"
+        return f"our last record, at offset {offset}, isn't in the master's log: the two have diverged"
 
 
 def last_offset(queues: ConsumeQueueTable) -> int | None:

@@ -103,7 +103,7 @@ class Registration:
         self._name_servers = {
             address: _NameServer(address, client, clock, self) for address in options.name_servers
         }
-        self._loop = PeriodicCall(clock, "the registration at the name servers", self._periodic)
+        self._loop = PeriodicCall(clock, "registering with the name servers", self._periodic)
         client.on_lost(self._lost)
         topics.on_change(self.register_now)
 
@@ -273,7 +273,7 @@ class _NameServer:
 
     def _registered(self, response: RemotingCommand) -> None:
         if self._failures:
-            self._log.info("registered at {address} again", address=self._address)
+            self._log.info("registered with {address} again", address=self._address)
         self._failures = 0
         self._known = True
         ext = response.ext
@@ -290,7 +290,7 @@ class _NameServer:
             self.retry_later()
 
     def _broken(self, failure: Failure) -> None:
-        self._log.failure("registering at {address} failed", failure, address=self._address)
+        self._log.failure("registering with {address} failed", failure, address=self._address)
 
     def _done(self, _: None) -> None:
         self._under_way -= 1

@@ -188,7 +188,7 @@ class SlaveSynchronizer:
         elif code not in self._failing:
             self._failing.add(code)
             self._log.warn(
-                "{what} not copied from the master, what this slave has stays: {error}",
+                "{what} not copied from the master, this slave keeps what it has: {error}",
                 what=code.name,
                 error=failure.getErrorMessage(),
             )

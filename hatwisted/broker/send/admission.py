@@ -173,11 +173,11 @@ class Admission:
     def _batch(self, header: SendHeader, body: bytes) -> tuple[Sequence[Entry], bytes, int, bool]:
         """As SentProperties.batch, of a batch that may be stored."""
         if header.sys_flag & layout.SYS_TRANSACTION_MASK:
-            raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can't be transactional, each message can")
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can't be transactional; single messages can")
         if _DELAY in header.properties:
             properties, _ = self._properties.read(header.properties)
             if int_field(properties, layout.PROPERTY_DELAY, 0) > 0:
-                raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can't be delayed, each message can")
+                raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can't be delayed; single messages can")
         entries, shared, size, wait = self._properties.batch(header.properties, body)
         if not entries:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")

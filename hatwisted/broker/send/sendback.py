@@ -19,7 +19,6 @@ from hatwisted.broker.consumer.processors import ConsumerTables
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.delay.delayrouting import route_delayed, without_delay
 from hatwisted.broker.put.innerput import STOPPING, InnerMessage, InnerPuts
-from hatwisted.broker.put.logrecord import record_at
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import Refusal, answer_bad_requests
 from hatwisted.broker.send.deadletter import dead_letter_topic, max_times, retry_topic, unknown_group
@@ -107,7 +106,7 @@ class SendBackProcessor:
         )
         if isinstance(topic, Refusal):
             return response(request, topic.code, topic.remark)
-        record = record_at(self._store, header.offset)
+        record = self._store.record_at(header.offset)
         if record is None:
             return response(
                 request, ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"

@@ -193,7 +193,7 @@ class TopicConfigTable:
         self._log.info(
             "topic {topic} {made}: {read} queues to read, {write} to write, perm {perm}",
             topic=config.topic_name,
-            made="made" if former is None else "changed",
+            made="created" if former is None else "changed",
             read=config.read_queue_nums,
             write=config.write_queue_nums,
             perm=config.perm,

@@ -19,7 +19,6 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.put.innerput import STOPPING, InnerPuts
-from hatwisted.broker.put.logrecord import record_at
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
@@ -103,7 +102,7 @@ class EndTransactionProcessor:
             return None  # undecided: the producer is asked later
         if self._state.stopping:  # the producer is asked again by whoever is master next
             return response(request, ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
-        half = record_at(self._store, header.log_offset)
+        half = self._store.record_at(header.log_offset)
         problem = _problem(header, half)
         if half is None or problem:
             return response(request, ResponseCode.SYSTEM_ERROR, problem)
@@ -139,7 +138,7 @@ class EndTransactionProcessor:
             return
         self._decided.pop(half_offset, None)
         self._log.warn(
-            "the decision about half message {offset} isn't stored, its producer will be asked: {reason}",
+            "the decision about half message {offset} couldn't be stored; its producer will be asked: {reason}",
             offset=half_offset,
             reason=put.reason or str(put.status),
         )

@@ -38,11 +38,11 @@ EVERY_BROKER = Counter(
         "sampling the statistics of topics and groups": 2,
         "sampling the store's statistics": 2,
         "syncing queues, index and checkpoint": 2,
-        "taking the morning's totals": 2,
-        "the look at the disk": 2,
-        "the look at the queues of held pulls": 2,
-        "the look at the slaves' links": 2,
-        "the registration at the name servers": 2,
+        "recording the day's totals": 2,
+        "the check of the disk": 2,
+        "the check of held pulls": 2,
+        "the check of the slaves' links": 2,
+        "registering with the name servers": 2,
         "the scan for idle connections": 5,  # two ports each, and the name server's
         "the scan for silent clients": 2,
         "writing queue entries": 2,
@@ -61,8 +61,8 @@ SLAVE_ONLY = Counter(
     {
         "dialling the master": 1,
         "synchronising with the master": 1,
-        "the look at the HA link": 1,
-        "the look for a master": 1,
+        "the check of the HA link": 1,
+        "the search for a master": 1,
     }
 )
 OF_A_NAME_SERVER = Counter({"the scan for silent brokers": 1})
