@@ -89,7 +89,7 @@ class BrokerNode(Service):
         super().startService()
         self._progress_due = self.parts.clock.seconds() + PROGRESS_INTERVAL
         report = self.store.load(self._progress)
-        self._tell_loaded(report)
+        self._log_loaded(report)
         self.parts.tables.load()
         self.ha = self.parts.make_ha(self.store)
         table = self._processors()
@@ -106,7 +106,7 @@ class BrokerNode(Service):
         self._start_role()
         self.registration.start()
 
-    def _tell_loaded(self, report: RecoveryReport) -> None:
+    def _log_loaded(self, report: RecoveryReport) -> None:
         self._logger.info(
             "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records checked, "
             "{torn} bytes of torn tail cut, {dispatched} bytes dispatched",

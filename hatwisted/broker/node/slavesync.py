@@ -220,10 +220,10 @@ class SlaveSynchronizer:
         self.master_flush_offset = flush_offset_of(answer)
         theirs = parse_progress(answer.body)
         self._offsets.join(theirs)
-        return self._hand_back(self._offsets.ahead_of(theirs)) if self.may_hand_back() else None
+        return self._send_progress(self._offsets.ahead_of(theirs)) if self.may_hand_back() else None
 
     @inlineCallbacks
-    def _hand_back(self, progress: Progress) -> Any:
+    def _send_progress(self, progress: Progress) -> Any:
         master = self.master
         for part in parts(progress):
             if master is None:
