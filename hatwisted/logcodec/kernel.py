@@ -6,8 +6,8 @@ A compiled twin takes their place here and nowhere else: the same arguments, the
 * `decode_few(buf, base, positions, end, delay_levels)`: what few records mean to queues and index, as values.
 * `gather(buf, base, positions, end)`: the columns of many, checked.
 * `dispatch_columns(records, delay_levels)`: what those mean to queues and index.
-* `RecordEncoder(store_host).encode(put, topic_field, parts, at, timestamp, queue_offset)`: the messages of a put as
-  records.
+* `RecordEncoder(store_host).encode(put, topic_field, parts, at, timestamp, queue_offset)`: the messages of a put
+  as records.
 
 Nothing of it keeps state between calls but the encoder's topics, raises for any bytes, or looks beyond the buffer.
 """
