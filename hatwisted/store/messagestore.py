@@ -386,6 +386,10 @@ class MessageStore:
         """Call `listener` for every queue that has grown."""
         self._listeners.append(listener)
 
+    def remove_arrival_listener(self, listener: ArrivalListener) -> None:
+        """Undo `add_arrival_listener`."""
+        self._listeners.remove(listener)
+
     def _arrived(self, topic: str, queue_id: int, max_offset: int) -> None:
         for listener in self._listeners:
             try:

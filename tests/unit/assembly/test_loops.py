@@ -127,14 +127,18 @@ class LoopTests(SynchronousTestCase):
         for _ in range(int(LONGEST)):
             self.put(master, "T")
             self.put_delayed(master)
-            master.ha.wait(end := master.store.log.max_offset + 1, end, self.clock.seconds() + 0.5)
-            master.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
-            slave.ha.group_transfer.wait(end, end, self.clock.seconds() + 0.5)
-            slave.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
-            self.hold_a_pull(client, master.store.queue_end("T", 0) + 1)
+            master.parts.ha.wait(
+                end := master.parts.store.log.max_offset + 1, end, self.clock.seconds() + 0.5
+            )
+            master.parts.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
+            slave.parts.ha.group_transfer.wait(end, end, self.clock.seconds() + 0.5)
+            slave.parts.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
+            self.hold_a_pull(client, master.parts.store.queue_end("T", 0) + 1)
             self.pass_time(1)
         self.assertEqual(
-            slave.store.log.max_offset, master.store.log.max_offset, "replication went on all the time"
+            slave.parts.store.log.max_offset,
+            master.parts.store.log.max_offset,
+            "replication went on all the time",
         )
         self.check_loops()
         for node in (slave, master, names):
@@ -154,7 +158,7 @@ class LoopTests(SynchronousTestCase):
     def put(self, broker: object, topic: str, properties: dict[str, str] | None = None) -> None:
         encoded = encode_properties(properties or {})
         put = Put(topic, 0, ((0, b"body", encoded),), HOST, int(self.clock.seconds() * 1000))
-        broker.store.append([put])  # type: ignore[attr-defined]
+        broker.parts.store.append([put])  # type: ignore[attr-defined]
         self.assertGreaterEqual(put.end, 0, put.reason)
 
     def put_delayed(self, broker: object) -> None:
