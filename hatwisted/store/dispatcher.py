@@ -210,7 +210,7 @@ class Dispatcher:
         if first:
             raise StoreError(
                 f"dispatch stopped at commit log offset {offset}: {reason}; "
-                "messages behind it are not in queues or index; see 'hatwisted log check'"
+                "messages after it are not in queues or index; see 'hatwisted log check'"
             )
 
     # -- record by record ------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class MessageStore:
         self._lock = StoreLock(fs, root)
         self._abort = AbortFile(fs, root)
         self._listeners: list[ArrivalListener] = []
-        self._deaf = FailedTurns(clock, "telling of messages in their queues")
+        self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, "commitlog")
         self.watermark = DiskWatermark(
@@ -385,6 +385,10 @@ class MessageStore:
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
         """Call `listener` for every queue that has grown."""
         self._listeners.append(listener)
+
+    def remove_arrival_listener(self, listener: ArrivalListener) -> None:
+        """Undo `add_arrival_listener`."""
+        self._listeners.remove(listener)
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int) -> None:
         for listener in self._listeners:

@@ -260,7 +260,7 @@ class _Recovery:
         needed = [report.start if report.unclean else max(self._queues.max_physical, begin)]
         uncovered = first_incomplete_file(self._files, self._queues, min(report.end, needed[0]))
         if uncovered is not None:
-            _log.warn("queues lack records from log file {start} on: they are built again", start=uncovered)
+            _log.warn("queues lack records from log file {start} on: they are rebuilt", start=uncovered)
             needed.append(uncovered)
         if self._index is not None:
             needed.append(self._indexed_end(self._index))

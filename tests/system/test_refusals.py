@@ -95,7 +95,7 @@ def test_a_masters_file_given_to_haslave(tmp_path: Path, mode: list[str]) -> Non
 def test_B02_a_slave_with_id_0(tmp_path: Path, mode: list[str]) -> None:
     path = conf(tmp_path, brokerRole="SLAVE", brokerId=0)
     line = refusal(tmp_path, mode, "haslave", "--conf", path)
-    assert line.startswith("haslave: F/broker.conf:2: brokerId: 0 is not a slave's; allowed: "), line
+    assert line.startswith("haslave: F/broker.conf:2: brokerId: 0 is not a slave's id; allowed: "), line
 
 
 @pytest.mark.parametrize("program", ["hamaster", "haslave", "hanamesrv"])

@@ -25,9 +25,8 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.processors import ConsumerTables
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import (
     CHECK_GROUP,
     HALF_QUEUE,
@@ -101,16 +100,15 @@ class TransactionCheck:
         clock: IReactorTime,
         store: MessageStore,
         puts: InnerPuts,
-        offsets: ConsumerOffsetTable,
-        topics: TopicConfigTable,
+        tables: ConsumerTables,
         clients: ClientTable,
         options: CheckOptions,
     ) -> None:
         self._clock = clock
         self._store = store
         self._puts = puts
-        self._offsets = offsets
-        self._topics = topics
+        self._offsets = tables.offsets
+        self._topics = tables.topics
         self._clients = clients
         self._options = options
         self._decided: dict[int, int] = {}
@@ -261,7 +259,7 @@ class TransactionCheck:
         group = properties.get(PROPERTY_PRODUCER_GROUP, "")
         producer = self._producer(group)
         if producer is None:
-            self._log.info("no producer of group {group} is there to be asked", group=group)
+            self._log.info("no producer of group {group} is connected to be asked", group=group)
             return True
         try:
             topic, queue_id = half_destination(properties)

@@ -212,12 +212,12 @@ def _check_sizes(files: list[LogFile]) -> None:
             if not file.size or file.base % file.size:
                 raise WrongLogFile(
                     f"{file.path}: {file.size} bytes from offset {file.base} on are no whole file of a log: "
-                    "was it cut? Copy it anew"
+                    "was it cut? Copy it again"
                 )
         elif file.size != files[0].size:
             raise WrongLogFile(
                 f"{file.path}: has {file.size} bytes and {files[0].path} {files[0].size}: all files of a log have "
-                "one size; copy it anew, or read the files of each size from a folder of their own"
+                "one size; copy it again, or read the files of each size from a folder of their own"
             )
         elif file.base != previous.end:
             raise WrongLogFile(

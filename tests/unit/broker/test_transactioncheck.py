@@ -22,8 +22,7 @@ class TransactionCheckTests(TransactionCase):
             self.clock,
             self.store,
             self.puts,
-            self.tables.offsets,
-            self.tables.topics,
+            self.tables,
             self.rig.consumers.clients,
             OPTIONS,
         )

@@ -183,7 +183,7 @@ class SettingsCheck(SynchronousTestCase):
         self.refused(self.folder, f"{self.folder} is a folder")
         file = self.folder / "file"
         file.write_text("")
-        self.refused(file / "deeper" / "kvConfig.json", f"{file} is no folder")
+        self.refused(file / "deeper" / "kvConfig.json", f"{file} is not a folder")
 
     def test_permissions(self) -> None:
         self.folder.mkdir()
