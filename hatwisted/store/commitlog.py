@@ -24,11 +24,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from hatwisted.logcodec.kernel import RecordEncoder
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
 from hatwisted.store.put import Put, PutLimits, PutStatus
-from hatwisted.store.recordencoder import AppendRun, RecordEncoder
 from hatwisted.wire import layout
 
 CLOCK_STEP = 3600 * 1000
@@ -42,6 +42,18 @@ _TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
 
 _UNQUEUED = layout.SYS_TRANSACTION_PREPARED
 """The sysFlag bit that prepared and rolled-back messages share: they take no queue offset."""
+
+
+class AppendRun:
+    """Records encoded but not yet written; all in one file."""
+
+    __slots__ = ("at", "parts", "puts", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.at = start
+        self.parts: list[bytes] = []
+        self.puts: list[Put] = []
 
 
 @implementer(IReplicatedLog)
@@ -183,7 +195,9 @@ class CommitLog:
                     put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
                     continue
                 file_end = self._files.capacity_end_of(run.at)
-            encoder.encode(put, topic_field, run, timestamp, self._take_queue_offsets(put))
+            encoder.encode(put, topic_field, run.parts, run.at, timestamp, self._take_queue_offsets(put))
+            run.at = put.end
+            run.puts.append(put)
         self._write_run(run)
         self.last_store_timestamp = timestamp
         self._announce()
@@ -299,7 +313,7 @@ class CommitLog:
     def _not_prepared(self, failure: Failure, start: int) -> None:
         # Not again at the next append, which may be a moment away: when it's needed it's made on the spot.
         self._unprepared = start
-        self._log.warn("the next commit log file couldn't be reserved ahead: {why}", why=failure.value)
+        self._log.warn("the next commit log file couldn't be reserved in advance: {why}", why=failure.value)
 
     def _prepared(self, _result: object) -> None:
         self._preparing = False
@@ -385,5 +399,5 @@ class CommitLog:
             if files.starts and self.max_offset == files.capacity_end:
                 files.create(self.max_offset)
         except (OSError, StoreFull) as error:
-            self._log.warn("the log's end couldn't be put in order: {error}", error=error)
+            self._log.warn("the log's end couldn't be cleaned up: {error}", error=error)
         files.close()

@@ -7,20 +7,18 @@ queue's entries, column by column. What lies outside of the compared range is lo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hatwisted.cli.log.findings import Findings
 from hatwisted.logcodec.dispatchscan import DispatchColumns
-from hatwisted.logcodec.queueentry import ENTRY_SIZE, place
-from hatwisted.logcodec.scan import Longs, ScanResult
+from hatwisted.logcodec.queueentry import ENTRY, ENTRY_SIZE, place
+from hatwisted.logcodec.queueruns import queue_entries
+from hatwisted.logcodec.scan import Longs, Records
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
-
-ENTRY: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-"""The fields of an entry; see formats.md section 3."""
 
 
 class QueueComparison:
@@ -40,7 +38,7 @@ class QueueComparison:
         """Queues that the log has records of."""
         return len(self._bounds)
 
-    def take(self, scan: ScanResult, columns: DispatchColumns) -> None:
+    def take(self, scan: Records, columns: DispatchColumns) -> None:
         """Compare the entries of these records."""
         kinds = scan.sys_flags & layout.SYS_TRANSACTION_MASK
         dispatched = (kinds == layout.SYS_TRANSACTION_NONE) | (kinds == layout.SYS_TRANSACTION_COMMIT)
@@ -53,11 +51,7 @@ class QueueComparison:
             indexes = scan.queue_offsets[rows]
             self._check_order(topic, queue_id, indexes, scan.physical_offsets[rows])
             if self._table is not None:
-                wanted = np.empty(len(rows), ENTRY)
-                wanted["physical"] = scan.physical_offsets[rows]
-                wanted["size"] = scan.sizes[rows]
-                wanted["tags"] = columns.tags_codes[rows]
-                self._compare(topic, queue_id, indexes, wanted)
+                self._compare(topic, queue_id, indexes, queue_entries(scan, rows, columns.tags_codes))
 
     def _check_order(self, topic: str, queue_id: int, indexes: Longs, physical: Longs) -> None:
         """Queue offsets rise one by one along the log."""
@@ -123,7 +117,7 @@ class QueueComparison:
                 )
 
 
-def _groups(scan: ScanResult, rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+def _groups(scan: Records, rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
     """The rows of each queue, in log order."""
     if not len(rows):
         return

@@ -49,11 +49,11 @@ class FailoverTests(SynchronousTestCase):
         self.nodes.result(consumer.start())
         self.read_until(seen, 4)
         self.nodes.pass_time(12)  # progress is committed and copied
-        self.assertEqual(self.slave.store.log.max_offset, self.master.store.log.max_offset)
+        self.assertEqual(self.slave.parts.store.log.max_offset, self.master.parts.store.log.max_offset)
         self.cut_off_consumer()
         for body in sent[4:]:
             self.assertEqual(self.nodes.send(f"{MASTER}:10911", body), 0)
-        self.assertEqual(self.slave.store.log.max_offset, self.master.store.log.max_offset)
+        self.assertEqual(self.slave.parts.store.log.max_offset, self.master.parts.store.log.max_offset)
         self.nodes.crash(self.master, MASTER)
         self.assertLessEqual(self.read_until(seen, 8), BOUND)
         self.nodes.pass_time(60)

@@ -32,7 +32,7 @@ class WaitTests(SynchronousTestCase):
             "10.0.0.1", parts, broker_role=role, flush_disk_type=flush, slave_timeout=3000
         )
         self.nodes.send(MASTER)
-        self.slave = self.nodes.play_slave("10.0.0.2", "10.0.0.1:10912", node.store.log.max_offset)
+        self.slave = self.nodes.play_slave("10.0.0.2", "10.0.0.1:10912", node.parts.store.log.max_offset)
 
     def turn_disk(self) -> None:
         if not self.disk_stalled:
@@ -72,7 +72,7 @@ class WaitTests(SynchronousTestCase):
         self.assertEqual(nodes.send(MASTER), OK)
         slave = nodes.start("10.0.0.2", broker_role=BrokerRole.SLAVE, broker_id=1)
         self.assertEqual(nodes.send("10.0.0.2:10911"), SERVICE_NOT_AVAILABLE)
-        self.assertEqual(slave.store.log.max_offset, 0)
+        self.assertEqual(slave.parts.store.log.max_offset, 0)
 
     def test_B04_B06_async_master_with_async_flush_waits_for_nothing(self) -> None:
         self.check(BrokerRole.ASYNC_MASTER, FlushDiskType.ASYNC_FLUSH, (OK, 0), (OK, 0))

@@ -4,7 +4,6 @@ import json
 
 from twisted.internet.defer import inlineCallbacks
 
-from hatwisted.broker.put.logrecord import record_at
 from hatwisted.broker.transaction.halfmessages import CHECK_GROUP, committed
 from hatwisted.broker.transaction.transactioncheck import SLICE, CheckOptions, TransactionCheck
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
@@ -23,8 +22,7 @@ class TransactionCheckTests(TransactionCase):
             self.clock,
             self.store,
             self.puts,
-            self.tables.offsets,
-            self.tables.topics,
+            self.tables,
             self.rig.consumers.clients,
             OPTIONS,
         )
@@ -132,7 +130,7 @@ class TransactionCheckTests(TransactionCase):
     @inlineCallbacks
     def test_B97a_a_crash_between_copy_and_op_repeats_the_message(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half()
-        self.puts.put(committed(record_at(self.store, half[1])))
+        self.puts.put(committed(self.store.record_at(half[1])))
         self.rig.turn()
         yield self.restart()
         client = yield self.producer()

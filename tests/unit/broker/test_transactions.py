@@ -6,6 +6,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.innerput import InnerPuts
 from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor, refuse_end_transaction
 from hatwisted.wire.batch import encode_batch
@@ -36,11 +37,10 @@ class TransactionCase(TestCase):
         self.store, self.tables = self.rig.store, self.rig.tables
         acks = PutAcks(self.clock, self.store.flush, 5.0, None)
         self.puts = InnerPuts(self.store, acks, HOST)
-        sends = SendProcessor(
-            self.store, acks, self.tables.topics, "DefaultCluster", HOST, self.tables.groups
-        )
+        self.state = SendState(lambda: 6, "127.0.0.1")
+        sends = SendProcessor(self.store, acks, self.tables, self.rig.identity, self.state)
         self.rig.table.register_batch(SEND_CODES, sends.process)
-        self.ends = EndTransactionProcessor(self.clock, self.store, self.puts, self.tables.topics)
+        self.ends = EndTransactionProcessor(self.clock, self.store, self.puts, self.tables.topics, self.state)
         self.ends.register_on(self.rig.table)
 
     @inlineCallbacks
