@@ -62,13 +62,13 @@ def as_java_prints(value: object) -> str:
 
 
 def read_of_configs(tree: ast.AST) -> set[str]:
-    """Attributes that are read from something called `config`."""
+    """Attributes that are read from something called `config`, or `changed` as a newer one is."""
     return {
         node.attr
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Load)
-        and ast.unparse(node.value).rpartition(".")[2] == "config"
+        and ast.unparse(node.value).rpartition(".")[2] in ("config", "changed")
     }
 
 
