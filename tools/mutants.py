@@ -193,13 +193,16 @@ def _body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return ast.unparse(ast.Module([*function.body], [])).splitlines()
 
 
+def _logs(function: ast.Attribute) -> bool:
+    return function.attr in LEVELS and LOGGERS.search(ast.unparse(function.value)) is not None
+
+
 class _Wordless(ast.NodeTransformer):
     """Empties what is written for people: log calls, and every text of several words."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
-        levelled = isinstance(function, ast.Attribute) and function.attr in LEVELS
-        if levelled and LOGGERS.search(ast.unparse(function.value)):
+        if isinstance(function, ast.Attribute) and _logs(function):
             return ast.Call(function, [], [])
         return self.generic_visit(node)
 
