@@ -6,9 +6,9 @@ Here they are drawn, counted and held against the goal:
     SAMPLE=100 SEED=7 make mutants ROOMS="ha put"
 
 A full run takes hours, so SAMPLE mutants of a room (200; 0 for all) are drawn; SEED draws the same again. Those
-that change nothing but prose (log lines, texts of several words) are left out: tests quote words where somebody
-acts on them. Survivors are listed in tests/mutants/survivors.toml with the reason why no test should catch them;
-they don't count against the room. What survives and isn't listed is printed with its change, and a room that
+that change nothing but prose (log lines, texts of several words) or types are left out: tests quote words where
+somebody acts on them. Survivors are listed in tests/mutants/survivors.toml with the reason why no test should catch
+them; they don't count against the room. What survives and isn't listed is printed with its change, and a room that
 misses the goal fails the run.
 
 Rejected: cosmic-ray, which starts Python and pytest anew for every mutant: seconds each, where a fork takes a
@@ -209,12 +209,15 @@ def _logs(function: ast.Attribute) -> bool:
 
 
 class _Wordless(ast.NodeTransformer):
-    """Empties what is written for people: log calls, and every text of several words."""
+    """Empties what is written for people and type checkers: log calls, texts of several words, casts."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
         if isinstance(function, ast.Attribute) and _logs(function):
             return ast.Call(function, [], [])
+        if isinstance(function, ast.Name) and function.id == "cast":
+            value: ast.AST = self.visit(node.args[-1])
+            return value
         return self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
