@@ -72,7 +72,7 @@ class BrokerGroup:
     settings: Mapping[str, Setting] = field(default_factory=lambda: SMALL_STORE)
     slave_settings: Mapping[str, Setting] = field(default_factory=dict)
     link_port: int | None = None  # the slave dials this instead of the master's HA port
-    java_options: tuple[str, ...] = javarocketmq.TEST_HEAP
+    java_options: tuple[str, ...] = javarocketmq.TEST_JVM
     name: str = "broker-a"
 
     def __post_init__(self) -> None:

@@ -18,21 +18,38 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from testbed.processes import ServerProcess, Setting, broker_answers, namesrv_answers, write_conf
+from testbed.processes import (
+    BROKER_PORTS,
+    ServerProcess,
+    Setting,
+    all_stopped,
+    broker_answers,
+    free_port,
+    namesrv_answers,
+    write_conf,
+)
+
+Probe = Callable[[int], object]
 
 VERSION = "4.9.7"
 ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-tools", "rocketmq-client")
 FETCH_SECONDS = 300  # the first fetch loads about 40 jars
-TEST_HEAP = (
-    "-Xms256m",
+SHARED_CLASSES = "-Xshare:auto"
+TEST_JVM = (
+    "-Xms128m",
     "-Xmx512m",
+    "-XX:MaxDirectMemorySize=512m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    "-XX:MaxDirectMemorySize=512m",
+    SHARED_CLASSES,
+    "-Dtls.server.mode=disabled",  # a server makes itself an RSA key otherwise, half of what its start costs
 )
+"""For servers that start fast and stay small. With SHARED_CLASSES their classes come parsed and verified from a
+file that the first start of each main class writes: half of the other half."""
+TRAINING_SECONDS = 120.0  # a first start on a busy machine, and an orderly end
 MODULE_OPENS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
@@ -119,11 +136,59 @@ def _fetch(version: str, folder: Path) -> None:
         raise RocketMQMissing(f"Maven can't fetch RocketMQ {version}: {' '.join(told[:2])[:400]}")
 
 
-def java_command(main: str, home: Path, jvm: Sequence[str] = TEST_HEAP, version: str = VERSION) -> list[str]:
+def java_command(main: str, home: Path, jvm: Sequence[str] = TEST_JVM, version: str = VERSION) -> list[str]:
     """argv of a RocketMQ main class with everything it writes kept under `home`."""
     _write_home(home)
     properties = [f"-Drocketmq.home.dir={home}", f"-Duser.home={home}", "-Drocketmq.client.logUseSlf4j=true"]
     return ["java", *jvm, *MODULE_OPENS, *properties, "-cp", f"{install(version)}/*", main]
+
+
+def _server(
+    name: str, main: str, conf: Path, port: int, probe: Probe, jvm: Sequence[str], version: str
+) -> ServerProcess:
+    folder = conf.parent
+    if SHARED_CLASSES in jvm:
+        jvm = [*jvm, f"-XX:SharedArchiveFile={_shared_classes(main, probe, version)}"]
+    argv = [*java_command(main, folder / f"{name}-home", jvm, version), "-c", str(conf)]
+    return ServerProcess(name, argv, folder, port, probe)
+
+
+@functools.cache
+def _shared_classes(main: str, probe: Probe, version: str) -> Path:
+    """The archive of a server's classes, made by a start and an orderly end of it unless it is there. Another
+    Java's is made again; one that doesn't fit is ignored by the JVM. Safe to call from several processes."""
+    folder = install(version)
+    java = os.stat(os.path.realpath(str(shutil.which("java"))))
+    archive = folder / f"{main.rpartition('.')[2]}-{java.st_size:x}-{int(java.st_mtime):x}.jsa"
+    with open(folder / "classes.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            with tempfile.TemporaryDirectory(prefix="classes", dir=folder) as scratch:
+                made = Path(scratch) / archive.name
+                _train(main, Path(scratch), probe, version, made)
+                made.replace(archive)
+    return archive
+
+
+def _train(main: str, folder: Path, probe: Probe, version: str, archive: Path) -> None:
+    port = free_port(BROKER_PORTS)
+    settings: dict[str, Setting] = {
+        "listenPort": port,
+        "brokerIP1": "127.0.0.1",
+        "storePathRootDir": folder,
+        "storePathCommitLog": folder / "commitlog",
+        "mappedFileSizeCommitLog": 1 << 20,
+        "mappedFileSizeConsumeQueue": 20_000,
+        "maxHashSlotNum": 500,
+        "maxIndexNum": 2000,
+    }
+    conf = write_conf(folder / "training.conf", settings)
+    jvm = [option for option in TEST_JVM if option != SHARED_CLASSES]
+    jvm.append(f"-XX:ArchiveClassesAtExit={archive}")
+    server = _server("training", main, conf, port, probe, jvm, version)
+    with all_stopped(server):
+        server.start(TRAINING_SECONDS)
+        server.stop(TRAINING_SECONDS)
 
 
 def _write_home(home: Path) -> None:
@@ -140,24 +205,22 @@ def _write_home(home: Path) -> None:
 
 
 def namesrv(
-    name: str, folder: Path, port: int, jvm: Sequence[str] = TEST_HEAP, version: str = VERSION
+    name: str, folder: Path, port: int, jvm: Sequence[str] = TEST_JVM, version: str = VERSION
 ) -> ServerProcess:
     """A Java name server on `port`."""
     conf = write_conf(folder / f"{name}.conf", {"listenPort": port})
     main = "org.apache.rocketmq.namesrv.NamesrvStartup"
-    argv = [*java_command(main, folder / f"{name}-home", jvm, version), "-c", str(conf)]
-    return ServerProcess(name, argv, folder, port, namesrv_answers)
+    return _server(name, main, conf, port, namesrv_answers, jvm, version)
 
 
 def broker(
     name: str,
     folder: Path,
     settings: Mapping[str, Setting],
-    jvm: Sequence[str] = TEST_HEAP,
+    jvm: Sequence[str] = TEST_JVM,
     version: str = VERSION,
 ) -> ServerProcess:
     """A Java broker with these RocketMQ settings; `listenPort` must be among them."""
     conf = write_conf(folder / f"{name}.conf", settings)
     main = "org.apache.rocketmq.broker.BrokerStartup"
-    argv = [*java_command(main, folder / f"{name}-home", jvm, version), "-c", str(conf)]
-    return ServerProcess(name, argv, folder, int(str(settings["listenPort"])), broker_answers)
+    return _server(name, main, conf, int(str(settings["listenPort"])), broker_answers, jvm, version)

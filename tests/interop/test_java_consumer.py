@@ -26,7 +26,6 @@ pytestmark = pytest.mark.timeout(300)
 
 # A failed message comes again after level 3 and then 4 of these: seconds instead of 10 s and 30 s.
 SETTINGS = {**SMALL_STORE, "enablePropertyFilter": True, "messageDelayLevel": "1s 1s 1s 1s 1s"}
-SERVER_HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # A member that can't lock a queue looks again, and one that gives it up unlocks it, after 20 s by default.
 IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=1000", "-Drocketmq.client.unlockDelayTimeMills=1000")
 QUEUES = 4
@@ -268,9 +267,7 @@ def test_B118_B138_the_same_in_a_mixed_cluster(master: Kind, slave: Kind, tmp_pa
     version = javaclient.VERSIONS[0]
     if reason := javaclient.unavailable(version):
         pytest.skip(f"RocketMQ's client {version} can't run here: {reason}")
-    with BrokerGroup(
-        tmp_path, master, slave, namesrv_kind=OURS, settings=SETTINGS, java_options=SERVER_HEAP
-    ) as group:
+    with BrokerGroup(tmp_path, master, slave, namesrv_kind=OURS, settings=SETTINGS) as group:
         group.start()
         topic = f"failover-{master.value}-{slave.value}"
         put(group, topic, "first", 1)

@@ -21,7 +21,6 @@ from tests.interop.conftest import needs
 
 pytestmark = pytest.mark.timeout(300)
 
-HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
 UPDATE_TOPIC, ALL_TOPICS, HEART_BEAT, ALL_OFFSETS, ALL_DELAYS, ALL_GROUPS = 17, 21, 34, 43, 45, 201
 COMMIT = 15
 SYNC_SECONDS = 90.0  # a slave asks every 10 s, from when it knows its master
@@ -47,7 +46,6 @@ def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         slave,
         namesrv_kind=OURS,
         settings={**SMALL_STORE, "registerNameServerPeriod": 10_000},
-        java_options=HEAP,
     ) as pair:
         pair.start()
         with pair.master_client() as client:

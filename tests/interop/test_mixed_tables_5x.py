@@ -13,7 +13,6 @@ from tests.interop.test_mixed_config_sync import (
     ALL_GROUPS,
     ALL_TOPICS,
     GROUP,
-    HEAP,
     LATER,
     TOPIC,
     beat,
@@ -37,9 +36,11 @@ def test_B101_B103_B105_tables_get_across(javas: str, tmp_path: Path) -> None:
     settings = {**SMALL_STORE, "registerNameServerPeriod": 10_000}
     with BrokerGroup(tmp_path, OURS, OURS, namesrv_kind=OURS, settings=settings) as group:
         if javas == "master":
-            group._master = javarocketmq.broker("master", tmp_path, group.master_settings(), HEAP, VERSION)
+            group._master = javarocketmq.broker("master", tmp_path, group.master_settings(), version=VERSION)
         else:
-            group._slave = javarocketmq.broker("slave", tmp_path, group.full_slave_settings(), HEAP, VERSION)
+            group._slave = javarocketmq.broker(
+                "slave", tmp_path, group.full_slave_settings(), version=VERSION
+            )
         group.start()
         with group.master_client() as client:
             assert client.send(TOPIC, b"x").code == 0

@@ -8,7 +8,6 @@ ours: full, partial and compressed registrations, and the question for the data 
 from __future__ import annotations
 
 import functools
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,11 @@ from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import Setting, wait_until
 from testbed.remotingclient import RemotingClient
 from tests.support.clusterclient import route_of
+from tests.support.javaclient import JavaClient
 
 pytestmark = pytest.mark.timeout(300)
 
-MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 VERSIONS = ("4.9.7", "5.3.3")
-HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
 QUERY_OFFSET, COMMIT, CLUSTER_INFO = 14, 15, 106
 SOON = 30.0  # what a name server is told, or sees, at once; without that it takes 120
 REGISTERED = 60.0  # a slave's next registration, with registerNameServerPeriod at its least
@@ -57,7 +55,7 @@ def test_B109_B112_B113_our_pair_under_rocketmqs_name_server(
     needs_version(version)
     settings = {**SETTINGS, "forceRegister": str(not asking_first).lower(), "compressedRegister": "false"}
     with BrokerGroup(tmp_path, namesrv_kind=JAVA, settings=settings) as group:
-        group.namesrv = javarocketmq.namesrv("namesrv", tmp_path, group.namesrv_port, HEAP, version)
+        group.namesrv = javarocketmq.namesrv("namesrv", tmp_path, group.namesrv_port, version=version)
         group.start()  # the slave has found the master's HA address there
         both = {0: group.master_port, 1: group.slave_port}
         wait_until(lambda: ids(group) == both, REGISTERED, "master and slave are in the route")
@@ -106,11 +104,9 @@ def test_B109_B113_rocketmqs_broker_under_our_name_server(
         "forceRegister": str(not sparing).lower(),
         "compressedRegister": str(sparing).lower(),
     }
-    with BrokerGroup(
-        tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER", settings=settings, java_options=HEAP
-    ) as group:
+    with BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER", settings=settings) as group:
         assert group.namesrv is not None
-        master = javarocketmq.broker("master", tmp_path, group.master_settings(), HEAP, version)
+        master = javarocketmq.broker("master", tmp_path, group.master_settings(), version=version)
         group._master = master  # the group starts and ends it
         group.namesrv.start()
         master.start()
@@ -142,26 +138,27 @@ def test_mqadmins_name_server_commands(version: str, tmp_path: Path) -> None:
         group.master.start()
         address = f"127.0.0.1:{group.namesrv_port}"
 
-        def mqadmin(*arguments: str) -> str:
-            command = javarocketmq.java_command(MQADMIN, tmp_path / "mqadmin-home", HEAP, version)
-            done = subprocess.run(
-                [*command, *arguments, "-n", address], capture_output=True, text=True, timeout=100
-            )
-            assert "Exception" not in done.stdout + done.stderr, done.stderr[-2000:]
-            return done.stdout
+        with JavaClient(version, "Mqadmin", tmp_path) as program:
 
-        assert "orderMessageEnable" in mqadmin("getNamesrvConfig")
-        mqadmin("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true")
-        assert "orderMessageEnable=true" in (tmp_path / "namesrv.conf").read_text()
-        # First, for it holds until the broker's topics change, as an ordered topic makes them.
-        assert "broker-a" in mqadmin("wipeWritePerm", "-b", group.name)
-        with RemotingClient("127.0.0.1", group.namesrv_port) as client:
-            (queues,) = client.route("SELF_TEST_TOPIC").json()["queueDatas"]
-        assert queues["perm"] == 4
-        mqadmin("updateKvConfig", "-s", "ORDER_TOPIC_CONFIG", "-k", "TBW102", "-v", "broker-a:4")
-        with RemotingClient("127.0.0.1", group.namesrv_port) as client:
-            assert client.route("TBW102").json()["orderTopicConf"] == "broker-a:4"
-        mqadmin("deleteKvConfig", "-s", "ORDER_TOPIC_CONFIG", "-k", "TBW102")
-        with RemotingClient("127.0.0.1", group.namesrv_port) as client:
-            assert "orderTopicConf" not in client.route("TBW102").json()
-        assert "Traceback" not in group.namesrv.log_text()
+            def mqadmin(*words: object) -> str:
+                program.forget()
+                program.tell("run", *words, "-n", address)
+                printed = "\n".join(event[0] if event else "" for event in program.events("printed"))
+                assert "Exception" not in printed, printed
+                return printed
+
+            assert "orderMessageEnable" in mqadmin("getNamesrvConfig")
+            mqadmin("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true")
+            assert "orderMessageEnable=true" in (tmp_path / "namesrv.conf").read_text()
+            # First, for it holds until the broker's topics change, as an ordered topic makes them.
+            assert "broker-a" in mqadmin("wipeWritePerm", "-b", group.name)
+            with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+                (queues,) = client.route("SELF_TEST_TOPIC").json()["queueDatas"]
+            assert queues["perm"] == 4
+            mqadmin("updateKvConfig", "-s", "ORDER_TOPIC_CONFIG", "-k", "TBW102", "-v", "broker-a:4")
+            with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+                assert client.route("TBW102").json()["orderTopicConf"] == "broker-a:4"
+            mqadmin("deleteKvConfig", "-s", "ORDER_TOPIC_CONFIG", "-k", "TBW102")
+            with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+                assert "orderTopicConf" not in client.route("TBW102").json()
+            assert "Traceback" not in group.namesrv.log_text()

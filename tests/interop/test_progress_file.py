@@ -12,7 +12,6 @@ from testbed.remotingclient import RemotingClient
 
 pytestmark = pytest.mark.timeout(240)
 
-HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
 QUERY, COMMIT = 14, 15
 # A group that every broker has: 5.x takes commits of no other.
 QUEUE = {"consumerGroup": "TOOLS_CONSUMER", "topic": "Progress", "queueId": "0"}
@@ -31,7 +30,7 @@ def test_B162_rocketmq_reads_progress_with_resets_and_goes_on_from_it(version: s
     reason = javarocketmq.available(version)
     if reason is not None:
         pytest.skip(f"RocketMQ {version} can't run here: {reason}")
-    with BrokerGroup(tmp_path, role="ASYNC_MASTER", java_options=HEAP) as group:
+    with BrokerGroup(tmp_path, role="ASYNC_MASTER") as group:
         group.master.start()
         with group.master_client() as client:
             assert [client.send("Progress", b"x").code for _ in range(20)] == [0] * 20
@@ -41,7 +40,7 @@ def test_B162_rocketmq_reads_progress_with_resets_and_goes_on_from_it(version: s
         file = group.master_store / "config" / "consumerOffset.json"
         assert "resetTable" in file.read_text()
 
-        group._master = javarocketmq.broker("master", tmp_path, group.master_settings(), HEAP, version)
+        group._master = javarocketmq.broker("master", tmp_path, group.master_settings(), version=version)
         group.master.start()
         with group.master_client() as client:
             assert committed(client) == 5

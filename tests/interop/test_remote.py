@@ -259,6 +259,7 @@ def test_tls(tmp_path: Path) -> None:
     for name in ("server", "client"):
         make_certificate(tmp_path, name)
     properties = {
+        "tls.server.mode": "permissive",
         "tls.test.mode.enable": "false",
         "tls.server.certPath": tmp_path / "server.pem",
         "tls.server.keyPath": tmp_path / "server.key",
@@ -266,7 +267,7 @@ def test_tls(tmp_path: Path) -> None:
         "tls.server.authClient": "true",
         "tls.server.trustCertPath": tmp_path / "client.pem",
     }
-    jvm = (*javarocketmq.TEST_HEAP, *(f"-D{name}={value}" for name, value in properties.items()))
+    jvm = (*javarocketmq.TEST_JVM, *(f"-D{name}={value}" for name, value in properties.items()))
     group = BrokerGroup(tmp_path, namesrv_kind=JAVA)
     with ExitStack() as stack:
         names = javarocketmq.namesrv("namesrv", tmp_path, group.namesrv_port, jvm)

@@ -51,8 +51,7 @@ class MasterNode(BrokerNode):
         )
         self._writes.register_on(table)
         self._runtime.more.append(self._writes.figures)
-        if self._sync:
-            self._runtime.more.append(self.ha.figures)
+        self._runtime.more.append(self.ha.figures)
         table.register(
             RequestCode.GET_BROKER_HA_STATUS, HAStatusProcessor(self.store.log, self.ha, None).status
         )

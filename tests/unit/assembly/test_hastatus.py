@@ -77,7 +77,7 @@ class HAStatusTests(SynchronousTestCase):
         self.assertEqual((client["lastReadTimestamp"], client["transferredByteInSecond"]), (0, 0))
         self.assertIn("10.0.0.1:10912", client["problem"])
 
-    def test_figures_of_waits_for_slaves_are_a_sync_masters(self) -> None:
+    def test_figures_of_waits_for_slaves_are_a_masters(self) -> None:
         self.assertEqual(
             self.ask("10.0.0.1", RequestCode.GET_BROKER_RUNTIME_INFO)["table"]["slaveWaitsExpired"], "0"
         )
