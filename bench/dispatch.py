@@ -23,13 +23,14 @@ from zope.interface import implementer
 
 from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.fewscan import FEW, scan_few
+from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.logcodec.scan import scan_records
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.index import IndexService
-from hatwisted.store.logend import LogFiles, find_end
+from hatwisted.store.logfiles import LogFiles
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.recovery import recover
 from hatwisted.store.worker import InlineWorker
@@ -183,7 +184,7 @@ def bench_recovery(options: argparse.Namespace) -> None:
     files.load()
     total = options.files * size
     for check_crc in (True, False):
-        seconds = best(lambda check_crc=check_crc: find_end(files, 0, check_crc=check_crc), 3)  # type: ignore[misc]
+        seconds = best(lambda check_crc=check_crc: LogWalk(files, 0, check_crc=check_crc).to_end(), 3)  # type: ignore[misc]
         print(
             f"find the end {'with' if check_crc else 'without'} checksums: {total / seconds / 1e6:8.0f} MB/s"
         )

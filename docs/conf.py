@@ -8,9 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 DOCS = Path(__file__).resolve().parent
 CHECKOUT = DOCS.parent
@@ -54,6 +52,8 @@ def read_source(app: Sphinx, page: str, source: list[str]) -> None:
         app.env.note_dependency(CHECKOUT / name)
         shown = (CHECKOUT / name).read_text(encoding="utf-8")
         source[0] = _with_links(shown, CHECKOUT, folder) + "\n" + source[0]
+    if page == "api/rooms":
+        source[0] += _rooms()
 
 
 def _with_links(text: str, base: Path, folder: Path) -> str:
@@ -71,31 +71,28 @@ def _with_links(text: str, base: Path, folder: Path) -> str:
     return LINK.sub(led, text)
 
 
-class Modules(SphinxDirective):
-    """`modules:: PACKAGE ...`: every module below the packages with the first sentence of its docstring."""
+def _rooms() -> str:
+    """Every room, what it says about itself, and each of its modules with the first paragraph of its docstring."""
+    package = CHECKOUT / "hatwisted"
+    sections = []
+    for room in sorted(path.parent for path in package.glob("*/__init__.py")):
+        modules = "\n".join(
+            f"`{_module_name(path)}`\n: {_docstring(path).partition(chr(10) * 2)[0]}\n"
+            for path in sorted(room.rglob("*.py"))
+            if path.parent != room or path.name != "__init__.py"
+        )
+        sections.append(f"## hatwisted.{room.name}\n\n{_docstring(room / '__init__.py')}\n\n{modules}")
+    return "\n\n".join(sections)
 
-    required_arguments = 1
-    final_argument_whitespace = True
 
-    def run(self) -> list[nodes.Node]:
-        """A definition list, in the order of the packages."""
-        return [
-            node
-            for package in self.arguments[0].split()
-            for node in self._package(CHECKOUT.joinpath(*package.split(".")))
-        ]
+def _module_name(path: Path) -> str:
+    return ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
 
-    def _package(self, folder: Path) -> list[nodes.Node]:
-        rows = []
-        for path in sorted(folder.rglob("*.py")):
-            self.env.note_dependency(path)
-            name = ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
-            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            rows.append(f"`{name}`\n: {docstring.partition(chr(10) * 2)[0]}\n")
-        return self.parse_text_to_nodes("\n".join(rows))
+
+def _docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", read_source)
-    app.add_directive("modules", Modules)

@@ -1,214 +1,162 @@
 """A broker put together from its configuration.
 
 Ports are claimed here, before the process forks, so that one in use is told on the operator's terminal; all
-else that can fail does so when the node starts.
+else that can fail does so when the node starts. Nothing is told of anything after it was made, but for who
+listens to whom: those lines stand here.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Callable
 from functools import partial
 
-from twisted.internet.interfaces import IListeningPort, IProtocolFactory
-
-from hatwisted.assembly.options import (
-    first_topics,
-    identity,
-    master_settings,
-    pull_options,
-    retention_policy,
-    slave_settings,
-    store_options,
-    sync_options,
-)
+from hatwisted.assembly import options
 from hatwisted.assembly.parts import Parts
-from hatwisted.assembly.ports import claim, interface_of
-from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable
-from hatwisted.broker.node.brokernode import BrokerNode, NodeParts
-from hatwisted.broker.node.masternode import MasterNode
-from hatwisted.broker.node.registration import KnownMaster, Registration
-from hatwisted.broker.node.slavenode import SlaveNode
+from hatwisted.assembly.ports import BrokerPorts
+from hatwisted.broker.admin.adminprocessor import AdminProcessors
+from hatwisted.broker.admin.brokerconfig import BrokerConfigProcessors
+from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
+from hatwisted.broker.admin.groupadmin import GroupAdmin
+from hatwisted.broker.admin.messagequery import MessageQueryProcessor
+from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
+from hatwisted.broker.admin.topicadmin import TopicAdmin
+from hatwisted.broker.admin.topicstats import TopicView
+from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
+from hatwisted.broker.consumer.processors import ConsumerProcessors
+from hatwisted.broker.node.brokernode import BrokerNode, NodeParts, ServedPort
+from hatwisted.broker.node.masteraddress import MasterAddress
+from hatwisted.broker.node.masterlog import MasterLog
+from hatwisted.broker.node.masterrole import MasterRole
+from hatwisted.broker.node.registration import Registration
+from hatwisted.broker.node.slaveids import SlaveIds
+from hatwisted.broker.node.slaverole import SlaveRole
+from hatwisted.broker.pull.pullhold import PullHold
+from hatwisted.broker.pull.pullmessage import PULL_CODES, PullProcessor
+from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.put.sendstate import SendState
+from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.config.errors import SettingError
+from hatwisted.broker.transaction.transactioncheck import check_options
 from hatwisted.config.live import REQUEST, LiveConfig
 from hatwisted.config.load import Loaded, Source
 from hatwisted.config.roles import as_master, as_slave
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 from hatwisted.ha.grouptransfer import GroupTransferService
-from hatwisted.ha.interfaces import LogDiffers, MasterRange
 from hatwisted.ha.master import HAService
-from hatwisted.ha.slave import CONNECT_TIMEOUT, HAClientService
+from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.interfaces import IConnecting, Listen
+from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.configfile import ConfigFile
-from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE
 from hatwisted.store.worker import DEFAULT_THREADS as STORE_THREADS
-from hatwisted.wire.hostport import HostPort
 
 
 def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
-    """A broker of the role that `config` gives it, ports claimed, nothing started. Raises SettingError."""
-    slave = config.broker_role is BrokerRole.SLAVE
-    node = _slave(config, parts) if slave else _master(config, parts)
-    node.parts.config.on_change(partial(_retune, node, parts.memory_bytes))
-    return node
-
-
-def _master(config: BrokerConfig, parts: Parts) -> BrokerNode:
-    sync = config.broker_role is BrokerRole.SYNC_MASTER
-    return MasterNode(_node_parts(config, parts), config.sync_flush_timeout / 1000, sync)
-
-
-def _slave(config: BrokerConfig, parts: Parts) -> BrokerNode:
-    make_ha_client = partial(_ha_client, config, parts)
-    return SlaveNode(
-        _node_parts(config, parts), make_ha_client, sync_options(config), config.ha_master_address
-    )
-
-
-def _retune(node: BrokerNode, memory_bytes: int, config: BrokerConfig) -> None:
-    """What takes effect at once of a configuration changed at run time (`brokerconfig.EFFECTIVE`)."""
-    node.pull.options = pull_options(config, memory_bytes)
-    node.parts.tables.topics.auto_create = config.auto_create_topic_enable
-    node.parts.tables.groups.auto_create = config.auto_create_subscription_group
-    node.registration.permit(config.broker_permission)
-
-
-def _node_parts(config: BrokerConfig, parts: Parts) -> NodeParts:
-    interface = interface_of(config.bind_address)
-    claim(parts.listening, config.listen_port, interface)
-    if config.vip_listen_enable:
-        claim(parts.listening, config.vip_listen_port, interface, " (listenPort - 2)")
-    claim(parts.listening, config.ha_listen_port, interface, " (listenPort + 1, for slaves)")
+    """A broker of the role that `config` gives it, its ports claimed, nothing started. Raises SettingError."""
+    ports = BrokerPorts(config, parts.listening)
     clock, fs = parts.clock, parts.file_system
-    worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
-    client = RemotingClient(parts.connecting, clock)
-    tables = BrokerTables(
-        clock,
-        fs,
-        worker,
-        config.store_path_root_dir,
-        first_topics(config),
-        auto_create_group=config.auto_create_subscription_group,
-        slave=config.broker_role is BrokerRole.SLAVE,
-        filters=ConsumerFilterTable(
-            clock,
-            enabled=config.enable_property_filter,
-            support_retry=config.filter_support_retry,
-            keep=config.filter_data_clean_time_span,
-        ),
-        offset_interval=config.flush_consumer_offset_interval / 1000,
-        delay_interval=config.flush_delay_offset_interval / 1000,
-    )
-    live = _live_config(config, fs, worker, tables)
-    full_disk = FOR_A_SLAVE if config.broker_role is BrokerRole.SLAVE else FOR_A_MASTER
-    store_host = HostPort(_packed_address(config.broker_ip1, parts), config.listen_port).pack()
-
-    def listen(port: int, factory: IProtocolFactory) -> IListeningPort:
-        return parts.listening.listen(port, factory, config.server_socket_backlog, interface)
-
-    return NodeParts(
-        clock=clock,
-        store=MessageStore(
-            store_options(
-                config, store_host, parts.memory_bytes, live.derived(retention_policy), lambda: full_disk
-            ),
-            clock,
-            fs,
-            worker,
-            flush_worker,
-        ),
-        tables=tables,
-        client=client,
-        workers=(worker, flush_worker),
-        listen_remoting=partial(listen, config.listen_port),
-        listen_vip=partial(listen, config.vip_listen_port) if config.vip_listen_enable else None,
-        make_ha=partial(_ha_service, config, parts, partial(listen, config.ha_listen_port)),
-        make_registration=partial(_registration, config, parts, client, tables),
-        pull_options=pull_options(config, parts.memory_bytes),
-        config=live,
-        check_config=partial(_check_config, config.broker_role),
-        broker_name=config.broker_name,
-        cluster=config.broker_cluster_name,
-        store_host=store_host,
-    )
-
-
-def _live_config(
-    config: BrokerConfig, fs: IFileSystem, worker: IWorker, tables: BrokerTables
-) -> LiveConfig[BrokerConfig]:
-    """The configuration that operators may change; kept in its file, if there is one."""
+    role = Role(config.broker_role)
+    identity = options.identity(config, parts.resolve)
     live = LiveConfig(config)
+    worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
+    store_options = options.store_options(live, identity, role, parts.memory_bytes)
+    store = MessageStore(store_options, clock, fs, worker, flush_worker)
+    tables = BrokerTables(clock, fs, worker, options.table_options(live), role)
     if config.broker_config_path is not None:
         file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
         tables.keep(file, live.take_file)
         live.on_change(lambda _: file.save())
-    return live
+    client = RemotingClient(parts.connecting, clock)
+    registration = Registration(client, clock, tables.topics, identity, options.registration(config))
+    live.on_change(lambda changed: registration.permit(changed.broker_permission))
+    master = MasterAddress(config.ha_master_address, alone=not config.name_servers)
+    registration.on_master(master.learn)
+    group_transfer = GroupTransferService(clock, config.slave_wait / 1000)
+    ha = HAService(store.log, clock, ports.ha, group_transfer, options.master_settings(config))
+    consumers = ConsumerProcessors(clock, tables, store.starts_hot, store.queue_end, role)
+    consumer_admin = ConsumerAdmin(clock, store, tables, consumers, identity)
+    hold = PullHold(clock, store.queue_end)
+    store.add_arrival_listener(hold.arrived)
+    pull_options = live.derived(partial(options.pull_options, memory_bytes=parts.memory_bytes, role=role))
+    count_get = consumer_admin.stats.count_get
+    pulls = PullProcessor(store.get_messages, tables, consumers, hold, pull_options, count_get)
+    offset_sync = OffsetSyncProcessors(
+        tables.offsets, store.queue_end, lambda: store.log.flushed_offset, SlaveIds(clock).asked
+    )
+    runtime = RuntimeInfo(clock, store)
+    processors = ProcessorTable()
+    for each in (
+        consumers,
+        pulls,
+        consumer_admin,
+        offset_sync,
+        AdminProcessors(store, tables.topics, tables.groups, tables.offsets, tables.delays, runtime),
+        TopicAdmin(clock, store, tables, registration.settled, role, lambda: master.registered is not None),
+        TopicView(store, tables.topics, tables.offsets, consumers.clients, tables.filters, identity.name),
+        GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role),
+        MessageQueryProcessor(store),
+        BrokerConfigProcessors(clock, live, partial(_check_config, role)),
+    ):
+        each.register_on(processors)
+    served = [ServedPort(ports.remoting)]
+    if config.vip_listen_enable:
+        served.append(ServedPort(ports.vip, PULL_CODES))
+    node = NodeParts(
+        clock=clock,
+        role=role,
+        identity=identity,
+        config=live,
+        store=store,
+        tables=tables,
+        client=client,
+        registration=registration,
+        master=master,
+        ha=ha,
+        consumers=consumers,
+        pulls=pulls,
+        hold=hold,
+        consumer_admin=consumer_admin,
+        offset_sync=offset_sync,
+        runtime=runtime,
+        processors=processors,
+        ports=served,
+        workers=(worker, flush_worker),
+    )
+    return BrokerNode(node, slave_role(node, parts) if role.slave else master_role(node))
 
 
-def _check_config(role: BrokerRole, config: BrokerConfig) -> None:
-    check = as_slave if role is BrokerRole.SLAVE else as_master
+def master_role(node: NodeParts) -> MasterRole:
+    """What `node` does as a master; a SYNC_MASTER's puts wait for its slaves."""
+    config = node.config.config
+    sync = node.role.present is BrokerRole.SYNC_MASTER
+    timeout = config.sync_flush_timeout / 1000
+    acks = PutAcks(
+        node.clock,
+        node.store.flush,
+        timeout,
+        node.ha if sync else None,
+        node.store.record_at,
+    )
+    permission = node.config.derived(lambda changed: changed.broker_permission)
+    state = SendState(permission, node.identity.store_address.rpartition(":")[0])
+    return MasterRole(node, acks, state, check_options(config))
+
+
+def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
+    """What `node` does as a slave of the broker at `node.master`."""
+    config, master = node.config.config, node.master
+    link_parts = SlaveParts(
+        log=node.store.log,
+        clock=node.clock,
+        connecting=parts.connecting,
+        random=parts.random,
+        master_address=lambda: master.ha,
+        master_log=MasterLog(node.client, node.store, lambda: master.log),
+        flush_now=node.store.flusher.flush_now,
+    )
+    ha_client = HAClientService(link_parts, options.slave_settings(config))
+    return SlaveRole(node, ha_client, options.sync_options(config))
+
+
+def _check_config(role: Role, config: BrokerConfig) -> None:
+    check = as_slave if role.slave else as_master
     check(Loaded(config, [], Source(REQUEST, {})))
-
-
-def _packed_address(host: str, parts: Parts) -> bytes:
-    """brokerIP1 as records carry it; a host name is resolved once, here."""
-    try:
-        return ipaddress.ip_address(host).packed
-    except ValueError:
-        pass
-    try:
-        return parts.resolve(host)
-    except OSError as error:
-        raise SettingError("brokerIP1", f"{host} has no address: {error.strerror or error}") from None
-
-
-def _ha_service(config: BrokerConfig, parts: Parts, listen: Listen, store: MessageStore) -> HAService:
-    group_transfer = GroupTransferService(parts.clock, config.slave_wait / 1000)
-    return HAService(store.log, parts.clock, listen, group_transfer, master_settings(config))
-
-
-def _ha_client(
-    config: BrokerConfig,
-    parts: Parts,
-    store: MessageStore,
-    master_range: MasterRange,
-    log_differs: LogDiffers,
-) -> HAClientService:
-    connecting: IConnecting = parts.connecting
-    return HAClientService(
-        store.log,
-        parts.clock,
-        lambda host, port: connecting.endpoint(host, port, CONNECT_TIMEOUT),
-        parts.random,
-        slave_settings(config),
-        master_range=master_range,
-        log_differs=log_differs,
-        master_address=config.ha_master_address,
-        flush_now=store.flusher.flush_now,
-    )
-
-
-def _registration(
-    config: BrokerConfig,
-    parts: Parts,
-    client: RemotingClient,
-    tables: BrokerTables,
-    on_master: Callable[[KnownMaster], None],
-) -> Registration:
-    return Registration(
-        client,
-        parts.clock,
-        tables.topics,
-        identity(config),
-        config.name_servers,
-        period=config.register_name_server_period / 1000,
-        timeout=config.register_broker_timeout_mills / 1000,
-        compressed=config.compressed_register,
-        always=config.force_register,
-        permission=config.broker_permission,
-        on_master=on_master,
-    )

@@ -81,7 +81,7 @@ def _claim_some_port(wished: int | None, parts: Parts, interface: str) -> tuple[
             raise SettingError("embeddedNamesrvPort", str(error)) from None
         port = parts.listening.claim(0, interface)
         return port, (
-            f"{error}; the name server takes port {port}, another one with every start: set namesrvAddr if "
+            f"{error}; the name server uses port {port}, a different one at every start: set namesrvAddr if "
             "this host has a name server, or embeddedNamesrvPort"
         )
 

@@ -2,40 +2,86 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 
-from hatwisted.broker.node.registration import BrokerIdentity
+from hatwisted.broker.filter.consumerfilter import FilterOptions
+from hatwisted.broker.identity import BrokerIdentity
+from hatwisted.broker.node.registration import RegistrationOptions
 from hatwisted.broker.node.slavesync import SyncOptions
 from hatwisted.broker.pull.pullmessage import PullOptions
+from hatwisted.broker.role import Role
+from hatwisted.broker.tables import TableOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
+from hatwisted.config.errors import SettingError
+from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
 from hatwisted.store.messagestore import StoreOptions
-from hatwisted.store.retention import FullDisk, RetentionPolicy
+from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE, RetentionPolicy
+from hatwisted.wire.hostport import HostPort
 
 
-def own_address(config: BrokerConfig) -> str:
-    """ "host:port" by which clients, slaves and name servers know this broker."""
-    return f"{config.broker_ip1}:{config.listen_port}"
-
-
-def identity(config: BrokerConfig) -> BrokerIdentity:
-    """Who registers with the name servers."""
+def identity(config: BrokerConfig, resolve: Callable[[str], bytes]) -> BrokerIdentity:
+    """Who the broker is. resolve: as in Parts. Raises SettingError if brokerIP1 has no address."""
     return BrokerIdentity(
         cluster=config.broker_cluster_name,
         name=config.broker_name,
         broker_id=config.broker_id,
-        address=own_address(config),
+        address=f"{config.broker_ip1}:{config.listen_port}",
         ha_address=f"{config.broker_ip2}:{config.ha_listen_port}",
+        store_host=HostPort(_packed_address(config.broker_ip1, resolve), config.listen_port).pack(),
+    )
+
+
+def _packed_address(host: str, resolve: Callable[[str], bytes]) -> bytes:
+    """brokerIP1 as records carry it; a host name is resolved once, here."""
+    try:
+        return ipaddress.ip_address(host).packed
+    except ValueError:
+        pass
+    try:
+        return resolve(host)
+    except OSError as error:
+        raise SettingError("brokerIP1", f"{host} has no address: {error.strerror or error}") from None
+
+
+def registration(config: BrokerConfig) -> RegistrationOptions:
+    """How it registers with the name servers."""
+    return RegistrationOptions(
+        name_servers=config.name_servers,
+        period=config.register_name_server_period / 1000,
+        timeout=config.register_broker_timeout_mills / 1000,
+        always=config.force_register,
+        compressed=config.compressed_register,
+        permission=config.broker_permission,
+    )
+
+
+def table_options(live: LiveConfig[BrokerConfig]) -> TableOptions:
+    """What its tables are made with."""
+    config = live.config
+    return TableOptions(
+        root=config.store_path_root_dir,
+        first=first_topics(config),
+        auto_create_topic=live.derived(lambda changed: changed.auto_create_topic_enable),
+        auto_create_group=live.derived(lambda changed: changed.auto_create_subscription_group),
+        filters=FilterOptions(
+            enabled=config.enable_property_filter,
+            support_retry=config.filter_support_retry,
+            keep=config.filter_data_clean_time_span,
+        ),
+        offset_interval=config.flush_consumer_offset_interval / 1000,
+        delay_interval=config.flush_delay_offset_interval / 1000,
     )
 
 
 def sync_options(config: BrokerConfig) -> SyncOptions:
     """How a slave asks for its master's tables."""
     return SyncOptions(
-        own_address=own_address(config),
+        own_address=f"{config.broker_ip1}:{config.listen_port}",
         broker_id=config.broker_id,
         first_delay=config.slave_sync_first_delay / 1000,
         interval=config.slave_sync_interval / 1000,
@@ -57,22 +103,14 @@ def first_topics(config: BrokerConfig) -> FirstTopics:
 
 
 def store_options(
-    config: BrokerConfig,
-    store_host: bytes,
-    memory_bytes: int,
-    retention: Callable[[], RetentionPolicy],
-    full_disk: Callable[[], FullDisk],
+    live: LiveConfig[BrokerConfig], identity: BrokerIdentity, role: Role, memory_bytes: int
 ) -> StoreOptions:
-    """What a message store is made with.
-
-    - store_host: address and port that brand every record
-    - memory_bytes: of this machine
-    - retention, full_disk: see StoreOptions
-    """
+    """What its message store is made with. memory_bytes: physical memory of the machine."""
+    config = live.config
     return StoreOptions(
         root=config.store_path_root_dir,
         commit_log_path=config.commit_log_path,
-        store_host=store_host,
+        store_host=identity.store_host,
         commit_log_file_size=config.mapped_file_size_commit_log,
         consume_queue_file_size=config.mapped_file_size_consume_queue,
         max_message_size=config.max_message_size,
@@ -86,9 +124,9 @@ def store_options(
         flush_interval=config.flush_interval_commit_log / 1000,
         flush_least_pages=config.flush_commit_log_least_pages,
         flush_thorough_interval=config.flush_commit_log_thorough_interval / 1000,
-        retention=retention,
+        retention=live.derived(retention_policy),
         memory_bytes=memory_bytes,
-        full_disk=full_disk,
+        full_disk=lambda: FOR_A_SLAVE if role.slave else FOR_A_MASTER,
     )
 
 
@@ -104,10 +142,10 @@ def retention_policy(config: BrokerConfig) -> RetentionPolicy:
     )
 
 
-def pull_options(config: BrokerConfig, memory_bytes: int) -> PullOptions:
+def pull_options(config: BrokerConfig, memory_bytes: int, role: Role) -> PullOptions:
     """memory_bytes: as for `store_options`."""
     return PullOptions(
-        slave=config.broker_role is BrokerRole.SLAVE,
+        role=role,
         broker_permission=config.broker_permission,
         slave_read_enable=config.slave_read_enable,
         long_polling_enable=config.long_polling_enable,

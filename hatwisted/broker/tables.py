@@ -4,6 +4,7 @@ under `config/`."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from os.path import join
 
 from twisted.internet.defer import Deferred, gatherResults
@@ -12,7 +13,8 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
-from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable
+from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, FilterOptions
+from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
 from hatwisted.store.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
 from hatwisted.store.interfaces import IFileSystem, IWorker
@@ -21,36 +23,40 @@ DELAY_FLUSH_INTERVAL = 10.0
 """Seconds between writes of the delay levels' progress: what a crash may have delivered again (4.9.7: 10 s)."""
 
 
-class BrokerTables:
-    """What a broker knows besides its messages, in RocketMQ's files.
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What a broker's tables are made with.
 
-    root: the store folder; first: what decides the topics of a first start; slave: the tables are the
-    master's, nothing is made here; filters: the consumers' expressions, without which none are allowed;
-    offset_interval, delay_interval: seconds between two writes of consumers' progress, and of the delay levels'.
+    - root: the store folder
+    - first: what decides the topics of a first start
+    - auto_create_topic, auto_create_group: are unknown ones made on demand at present?
+    - filters: see FilterOptions
+    - offset_interval, delay_interval: seconds between two writes of consumers' progress, and of the delay levels'
     """
 
+    root: str
+    first: FirstTopics
+    auto_create_topic: Callable[[], bool] | None = None
+    auto_create_group: Callable[[], bool] = lambda: True
+    filters: FilterOptions = FilterOptions()
+    offset_interval: float = FLUSH_INTERVAL
+    delay_interval: float = DELAY_FLUSH_INTERVAL
+
+
+class BrokerTables:
+    """What a broker knows besides its messages, in RocketMQ's files. role: a slave's tables are its master's."""
+
     def __init__(
-        self,
-        clock: IReactorTime,
-        fs: IFileSystem,
-        worker: IWorker,
-        root: str,
-        first: FirstTopics,
-        *,
-        auto_create_group: bool = True,
-        slave: bool = False,
-        filters: ConsumerFilterTable | None = None,
-        offset_interval: float = FLUSH_INTERVAL,
-        delay_interval: float = DELAY_FLUSH_INTERVAL,
+        self, clock: IReactorTime, fs: IFileSystem, worker: IWorker, options: TableOptions, role: Role
     ) -> None:
-        self.topics = TopicConfigTable(clock, first)
-        self.groups = SubscriptionGroupTable(clock, auto_create=auto_create_group, slave=slave)
+        self.topics = TopicConfigTable(clock, options.first, options.auto_create_topic)
+        self.groups = SubscriptionGroupTable(clock, role, options.auto_create_group)
         self.offsets = ConsumerOffsetTable(clock)
         self.delays = DelayOffsets()
-        self.filters = filters if filters is not None else ConsumerFilterTable(clock)
+        self.filters = ConsumerFilterTable(clock, options.filters)
 
         def file(name: str, encode: Callable[[], bytes]) -> ConfigFile:
-            return ConfigFile(fs, join(root, "config", name), worker, encode)
+            return ConfigFile(fs, join(options.root, "config", name), worker, encode)
 
         topics = file("topics.json", self.topics.encode)
         groups = file("subscriptionGroup.json", self.groups.encode)
@@ -66,16 +72,16 @@ class BrokerTables:
         }
         self.topics.on_change(topics.save)
         self.groups.on_change(groups.save)
-        self.offsets.changed = offsets.changed
+        self.offsets.on_change(offsets.changed)
         # A slave's change once a sync, and what it has is all there is if its master is gone.
-        self.delays.changed = delays.save if slave else delays.changed
-        self.filters.changed = filters_file.changed
+        self.delays.on_change(lambda: delays.save() if role.slave else delays.changed())
+        self.filters.on_change(filters_file.changed)
         self._new = topics, groups
         self._others = [topics, groups, filters_file]
         self._flushers = (
             ConfigFlusher(clock, self._others),
-            ConfigFlusher(clock, [offsets], offset_interval),
-            ConfigFlusher(clock, [delays], delay_interval),
+            ConfigFlusher(clock, [offsets], options.offset_interval),
+            ConfigFlusher(clock, [delays], options.delay_interval),
         )
 
     def keep(self, file: ConfigFile, decode: Callable[[bytes], None]) -> None:

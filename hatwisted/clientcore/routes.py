@@ -223,10 +223,10 @@ def merged(routes: Iterable[TopicRoute]) -> TopicRoute:
     return result
 
 
-def _more_queues(datas: Iterable[QueueData]) -> list[QueueData]:
+def _more_queues(entries: Iterable[QueueData]) -> list[QueueData]:
     """One entry a broker: the one with most queues to read (a topic's queues may just have been added)."""
     chosen: dict[str, QueueData] = {}
-    for data in datas:
+    for data in entries:
         mine = chosen.get(data.broker_name)
         if mine is None or data.read_queue_nums > mine.read_queue_nums:
             chosen[data.broker_name] = data

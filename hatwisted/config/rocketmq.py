@@ -80,7 +80,7 @@ class Consequence(NamedTuple):
 
 # Of keys that hold neither nothing nor `false`.
 CONSEQUENCES = {
-    "aclEnable": Consequence("no access control list is read, every request is let in"),
+    "aclEnable": Consequence("no access control list is read: every request is allowed"),
     "useTLS": Consequence("connections are not encrypted"),
     "enableDLegerCommitLog": Consequence("a DLedger commit log has another format", refuse=True),
     "readOnlyCommitLogStorePaths": Consequence(
@@ -90,7 +90,7 @@ CONSEQUENCES = {
     "enableMultiDispatch": Consequence("messages are dispatched to their own queue only"),
     "enableLmq": Consequence("messages are dispatched to their own queue only"),
     "messageStorePlugIn": Consequence("Java plug-ins are not loaded"),
-    "fetchNamesrvAddrByAddressServer": Consequence("no address server is asked, set namesrvAddr"),
+    "fetchNamesrvAddrByAddressServer": Consequence("no address server is asked; set namesrvAddr"),
 }
 
 

@@ -71,14 +71,14 @@ def as_slave(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
         )
     if config.broker_id <= MASTER_ID:
         raise ConfigError(
-            f"{source.where('brokerId')}: brokerId: {config.broker_id} is not a slave's; "
-            "allowed: a whole number from 1, another one for each slave of the group"
+            f"{source.where('brokerId')}: brokerId: {config.broker_id} is not a slave's id; "
+            "allowed: a whole number from 1, different for each slave of the group"
         )
     _check_idle_links_stay(loaded)
     warnings = [*warnings, *_common_warnings(loaded)]
     if not config.ha_master_address and not config.name_servers:
         warnings.append(
-            f"{source.name}: neither haMasterAddress nor namesrvAddr is set: this slave will find no master"
+            f"{source.name}: neither haMasterAddress nor namesrvAddr is set: this slave won't find a master"
         )
     return Loaded(config, warnings, source)
 

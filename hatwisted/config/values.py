@@ -162,7 +162,7 @@ def is_one_path(text: str) -> bool:
 HOST_PORT = Checked("host:port", is_host_port)
 HOST_PORT_LIST = Checked("host:port, several separated by ';'", is_host_port_list)
 HOURS = Checked("hours from 00 to 23, several separated by ';'", is_hour_list)
-DELAY_LEVELS = Checked("durations such as 1s 5m 2h, separated by single blanks", is_delay_levels)
+DELAY_LEVELS = Checked("durations such as 1s 5m 2h, separated by single spaces", is_delay_levels)
 PATH = Path("one folder (several, separated by commas, are not supported)", is_one_path)
 PORT = Whole(1, 65535)
 MILLISECONDS = Whole(1, unit="ms")

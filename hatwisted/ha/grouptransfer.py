@@ -85,7 +85,7 @@ class GroupTransferService:
         if self._overflows.admit(None) is not None:
             self._log.warn(
                 "{waits} waits for a slave are open: further ones are answered as timed out "
-                "({total} so far); is a slave mute, or slaveTimeout too long?",
+                "({total} so far); is a slave silent, or slaveTimeout too long?",
                 waits=len(self._line),
                 total=self.overflow_total,
             )

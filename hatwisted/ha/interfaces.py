@@ -16,15 +16,18 @@ from zope.interface import Attribute, Interface
 from hatwisted.store.interfaces import Buffer
 from hatwisted.wire.haframe import Frame
 
-MasterRange = Callable[[], "Deferred[tuple[int, int]]"]
-"""Asks the master, outside of the HA link, for (commitLogMinOffset, commitLogMaxOffset); may fail."""
-
-LogDiffers = Callable[[], "Deferred[str | None]"]
-"""Asks the master, outside the HA link, whether our log is a prefix of its own: why it isn't, or None if it is or
-if that can't be said; may fail."""
-
 FlushNow = Callable[[], "Deferred[int]"]
 """Syncs a log; fires once `flushed_offset` tells how far that went."""
+
+
+class IMasterLog(Interface):
+    """The master's log, asked about outside of the HA link."""
+
+    def bounds() -> Deferred[tuple[int, int]]:
+        """(commitLogMinOffset, commitLogMaxOffset); may fail."""
+
+    def difference() -> Deferred[str | None]:
+        """Why our log isn't a prefix of the master's; None if it is, or if that can't be said; may fail."""
 
 
 class IReportReceiver(Interface):

@@ -114,7 +114,7 @@ class HAService(Service):
         self._listening_to_log = False
         self._drain: _Drain | None = None
         self._watch = SlaveWatch(clock, log, self.replicas, missed=self.settings.waits_for_slaves)
-        self._look_loop = PeriodicCall(clock, "the look at the slaves' links", self._look)
+        self._look_loop = PeriodicCall(clock, "the check of the slaves' links", self._look)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -205,9 +205,9 @@ class HAService(Service):
         self.gear_changed(link)
         progress = link.progress
         if progress.state is LinkState.OFFSET_AHEAD:
-            text = "it holds bytes that this master never had or lost: compare the logs before it may join"
+            text = "it has bytes that this master never had, or has lost: compare the logs before letting it join"
         else:
-            text = "what it lacks has expired here: empty its store, so that it copies anew"
+            text = "what it lacks has expired here: empty its store, so that it copies from the start"
         asked = progress.next_offset if progress.next_offset >= 0 else progress.request_offset
         self.complaints.complain(
             f"slave at {link.host}",

@@ -93,7 +93,7 @@ class SendProgress:
         """The slave's first word: settle where to start, or why not. Garbage raises ImplausibleReport."""
         if not 0 <= offset < OFFSET_LIMIT:
             raise ImplausibleReport(
-                offset, "no slave of ours can have said that, the port takes HA slaves only"
+                offset, "no slave of ours can have sent that; this port is for HA slaves only"
             )
         self.request_offset = offset
         if offset > log.max_offset:

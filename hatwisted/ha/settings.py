@@ -24,7 +24,7 @@ class LinkTimes:
             ("haHousekeepingInterval", self.housekeeping_interval),
         ):
             if value <= 0:
-                raise ValueError(f"{key} is {value:g} s, it has to be above 0")
+                raise ValueError(f"{key} is {value:g} s, it must be above 0")
 
     @property
     def doubt(self) -> str | None:

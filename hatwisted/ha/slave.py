@@ -15,13 +15,14 @@ frames that the store refused in memory (the master has them).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -29,7 +30,7 @@ from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.client import HAClient, HAClientFactory
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan, plan_join
-from hatwisted.ha.interfaces import FlushNow, IHaDialect, LogDiffers, MasterRange
+from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog
 from hatwisted.ha.refusals import Complaints
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import (
@@ -42,6 +43,7 @@ from hatwisted.ha.slavestate import (
     StateBox,
 )
 from hatwisted.remoting.client import parse_address
+from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
@@ -65,15 +67,30 @@ FRUITLESS_TIME = 30.0
 """Seconds; a link that lasted longer was idle, not refused."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class SlaveParts:
+    """What a slave's end of the HA link works with.
+
+    - log: where the bytes go; flush_now: syncs what is written and fires when `log.flushed_offset` tells how far
+      that went, needed for `haAck=durable`
+    - clock, connecting, random: times, makes the link, jitters its retries
+    - master_address: the master's HA address at present, "host:port", None while it isn't known
+    - master_log: asks the master outside of the link; None if it can't be asked
+    """
+
+    log: IReplicatedLog
+    clock: IReactorTime
+    connecting: IConnecting
+    random: Random
+    master_address: Callable[[], str | None]
+    master_log: IMasterLog | None = None
+    flush_now: FlushNow | None = None
+
+
 class HAClientService(Service):
     """Keeps a slave's log a copy of its master's.
 
-    log: where the bytes go; flush_now: syncs what is written and fires when `log.flushed_offset` tells how
-    far that went, needed for `haAck=durable`; endpoint_for: makes the endpoint of a host and port; random:
-    jitter; master_range: asks the master for its oldest and newest offset, log_differs: whether it has what our
-    log ends with, None if it can't be asked.
-    `master_address` ("host:port" or None) may be set at any time, from any thread: it's used when the slave
-    dials next, a living link isn't cut.
+    Where the master is, is asked anew for each dial; a living link isn't cut when it's elsewhere by then.
     """
 
     _logger = Logger()
@@ -81,39 +98,31 @@ class HAClientService(Service):
 
     def __init__(
         self,
-        log: IReplicatedLog,
-        clock: IReactorTime,
-        endpoint_for: Callable[[str, int], IStreamClientEndpoint],
-        random: Random,
+        parts: SlaveParts,
         settings: SlaveSettings | None = None,
         dialect: IHaDialect | None = None,
-        master_range: MasterRange | None = None,
-        log_differs: LogDiffers | None = None,
-        master_address: str | None = None,
-        flush_now: FlushNow | None = None,
     ) -> None:
-        self.log = log
+        clock = parts.clock
+        self.log = parts.log
         self.clock = clock
         self.settings = settings or SlaveSettings()
-        if self.settings.ack is HaAck.DURABLE and flush_now is None:
+        if self.settings.ack is HaAck.DURABLE and parts.flush_now is None:
             raise ValueError("haAck=durable needs a log that can be flushed")
-        self.flush_now = flush_now
+        self.flush_now = parts.flush_now
         self.dialect: IHaDialect = dialect or ClassicDialect()
-        self.master_address = master_address
         self.connects_total = 0
         self.suspect_from: int | None = None
-        self._endpoint_for = endpoint_for
-        self._master_range = master_range
-        self._log_differs = log_differs
+        self._parts = parts
+        self._join_listeners: list[Callable[[], None]] = []
         self._box = StateBox(clock.seconds())
-        self._backoff = Backoff(random)
+        self._backoff = Backoff(parts.random)
         self._complaints = Complaints(clock)
         self._problem = ""
         self._fruitless = 0
         self._link: HAClient | None = None
         self._dialling: Deferred[Any] | None = None
         self._dialler = GuardedTimer(clock, "dialling the master", self._dial, RETRY_LIMIT)
-        self._look_loop = PeriodicCall(clock, "the look at the HA link", self._look)
+        self._look_loop = PeriodicCall(clock, "the check of the HA link", self._look)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -140,6 +149,10 @@ class HAClientService(Service):
         self._link.close()
         return closed
 
+    def on_join(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a link to the master is made and may begin to copy."""
+        self._join_listeners.append(listener)
+
     @property
     def state(self) -> SlaveState:
         """Where the slave stands."""
@@ -151,7 +164,7 @@ class HAClientService(Service):
     # -- dialling ------------------------------------------------------------------------------
 
     def _dial(self) -> Deferred[Any] | None:
-        address = self.master_address
+        address = self._parts.master_address()
         if not address:
             self._dialler.set(ADDRESS_LOOK)
             return None
@@ -162,7 +175,9 @@ class HAClientService(Service):
             self._unreachable(Failure(error), address)
             return None
         try:
-            connecting: Deferred[Any] = self._endpoint_for(host, port).connect(HAClientFactory(self))
+            connecting: Deferred[Any] = self._parts.connecting.endpoint(host, port, CONNECT_TIMEOUT).connect(
+                HAClientFactory(self)
+            )
         except Exception:
             self._on(SlaveEvent.LOSE)
             raise
@@ -196,10 +211,11 @@ class HAClientService(Service):
         self.connects_total += 1
         self._on(SlaveEvent.CONNECT)
         self._logger.info("HA link to master {peer} made", peer=link.peer)
-        if self._log_differs is not None and self.log.max_offset:
+        master_log = self._parts.master_log
+        if master_log is not None and self.log.max_offset:
             # Before a byte is copied: offsets that fit don't make it the same log (B140), and nothing on this wire
             # would notice.
-            asked = maybeDeferred(self._log_differs).addTimeout(RANGE_TIMEOUT, self.clock)
+            asked = maybeDeferred(master_log.difference).addTimeout(RANGE_TIMEOUT, self.clock)
             asked.addErrback(self._unknown).addCallback(self._compared, link)
         else:
             self._join(link)
@@ -213,19 +229,21 @@ class HAClientService(Service):
     def _join(self, link: HAClient) -> None:
         if link.failed:
             return
-        if self._master_range is None:
+        for listener in self._join_listeners:
+            listener()
+        master_log = self._parts.master_log
+        if master_log is None:
             self._begin(None, link)
         elif self.log.max_offset or self.settings.first_sync is HaFirstSync.LAST_FILE:
             self._begin(None, link)
-            self._ask_range().addCallbacks(self._judge, self._unknown, callbackArgs=(link,))
+            self._ask_bounds(master_log).addCallbacks(self._judge, self._unknown, callbackArgs=(link,))
         else:
-            self._ask_range().addCallbacks(
+            self._ask_bounds(master_log).addCallbacks(
                 self._begin, self._no_range, callbackArgs=(link,), errbackArgs=(link,)
             )
 
-    def _ask_range(self) -> Deferred[tuple[int, int]]:
-        assert self._master_range is not None
-        asked: Deferred[tuple[int, int]] = maybeDeferred(self._master_range)
+    def _ask_bounds(self, master_log: IMasterLog) -> Deferred[tuple[int, int]]:
+        asked: Deferred[tuple[int, int]] = maybeDeferred(master_log.bounds)
         return asked.addTimeout(RANGE_TIMEOUT, self.clock)
 
     def _begin(self, master_range: tuple[int, int] | None, link: HAClient) -> None:
@@ -266,7 +284,7 @@ class HAClientService(Service):
         self._logger.debug("the master didn't say what its log holds: {why}", why=failure.getErrorMessage())
 
     def _judge(self, master_range: tuple[int, int], link: HAClient) -> None:
-        """A RocketMQ master goes on sending heartbeats at an offset it hasn't got; what it holds tells us."""
+        """Does the master have our offset? RocketMQ's goes on sending heartbeats even if it doesn't."""
         oldest, end = master_range
         asked = link.plan.report if link.plan is not None else 0
         if not link.failed and (0 < asked < oldest or asked > end):
@@ -289,7 +307,7 @@ class HAClientService(Service):
         if self.suspect_from is not None:
             self._logger.error(
                 "the master's log once ended at {end}, below ours, and has grown past it: bytes from there "
-                "on may differ between the two; see 'hatwisted log compare', or empty this store and copy anew",
+                "on may differ between the two; see 'hatwisted log compare', or empty this store and copy again",
                 end=self.suspect_from,
             )
 
@@ -308,13 +326,13 @@ class HAClientService(Service):
         if nearest > asked:
             text = (
                 f"our log ends at {asked}, the master's begins at {nearest}: what lies between has expired "
-                "there; empty this slave's store, so that it copies anew"
+                "there; empty this slave's store, so that it copies from the start"
             )
         else:
             self.suspect_from = nearest
             text = (
                 f"our log ends at {asked}, the master's at {nearest}: we hold {asked - nearest} bytes that "
-                "it hasn't got; 'hatwisted log compare' and 'log cut' make this log fit again"
+                "it doesn't have; 'hatwisted log compare' and 'log cut' make this log match again"
             )
         self.fail(link, SlaveEvent.LACK, text)
 
@@ -366,7 +384,7 @@ class HAClientService(Service):
             self._on(SlaveEvent.LACK)
             self._problem = (
                 f"the master closed {self._fruitless} links in a row after our report of {plan.report} "
-                "without sending a byte of log: it most likely hasn't got that offset; compare "
+                "without sending a byte of log: it most likely doesn't have that offset; compare "
                 "commitLogMinOffset and commitLogMaxOffset of both brokers"
             )
             self._complaints.complain(f"master {link.peer}", self._problem, error=True)
@@ -384,7 +402,7 @@ class HAClientService(Service):
             state=self.state.value,
             since=self._box.since,
             problem=self._problem,
-            master_address=self.master_address,
+            master_address=self._parts.master_address(),
             max_offset=self.log.max_offset,
             flushed_offset=self.log.flushed_offset,
             reported_offset=link.reported if link is not None else -1,

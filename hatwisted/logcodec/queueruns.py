@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.logcodec.scan import ScanResult
+from hatwisted.logcodec.scan import Records
 from hatwisted.wire import layout
 
 UNQUEUED: Final = layout.SYS_TRANSACTION_PREPARED
@@ -53,7 +53,7 @@ class QueueRows(NamedTuple):
     runs: list[tuple[QueueName, int, Run]]
 
 
-def queue_rows(scan: ScanResult) -> QueueRows:
+def queue_rows(scan: Records) -> QueueRows:
     """The runs of a scan as (queue, start among the rows, run)."""
     rows = np.flatnonzero(scan.sys_flags & UNQUEUED == 0)
     if not len(rows):
@@ -75,7 +75,7 @@ def queue_rows(scan: ScanResult) -> QueueRows:
     return QueueRows(rows, list(zip(names, starts, runs, strict=True)))
 
 
-def _queue_codes(scan: ScanResult) -> npt.NDArray[Any]:
+def _queue_codes(scan: Records) -> npt.NDArray[Any]:
     """A number per record that tells queues apart; 16 bits if that's enough, which sorts in linear time."""
     lowest, highest = int(scan.queue_ids.min()), int(scan.queue_ids.max())
     span = highest - lowest + 1
@@ -98,7 +98,7 @@ class QueueRuns:
         else:
             runs.append(run)
 
-    def add_scan(self, scan: ScanResult) -> None:
+    def add_scan(self, scan: Records) -> None:
         """All runs of a scan."""
         for queue, _, run in queue_rows(scan).runs:
             self.add(queue, run)

@@ -1,17 +1,48 @@
 """Looking for records where the chain of sizes doesn't lead: behind damage, behind a log's end, in mid-range.
 
-A record is recognised by its magic, the physical offset it carries, its lengths and its body's checksum; all of
-them together are never met by chance. Knows nothing of Twisted: whatever can read bytes at an offset will do.
+What the records of a file are is defined by reading it from its begin: each record's size leads to the next one,
+and where that fails the chain goes on at the next place that can be proved. A body may hold whole records, even
+ones that name the very offset they lie at (every answer tells a producer where its message went, so the next
+offset can be foretold), with right lengths and checksums. So what is in the bytes of a record proves little. In
+the order of their strength, these things count:
+
+1. *Being led to.* The record that the chain leads to begins where the broker has begun to write one. If its head
+   is intact (magic, its own offset, a size that agrees with the length of its body, which is another field) and
+   its end is where the lengths inside it say, or looks torn, all bytes up to there are its own: no record begins
+   among them. So a search begins behind them. Should the size be what is damaged, these lengths add up to another
+   place, where a record begins.
+2. *Being whole*: magic, own offset, lengths, and the body's checksum or else a chain that goes on behind. That is
+   never met by chance, and all there is where the head of the record in front is lost.
+3. *Not lying inside another.* A candidate whose chain breaks, while that of another, which begins inside it, goes
+   on, is none.
+4. *What others say.* A consume queue is built by following the chain: an entry that reaches over a place (see
+   `Held`) says that it's inside a record. That an entry names the place says that there is one.
+
+Rejected: taking any whole record for one, as this did (a torn message with a forged record in its body kept a
+broker from starting); chains of some length (a body may hold a chain, and its last link may end with the message
+itself); store times and queue offsets that fit (both can be foretold); a secret in every record (these bytes are
+read by others). What can't be told: where the head of a torn message is lost and no queue has its entry, a record
+forged in its body looks like one that was acknowledged. It counts then, since refusing to start costs an
+operator's look, and cutting might cost messages.
+
+So that any two readers that begin in mid-range agree, one that does doesn't look for the next record but for one
+some way before, follows the chain from there, and takes what the chain has at or behind its begin. If the chain
+broke on the way, or nothing was found, or a record in front may reach over the one found, it goes further back, up
+to the largest record: only who comes from outside a body knows the records in it for what they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final
 
-from hatwisted.logcodec.scan import LARGEST_RECORD
+import numpy as np
+
+from hatwisted.logcodec.onerecord import record_at
+from hatwisted.logcodec.scan import LARGEST_RECORD, Longs, Stop
+from hatwisted.logcodec.window import BREAKS, LogBytes, LogWindow, file_end, filled_from
 from hatwisted.wire import layout
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.record import Record
 
 CHUNK: Final = 1 << 20
 """Bytes of log read at once."""
@@ -22,88 +53,297 @@ ZEROS_BEHIND: Final = 128 << 20
 """Zeros in a row (bytes) behind which nothing more is looked for. What was written last and lost while later
 bytes were not is at most what a disk's cache may reorder; reading a file's untouched gigabyte takes seconds."""
 
+LOOK_BACK: Final = 256 << 10
+"""Bytes gone back at first: some hundred ordinary records, read in no time."""
+FURTHER: Final = 16
+"""How many times as far each time that wasn't enough."""
+REACH: Final = 5 << 20
+"""Bytes in front of a record found in which no other may reach over it: a body of 4 MiB, RocketMQ's default limit,
+and its properties. Scanned in some 3 ms."""
+PROOF: Final = 16
+"""Records in a row that make a chain."""
+HEADS_SIZE: Final = 256 << 10
+"""Bytes looked through for heads at once: they stay in the processor's cache."""
 
-class LogBytes(Protocol):
-    """Log files as one stream of bytes; offsets are physical."""
+_HEAD_END: Final = layout.PHYSICAL_OFFSET_AT + 8
+_LONGEST_HEAD: Final = layout.FIXED_FIELDS[3].size
+_SLACK: Final = layout.MAX_TOPIC_LENGTH_V2 + layout.MAX_PROPERTIES_LENGTH + 2 * layout.IPV6_EXTRA + 1
+"""Bytes by which a record's size may be more than FIXED_SIZE and its body."""
 
-    @property
-    def file_size(self) -> int:
-        """Bytes of each file."""
-
-    @property
-    def capacity_end(self) -> int:
-        """Where the last file ends."""
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes, fewer only at a file's end."""
+Held = Callable[[int], bool]
+"""Does a queue's entry name a record that reaches over this offset (and doesn't begin at it)?"""
 
 
-_MAGICS: Final = tuple(magic.to_bytes(4, "big") for magic in (layout.MAGIC_V1, layout.MAGIC_V2))
-
-
-def written_end(files: LogBytes, offset: int, known: int = 0) -> int:
+def written_end(log: LogBytes, offset: int, known: int = 0) -> int:
     """Offset behind the last byte at or behind `offset` that isn't zero; `offset` if there is none.
 
     known: something is said to have been written up to there, so it's looked at least that far.
     """
-    end = offset
-    for at, chunk in _chunks(files, offset, files.capacity_end):
+    end = at = offset
+    while at < log.capacity_end:
+        chunk = log.read(at, min(CHUNK, log.capacity_end - at))
         if chunk != _ZEROS[: len(chunk)]:
             end = at + len(chunk.rstrip(b"\0"))
         elif at - max(end, known) >= ZEROS_BEHIND:
             break
+        at += len(chunk)
     return end
 
 
-def _chunks(files: LogBytes, begin: int, end: int, overlap: int = 0) -> Iterator[tuple[int, bytes]]:
-    """(offset, bytes) of chunks from `begin` to `end`, each beginning `overlap` bytes before the last one's
-    end. None crosses a file's end."""
-    at = begin
-    while at < end:
-        chunk = files.read(at, min(CHUNK, end - at))
-        yield at, chunk
-        at += len(chunk)
-        if at < end and at % files.file_size:
-            at -= overlap
-
-
-def valid_records_behind(
-    files: LogBytes, offset: int, end: int, *, check_crc: bool = True
+def records_behind(
+    log: LogBytes, offset: int, end: int, *, check_crc: bool = True, held: Held | None = None
 ) -> Iterator[Record]:
-    """Every valid record that begins in [offset, end), found by its magic and the offset it carries."""
-    for at, chunk in _chunks(files, offset, end, overlap=layout.BLANK_HEAD_SIZE - 1):
-        for position in _candidates(chunk):
-            if (record := record_at(files, at + position, check_crc)) is not None:
+    """The records that begin in [offset, end), where the chain leads to `offset` and may break there: the first
+    that is proved, and what follows it, over further breaks. check_crc: as for RecordSearch."""
+    at = offset
+    while at < end:
+        search = RecordSearch(log, at, check_crc=check_crc, held=held)
+        following = file_end(at, log.file_size)
+        limit = min(end, following)
+        found = search.at_or_behind_damage(at, limit)
+        while found is not None and found < limit and not search.is_file_end(found):
+            record = record_at(log, found, check_crc=check_crc)
+            if record is None:
+                found = search.behind_damage(found, limit)
+            else:
                 yield record
+                found += record.total_size
+        at = following
 
 
-def _candidates(chunk: bytes) -> list[int]:
-    """Positions of what looks like the size and magic of a record, ascending."""
-    found = []
-    for magic in _MAGICS:
-        at = chunk.find(magic, 4)
-        while at >= 0:
-            found.append(at - 4)
-            at = chunk.find(magic, at + 4)
-    return sorted(found)
+class RecordSearch:
+    """Looks for records in the log file that `offset` is in.
+
+    limit: where the log is known to end if that is in this file; elsewhere it ends with the blank at the file's
+    end. look_back: bytes; check_crc: is a record with a wrong body checksum none?
+    """
+
+    def __init__(
+        self,
+        log: LogBytes,
+        offset: int,
+        limit: int | None = None,
+        look_back: int = LOOK_BACK,
+        *,
+        check_crc: bool = False,
+        held: Held | None = None,
+    ) -> None:
+        self._log = log
+        self._look_back = look_back
+        self._check_crc = check_crc
+        self._held = held
+        self._file_end = file_end(offset, log.file_size)
+        self._base = self._file_end - log.file_size
+        self._limit = self._file_end if limit is None else limit
+        self._window = LogWindow(filled_from(log), log.file_size, CHUNK, check_crc=check_crc)
+
+    def at_or_behind(self, offset: int) -> int:
+        """Where the chain has its first record that starts at or behind `offset`; the log's or the file's end if
+        it has none."""
+        return self._around(offset)[1]
+
+    def at_or_before(self, offset: int) -> int:
+        """Where the chain has its last record that starts at or in front of `offset`; or where a file's blank
+        begins."""
+        before, behind = self._around(offset)
+        return behind if behind == offset else before
+
+    def before(self, offset: int) -> int:
+        """Some record in front of `offset` and not far from it, if there is one; else the file's begin."""
+        back = self._look_back
+        while (first := offset - back) > self._base and back < LARGEST_RECORD:
+            if (found := self.next_record(first, offset)) is not None:
+                return found
+            back *= FURTHER
+        return self._base
+
+    def behind_damage(self, offset: int, limit: int) -> int | None:
+        """Where the chain, which leads to `offset` and no further, goes on; None: nowhere below `limit`."""
+        at = offset
+        while True:
+            sizes, own = self._claim(at)
+            for size in sizes:
+                if self._goes_on_at(at + size, limit):
+                    return at + size
+            if not own:
+                return self.next_record(max(at, offset + 1), limit)
+            at += own
+
+    def at_or_behind_damage(self, offset: int, limit: int) -> int | None:
+        """The same, if the chain may go on at `offset` itself."""
+        return offset if self._goes_on_at(offset, limit) else self.behind_damage(offset, limit)
+
+    def next_record(self, offset: int, limit: int) -> int | None:
+        """The first proved record that starts in [offset, limit)."""
+        for candidate in self._candidates(offset, limit):
+            if (
+                self._is_proved(candidate)
+                and not self._is_inside_a_body(candidate, limit)
+                and (self._held is None or not self._held(candidate))
+            ):
+                return candidate
+        return None
+
+    def _around(self, offset: int) -> tuple[int, int]:
+        """The chain's last start in front of `offset` and its first at or behind it."""
+        back = self._look_back
+        while True:
+            first = max(self._base, offset - back)
+            at = self._base if first == self._base else self.next_record(first, offset)
+            surest = first == self._base or back >= LARGEST_RECORD
+            if at is not None:
+                before, behind, whole = self._follow(at, offset)
+                if surest or (whole and not self._may_be_inside(at)):
+                    return before, behind
+            elif surest:
+                found = self.next_record(offset, self._limit)
+                return offset, self._limit if found is None else found
+            back *= FURTHER
+
+    def _follow(self, at: int, offset: int) -> tuple[int, int, bool]:
+        """What `_around` wants, of the chain from `at` on, and whether it is whole up to there and a little
+        further."""
+        before, whole = at, True
+        while at < offset:
+            records = self._window.records(at, offset)
+            if len(records):
+                before = int(records.positions[-1]) + records.base
+            at, stop = records.end_offset, records.end.stop
+            if stop is Stop.BLANK:
+                return at, self._file_end, whole
+            if stop in BREAKS:
+                following = self.behind_damage(at, self._limit)
+                if following is None:
+                    return before, self._limit, False
+                at, whole = following, False
+        records = self._window.records(at, min(at + CHUNK, self._limit))
+        if records.end.stop is Stop.BLANK and not len(records):
+            at = self._file_end
+        return before, at, whole and records.end.stop not in BREAKS
+
+    def _claim(self, offset: int) -> tuple[list[int], int]:
+        """Sizes that the record at an offset may have, if magic and offset are right in its head: by its size
+        field, and by the lengths inside it where these say something else. And how many bytes are the record's own
+        whatever is wrong with it, which takes a size that agrees with the length of its body; else 0."""
+        head = self._log.read(offset, _LONGEST_HEAD) if offset < self._file_end else b""
+        if len(head) < layout.FIXED_SIZE or not begins_record(head, offset):
+            return [], 0
+        size, magic = layout.RECORD_HEAD.unpack_from(head)
+        topic_at = layout.FIXED_FIELDS[head[layout.SYS_FLAG_AT + 3] >> 4 & 3].size
+        body = int.from_bytes(head[topic_at - 4 : topic_at], "big", signed=True)
+        if not 0 <= body <= LARGEST_RECORD:
+            return [size] if layout.FIXED_SIZE <= size <= LARGEST_RECORD else [], 0
+        inner = self._size_by_lengths(offset, topic_at + body, 2 if magic == layout.MAGIC_V2 else 1)
+        sizes = [each for each in (size, inner) if layout.FIXED_SIZE <= each <= LARGEST_RECORD]
+        agrees = body <= size - layout.FIXED_SIZE <= body + _SLACK
+        return sizes, min(sizes) if agrees and (inner == size or self._is_torn_at(offset + size)) else 0
+
+    def _is_torn_at(self, end: int) -> bool:
+        """Does the place look like the end of a record that was being written: zeros in front of it (a record
+        hardly ends in one) or behind it?"""
+        if end > self._file_end:
+            return False
+        around = self._log.read(end - 1, 1 + layout.BLANK_HEAD_SIZE)
+        return around[:1] == b"\0" or not any(around[1:])
+
+    def _size_by_lengths(self, offset: int, topic_at: int, version: int) -> int:
+        """The size of a record by the lengths of its topic, which is at byte `topic_at`, and properties; 0 if they
+        can't be those of one."""
+        size = topic_at
+        for field in (layout.TOPIC_LENGTH[version], layout.PROPERTIES_LENGTH):
+            at = offset + size
+            raw = self._log.read(at, field.size) if at < self._file_end else b""
+            length = int.from_bytes(raw, "big", signed=True) if len(raw) == field.size else -1
+            if length < 0 or (size == topic_at and not length):
+                return 0
+            size += field.size + length
+        return size
+
+    def _goes_on_at(self, offset: int, limit: int) -> bool:
+        if offset >= limit:
+            return offset == limit
+        records = self._window.records(offset, offset + 1)
+        return bool(len(records)) or records.end.stop is Stop.BLANK
+
+    def _is_proved(self, candidate: int) -> bool:
+        end = self._end_of(candidate, self._check_crc)
+        if end is None:
+            return False
+        if self._check_crc or end == self._limit or self.is_file_end(end):
+            return True
+        return self._end_of(end, False) is not None or self._end_of(candidate, True) is not None
+
+    def _is_inside_a_body(self, candidate: int, limit: int) -> bool:
+        """Does the chain from a candidate break while another goes on that begins inside it?"""
+        links, whole = self._links(candidate)
+        if whole:
+            return False
+        end = links[-1]
+        for other in self._candidates(candidate + 1, min(end, limit)):
+            if other not in links and self._is_proved(other):
+                others, goes_on = self._links(other)
+                if goes_on or others[-1] > end:
+                    return True
+        return False
+
+    def _may_be_inside(self, offset: int) -> bool:
+        """Does a head not far in front of `offset` claim a record that reaches beyond it?"""
+        return any(
+            bool(((starts + sizes > offset) & (sizes <= LARGEST_RECORD)).any())
+            for starts, sizes in self._heads(max(self._base, offset - REACH), offset)
+        )
+
+    def _links(self, offset: int) -> tuple[list[int], bool]:
+        """Starts of the records in a row from here, the last one's end behind them; do they go on from there?"""
+        links = [offset]
+        while len(links) <= PROOF:
+            end = self._end_of(links[-1], False)
+            if end is None:
+                return links, self.is_file_end(links[-1])
+            links.append(end)
+        return links, True
+
+    def is_file_end(self, offset: int) -> bool:
+        """Does the file end here, or with the blank that begins here?"""
+        head = self._log.read(offset, layout.BLANK_HEAD_SIZE) if offset < self._file_end else b""
+        if len(head) < layout.BLANK_HEAD_SIZE:
+            return offset == self._file_end
+        return head == layout.RECORD_HEAD.pack(self._file_end - offset, layout.MAGIC_BLANK)
+
+    def _end_of(self, offset: int, check_crc: bool) -> int | None:
+        """The end of the whole record at an offset; None if there is none."""
+        if offset >= self._file_end:
+            return None
+        record = record_at(self._log, offset, check_crc=check_crc)
+        return None if record is None else offset + record.total_size
+
+    def _candidates(self, offset: int, limit: int) -> Iterator[int]:
+        """Offsets in [offset, limit) where the magic and the offset of a record are right, ascending."""
+        for starts, _ in self._heads(offset, limit):
+            yield from starts.tolist()
+
+    def _heads(self, offset: int, limit: int) -> Iterator[tuple[Longs, Longs]]:
+        """The same offsets, some at a time, and the size that each record claims."""
+        limit = min(limit, self._file_end)
+        while offset < limit:
+            data = self._log.read(offset, min(HEADS_SIZE, limit - offset) + _HEAD_END - 1)
+            last = len(data) - _HEAD_END + 1
+            if last < 1:
+                return
+            octets = np.frombuffer(data, np.uint8)
+            starts = np.flatnonzero(octets[layout.MAGIC_AT : layout.MAGIC_AT + last] == layout.MAGIC_V1 >> 24)
+            placed = np.ndarray((last,), ">i8", data, layout.PHYSICAL_OFFSET_AT, (1,))[starts]
+            starts = starts[placed == starts + offset]
+            sizes = np.ndarray((last,), ">i4", data, layout.TOTAL_SIZE_AT, (1,))[starts]
+            yield starts + offset, sizes.astype(np.int64)
+            offset += last
 
 
 def begins_record(head: bytes, offset: int) -> bool:
     """Does a record of this very offset begin with `head` (FIXED_SIZE bytes)?"""
     physical = head[layout.PHYSICAL_OFFSET_AT : layout.PHYSICAL_OFFSET_AT + 8]
-    return head[layout.MAGIC_AT : layout.MAGIC_AT + 4] in _MAGICS and physical == offset.to_bytes(8, "big")
+    magic = head[layout.MAGIC_AT : layout.MAGIC_AT + 4]
+    return magic in _MAGICS and physical == offset.to_bytes(8, "big")
 
 
-def record_at(files: LogBytes, offset: int, check_crc: bool = True) -> Record | None:
-    """The valid record that begins at `offset`, if there is one."""
-    head = files.read(offset, layout.FIXED_SIZE)
-    if head[layout.PHYSICAL_OFFSET_AT : layout.PHYSICAL_OFFSET_AT + 8] != offset.to_bytes(8, "big"):
-        return None
-    size = int.from_bytes(head[:4], "big")
-    if size > LARGEST_RECORD:
-        return None
-    try:
-        found = decode_record(files.read(offset, size), at=offset, check_crc=check_crc)
-    except CorruptRecord:
-        return None
-    return found if isinstance(found, Record) else None
+_MAGICS: Final = tuple(magic.to_bytes(4, "big") for magic in (layout.MAGIC_V1, layout.MAGIC_V2))

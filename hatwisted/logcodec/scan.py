@@ -1,24 +1,27 @@
-"""Walking the commit log: where its records are, whether they are whole, and what their fixed fields say.
+"""The records of a piece of log as columns: where they are, whether they are whole, what their fields say.
 
-Everything that reads the log from end to end (dispatch to queues and index, recovery, offline tools) goes
-through here, so it is built for speed: a tight loop follows the chain of sizes (about 100 ns a record), then
-numpy gathers the fixed fields of all records of the chunk at once, through a view of 88 bytes at every byte
-position whose indexing is one memcpy a record. Topics are told apart by comparing whole columns of bytes.
-What the properties say is a second step (`dispatchscan`), because recovery needs only this one.
+Everything that reads the log from end to end (dispatch to queues and index, recovery, offline tools, Arrow
+batches) goes through here, so it is built for speed. The starts of the records come first, in one of two ways
+that follow the chain of sizes to the byte. `walk` is a tight loop, some 100 ns a record. For small records it is
+faster to look at every byte: `search` finds the first byte of the magic, and each candidate must carry the offset
+it lies at and begin where its predecessor ends; where one doesn't (a body may hold a whole record) the loop
+decides. Then numpy gathers the fixed fields of all records at once, through a view of 88 bytes at every byte
+position whose indexing is one memcpy a record, and every length is checked, as `wire.record` does for one.
+Topics are told apart by a hash of their bytes that is verified. What the properties say is a second step
+(`dispatchscan`), because recovery needs only this one.
 
 Numpy's calls cost about 1 us each however little they are given, so a handful of records is decoded one by
-one instead: see `fewscan`, which must agree with this in every detail, as both must with
-`wire.decode_record`.
+one instead: see `fewscan`, which must agree with this in every detail, as both must with `wire.record`.
 
-Rejected: finding records by searching the magic (costs per byte instead of per record, and a body may hold
-the magic); numba and C (not everywhere where this has to run).
+Heads with IPv6 hosts are brought into the form of the others, so that nothing behind this knows the difference,
+except whoever wants the hosts. Rejected: numba (not everywhere where this has to run).
 """
 
 from __future__ import annotations
 
 import enum
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,19 +38,21 @@ MAX_RECORDS: Final = 2048
 """Records of one scan: bounds the time of one step of the dispatch (about 2 ms) and its scratch memory,
 however small the records."""
 
+NO_LIMIT: Final = 1 << 62
+"""For those that bound a scan by its bytes."""
+
 LARGEST_RECORD: Final = 64 << 20
 """Bytes; a record said to be longer is damage rather than something to read into memory. RocketMQ's default
 limit is 4 MiB and 64 KiB."""
 
-PEELED_TOPICS: Final = 8
-"""Distinct topics of a chunk told apart by comparing columns, each about 12 ns a record; beyond that a
-dictionary of slices (about 80 ns a record) is cheaper."""
+WALK_FROM: Final = 600
+"""Bytes of an average record from which on walking (per record) is cheaper than searching (per byte)."""
 
 
 class Stop(enum.Enum):
     """Why a scan ended where it ended."""
 
-    LIMIT = "as many records as were asked for"
+    LIMIT = "as far as was asked for"
     NEED_DATA = "the record goes on behind the buffer"
     BLANK = "the rest of the file is filler"
     END = "nothing is written here"
@@ -67,36 +72,54 @@ class ScanEnd(NamedTuple):
     reason: str = ""
 
 
-_HEAD: Final = struct.Struct(">ii").unpack_from
-_FIELDS: Final = np.dtype(
+HEAD: Final = np.dtype(
     {
         "names": [
-            *("size", "magic", "crc", "queue_id", "queue_offset", "physical_offset"),
-            *("sys_flag", "store_timestamp", "body_length"),
+            *("size", "magic", "body_crc", "queue_id", "flag", "queue_offset", "physical_offset", "sys_flag"),
+            *("born_timestamp", "born_host", "store_timestamp", "store_host", "reconsume_times"),
+            *("prepared_transaction_offset", "body_length"),
         ],
-        "formats": [">i4", ">i4", ">i4", ">i4", ">i8", ">i8", ">i4", ">i8", ">u4"],
+        "formats": [
+            *(">i4", ">i4", ">i4", ">i4", ">i4", ">i8", ">i8", ">i4"),
+            *(">i8", ">u8", ">i8", ">u8", ">i4"),
+            *(">i8", ">u4"),
+        ],
         "offsets": [
-            *(layout.TOTAL_SIZE_AT, layout.MAGIC_AT, layout.BODY_CRC_AT, layout.QUEUE_ID_AT),
+            *(layout.TOTAL_SIZE_AT, layout.MAGIC_AT, layout.BODY_CRC_AT, layout.QUEUE_ID_AT, layout.FLAG_AT),
             *(layout.QUEUE_OFFSET_AT, layout.PHYSICAL_OFFSET_AT, layout.SYS_FLAG_AT),
-            *(layout.STORE_TIMESTAMP_AT, layout.BODY_LENGTH_AT),
+            *(layout.BORN_TIMESTAMP_AT, layout.BORN_HOST_AT, layout.STORE_TIMESTAMP_AT, layout.STORE_HOST_AT),
+            *(layout.RECONSUME_TIMES_AT, layout.PREPARED_OFFSET_AT, layout.BODY_LENGTH_AT),
         ],
         "itemsize": layout.BODY_AT,
     }
 )
-"""The fields that anything behind this looks at, for IPv4 hosts. The body length is read unsigned: a negative
-one then points far behind the buffer instead of before it."""
+"""A record's head with IPv4 hosts, each host as one number: address, then port. The body length is read unsigned:
+a negative one then points far behind the buffer instead of before it."""
+
+_HEAD: Final = struct.Struct(">ii").unpack_from
+_V6: Final = layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
+_MOVED: Final = (
+    ("store_timestamp", layout.STORE_TIMESTAMP_AT, False),
+    ("reconsume_times", layout.RECONSUME_TIMES_AT, True),
+    ("prepared_transaction_offset", layout.PREPARED_OFFSET_AT, True),
+    ("body_length", layout.BODY_LENGTH_AT, True),
+)
+"""Fields behind a host: name, place with IPv4 hosts, and whether it is behind both."""
 
 
-def walk(buf: Buffer, start: int = 0, limit: int = MAX_RECORDS) -> tuple[list[int], ScanEnd]:
-    """Positions of the records that follow one another from `start` on, by magic and size alone."""
+def walk(
+    buf: Buffer, start: int = 0, limit: int = MAX_RECORDS, before: int = NO_LIMIT
+) -> tuple[list[int], ScanEnd]:
+    """Positions of the records that follow one another from `start` on, by magic and size alone: at most `limit`
+    of them, that start below the position `before`."""
     positions: list[int] = []
     add, head = positions.append, _HEAD
     magic_v1, smallest, end = layout.MAGIC_V1_SIGNED, layout.FIXED_SIZE, len(buf)
-    at, last = start, end - layout.BLANK_HEAD_SIZE
+    at, last = start, min(end - layout.BLANK_HEAD_SIZE, before - 1)
     stop = None
     for _ in range(limit):
         if at > last:
-            stop = ScanEnd(at, Stop.NEED_DATA)
+            stop = ScanEnd(at, Stop.LIMIT if at >= before else Stop.NEED_DATA)
             break
         size, magic = head(buf, at)
         if (magic != magic_v1 and magic != layout.MAGIC_V2_SIGNED) or size < smallest:
@@ -110,8 +133,27 @@ def walk(buf: Buffer, start: int = 0, limit: int = MAX_RECORDS) -> tuple[list[in
     return positions, stop or ScanEnd(at, Stop.LIMIT)
 
 
+def search(buf: Buffer, base: int, start: int, before: int) -> tuple[list[int] | Longs, ScanEnd]:
+    """The same positions, found by looking for the magic; `base` is the physical offset of `buf[0]`."""
+    last = min(before, len(buf) - layout.BODY_AT + 1)
+    octets = np.frombuffer(buf, np.uint8)[start + layout.MAGIC_AT : max(start, last) + layout.MAGIC_AT]
+    starts: Longs = np.flatnonzero(octets == layout.MAGIC_V1 >> 24) + start
+    starts = starts[_view(buf, 8, ">i8")[starts + layout.PHYSICAL_OFFSET_AT] == starts + base]
+    if not len(starts) or starts[0] != start:
+        return walk(buf, start, NO_LIMIT, before)
+    ends: Longs = starts + _view(buf, 4, ">i4")[starts]
+    if not np.array_equal(ends[:-1], starts[1:]):
+        return walk(buf, start, NO_LIMIT, before)
+    at = int(ends[-1])
+    if not starts[-1] + layout.FIXED_SIZE <= at <= len(buf):
+        return starts[:-1], look(buf, int(starts[-1]), base)
+    return starts, ScanEnd(at, Stop.LIMIT) if at >= before else look(buf, at, base)
+
+
 def look(buf: Buffer, at: int, base: int | None = None, check_crc: bool = False) -> ScanEnd:
     """What is at a position where the chain of valid records ends."""
+    if len(buf) - at < layout.BLANK_HEAD_SIZE:
+        return ScanEnd(at, Stop.NEED_DATA)
     offset = None if base is None else base + at
     try:
         found = decode_record(buf, at, check_crc=check_crc, at=offset, max_size=LARGEST_RECORD)
@@ -128,22 +170,26 @@ def look(buf: Buffer, at: int, base: int | None = None, check_crc: bool = False)
 
 
 @dataclass(slots=True)
-class ScanResult:
-    """The whole valid records of a chunk of log, one column per field, n rows in log order.
+class Records:
+    """The whole valid records of a piece of log, one column per field, n rows in log order.
 
-    buf, base: the chunk and its physical offset. positions, sizes: in the chunk, bytes. topics: the distinct
-    ones; topic_rows: index into them. properties_at: start of the property area, which reaches to the
-    record's end. Timestamps in ms. end: where and why the scan stopped.
+    buf, base: the piece and the physical offset of its first byte. positions, sizes: in the buffer, bytes.
+    heads: HEAD[n]; those of its fields that everybody wants are columns of their own, timestamps in ms. topics:
+    the distinct ones; topic_rows: index into them. The body is [body_at, body_ends); the properties reach from
+    properties_at to the record's end. end: where and why the scan stopped.
     """
 
     buf: Buffer
     base: int
     positions: Longs
     sizes: Longs
+    heads: npt.NDArray[Any]
     queue_ids: Longs
     queue_offsets: Longs
     sys_flags: Longs
     store_timestamps: Longs
+    body_at: Longs
+    body_ends: Longs
     topics: list[str]
     topic_rows: Longs
     properties_at: Longs
@@ -157,63 +203,101 @@ class ScanResult:
         """int64[n]."""
         return self.positions + self.base
 
-    def take(self, rows: npt.NDArray[Any]) -> ScanResult:
-        """Only these rows (a mask or indices); topics and end stay."""
-        return replace(
-            self,
-            positions=self.positions[rows],
-            sizes=self.sizes[rows],
-            queue_ids=self.queue_ids[rows],
-            queue_offsets=self.queue_offsets[rows],
-            sys_flags=self.sys_flags[rows],
-            store_timestamps=self.store_timestamps[rows],
-            topic_rows=self.topic_rows[rows],
-            properties_at=self.properties_at[rows],
-        )
+    @property
+    def ends(self) -> Longs:
+        """int64[n]: positions behind the records."""
+        return self.positions + self.sizes
+
+    @property
+    def octets(self) -> npt.NDArray[np.uint8]:
+        """The buffer, which all positions are indices of."""
+        return np.frombuffer(self.buf, np.uint8)
+
+    @property
+    def end_offset(self) -> int:
+        """Physical offset behind the last record."""
+        return self.base + self.end.position
+
+    def take(self, rows: npt.NDArray[Any] | slice) -> Records:
+        """Only these rows (a mask, indices or a slice); topics and end stay."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _ROWS})
+
+
+_ROWS: Final = tuple(
+    field.name for field in fields(Records) if field.name not in ("buf", "base", "topics", "end")
+)
 
 
 def scan_records(
-    buf: Buffer, base: int, *, start: int = 0, limit: int = MAX_RECORDS, check_crc: bool = False
-) -> ScanResult:
+    buf: Buffer,
+    base: int,
+    *,
+    start: int = 0,
+    limit: int = MAX_RECORDS,
+    before: int = NO_LIMIT,
+    mean_size: float = WALK_FROM,
+    check_crc: bool = False,
+    placed: bool = True,
+) -> Records:
     """Scan the records of `buf` from position `start` on; `base` is the physical offset of `buf[0]`.
 
     A record counts if its magic and all its lengths are right, it carries the offset it lies at, and, with
     `check_crc`, its body's checksum is right. The scan stops at the first that doesn't.
+
+    limit: records at most; before: none that starts at this position or behind it. mean_size: bytes of records
+    hereabouts, which decides how they are looked for where there is no `limit`. placed: do they carry the offset
+    they lie at? Not in what a broker answers to a pull.
     """
-    positions, end = walk(buf, start, limit)
-    return gather(buf, base, positions, end, check_crc)
+    positions: list[int] | Longs
+    if limit < NO_LIMIT or mean_size >= WALK_FROM or not placed:
+        positions, end = walk(buf, start, limit, before)
+    else:
+        positions, end = search(buf, base, start, before)
+    return gather(buf, base, positions, end, check_crc, placed)
 
 
-def gather(buf: Buffer, base: int, positions: list[int], end: ScanEnd, check_crc: bool = False) -> ScanResult:
+def gather(
+    buf: Buffer,
+    base: int,
+    positions: list[int] | Longs,
+    end: ScanEnd,
+    check_crc: bool = False,
+    placed: bool = True,
+) -> Records:
     """The columns of walked records, cut in front of the first that isn't valid."""
     at = np.array(positions, np.int64)
     if not len(at):
-        return ScanResult(buf, base, at, at, at, at, at, at, [], at, at, end)
-    heads = _view(buf, layout.BODY_AT)[at].view(_FIELDS)
-    sizes = heads["size"].astype(np.int64)
+        return Records(buf, base, at, at, np.empty(0, HEAD), at, at, at, at, at, at, [], at, at, end)
+    heads = _view(buf, layout.BODY_AT)[at].view(HEAD)
     sys_flags = heads["sys_flag"].astype(np.int64)
-    store_timestamps = heads["store_timestamp"].astype(np.int64)
-    body_at, body_lengths = at + layout.BODY_AT, heads["body_length"].astype(np.int64)
-    if (sys_flags & (layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6)).any():
-        _shift_for_ipv6(buf, at, sys_flags, store_timestamps, body_at, body_lengths)
-    topic_at, topic_lengths, properties_at, valid = _parts(buf, heads, at + sizes, body_at, body_lengths)
-    valid &= heads["physical_offset"] == at + base
+    body_at = at + layout.BODY_AT
+    if (sys_flags & _V6).any():
+        _level_ipv6(buf, at, heads, sys_flags, body_at)
+    sizes = heads["size"].astype(np.int64)
+    body_ends: Longs = body_at + heads["body_length"]
+    topic_at, topic_lengths, properties_at, valid = _parts(buf, heads["magic"], at + sizes, body_ends)
+    if placed:
+        valid &= heads["physical_offset"] == at + base
     count = len(at) if valid.all() else int(np.argmin(valid))
     if check_crc:
-        count = _check_bodies(buf, body_at[:count], body_lengths[:count], heads["crc"][:count])
+        count = _check_bodies(buf, body_at[:count], body_ends[:count], heads["body_crc"][:count])
     names, topic_rows = group_topics(buf, topic_at[:count], topic_lengths[:count])
     topics, count = _decode_topics(names, topic_rows)
     if count < len(at):
-        end = look(buf, positions[count], base, check_crc)
-    return ScanResult(
+        end = look(buf, int(positions[count]), base if placed else None, check_crc)
+        heads = heads[:count]
+    return Records(
         buf=buf,
         base=base,
         positions=at[:count],
         sizes=sizes[:count],
-        queue_ids=heads["queue_id"][:count].astype(np.int64),
-        queue_offsets=heads["queue_offset"][:count].astype(np.int64),
+        heads=heads,
+        queue_ids=heads["queue_id"].astype(np.int64),
+        queue_offsets=heads["queue_offset"].astype(np.int64),
         sys_flags=sys_flags[:count],
-        store_timestamps=store_timestamps[:count],
+        store_timestamps=heads["store_timestamp"].astype(np.int64),
+        body_at=body_at[:count],
+        body_ends=body_ends[:count],
         topics=topics,
         topic_rows=topic_rows[:count],
         properties_at=properties_at[:count],
@@ -223,97 +307,118 @@ def gather(buf: Buffer, base: int, positions: list[int], end: ScanEnd, check_crc
 
 def _view(buf: Buffer, width: int, dtype: str | None = None) -> npt.NDArray[Any]:
     """`width` bytes at every byte position of `buf`, without a copy."""
-    return np.ndarray((len(buf) - width + 1,), dtype or f"V{width}", buf, 0, (1,))
+    return np.ndarray((max(len(buf) - width + 1, 0),), dtype or f"V{width}", buf, 0, (1,))
 
 
-def _shift_for_ipv6(
-    buf: Buffer,
-    at: Longs,
-    sys_flags: Longs,
-    store_timestamps: Longs,
-    body_at: Longs,
-    body_lengths: Longs,
-) -> None:
-    """Correct the columns of the records with long host fields. Positions are clipped into the buffer: a
-    record too short for its hosts then gets some length that doesn't add up."""
-    rows = np.flatnonzero(sys_flags & (layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6))
+def _level_ipv6(buf: Buffer, at: Longs, heads: npt.NDArray[Any], sys_flags: Longs, body_at: Longs) -> None:
+    """Put what follows long host fields where it would be behind short ones. Positions are clipped into the
+    buffer: a record too short for its hosts then gets some length that doesn't add up."""
+    rows = np.flatnonzero(sys_flags & _V6)
     born = (sys_flags[rows] >> 4 & 1) * layout.IPV6_EXTRA
     both = born + (sys_flags[rows] >> 5 & 1) * layout.IPV6_EXTRA
-    times_at = np.minimum(at[rows] + layout.STORE_TIMESTAMP_AT + born, len(buf) - 8)
-    store_timestamps[rows] = _view(buf, 8, ">i8")[times_at]
-    lengths_at = np.minimum(at[rows] + layout.BODY_LENGTH_AT + both, len(buf) - 4)
-    body_lengths[rows] = _view(buf, 4, ">u4")[lengths_at]
+    for name, field_at, behind_both in _MOVED:
+        kind = HEAD[name]
+        moved = at[rows] + field_at + (both if behind_both else born)
+        heads[name][rows] = _view(buf, kind.itemsize, kind.str)[np.minimum(moved, len(buf) - kind.itemsize)]
     body_at[rows] += both
 
 
 def _parts(
-    buf: Buffer, heads: npt.NDArray[Any], ends: Longs, body_at: Longs, body_lengths: Longs
+    buf: Buffer, magics: npt.NDArray[Any], ends: Longs, body_ends: Longs
 ) -> tuple[Longs, Longs, Longs, npt.NDArray[np.bool_]]:
-    """Topic start and length, properties start, and which records' lengths add up.
+    """Topic start and length, properties start, and which records have a known magic and lengths that add up.
 
     Positions beyond the buffer are clipped for reading; the unclipped ones don't add up then.
     """
     octets = np.frombuffer(buf, np.uint8)
-    lengths_at = body_at + body_lengths
-    topic_lengths = octets[np.minimum(lengths_at, len(buf) - 1)].astype(np.int64)
-    topic_at = lengths_at + 1
-    too_long = topic_lengths
-    if (heads["magic"] != layout.MAGIC_V1_SIGNED).any():
-        rows = np.flatnonzero(heads["magic"] == layout.MAGIC_V2_SIGNED)
-        topic_lengths[rows] = _view(buf, 2, ">u2")[np.minimum(lengths_at[rows], len(buf) - 2)]
+    topic_lengths = octets[np.minimum(body_ends, len(buf) - 1)].astype(np.int64)
+    topic_at = body_ends + 1
+    too_long, known = topic_lengths, magics == layout.MAGIC_V1_SIGNED
+    if not known.all():
+        rows = np.flatnonzero(magics == layout.MAGIC_V2_SIGNED)
+        topic_lengths[rows] = _view(buf, 2, ">u2")[np.minimum(body_ends[rows], len(buf) - 2)]
         topic_at[rows] += 1
         too_long = topic_lengths.copy()
         too_long[rows] >>= 8
+        known[rows] = True
     properties_at = topic_at + topic_lengths + 2
     properties_lengths = _view(buf, 2, ">u2")[np.minimum(properties_at, len(buf)) - 2].astype(np.int64)
     valid = properties_at + properties_lengths == ends
     valid &= (too_long | properties_lengths >> 8) < 0x80
+    valid &= known
     return topic_at, topic_lengths, properties_at, valid
 
 
-def _check_bodies(buf: Buffer, starts: Longs, lengths: Longs, stored: npt.NDArray[Any]) -> int:
+def _check_bodies(buf: Buffer, starts: Longs, ends: Longs, stored: npt.NDArray[Any]) -> int:
     """How many records from the first on have the right body checksum (an empty body has none)."""
     view = memoryview(buf)
-    ends = (starts + lengths).tolist()
-    computed = [crc32(view[start:end]) for start, end in zip(starts.tolist(), ends, strict=True)]
-    right = (np.array(computed, np.uint32) & 0x7FFFFFFF) == stored
-    right |= lengths == 0
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    right = (
+        np.array([crc32(view[start:end]) for start, end in spans], np.uint32) & layout.CRC_MASK
+    ) == stored
+    right |= starts == ends
     return len(starts) if right.all() else int(np.argmin(right))
 
 
 def group_topics(buf: Buffer, starts: Longs, lengths: Longs) -> tuple[list[bytes], Longs]:
     """The distinct topics and for every record its index among them."""
-    names: list[bytes] = []
     rows = np.zeros(len(starts), np.int64)
-    if len(starts) and _all_equal(buf, starts, lengths):
-        return [bytes(buf[starts[0] : starts[0] + lengths[0]])], rows
+    if not len(starts):
+        return [], rows
+    longest = int(lengths.max())
+    if _all_equal(buf, starts, lengths, longest):
+        return [bytes(buf[starts[0] : starts[0] + longest])], rows
+    ends = starts + lengths
+    if longest > layout.MAX_TOPIC_LENGTH:
+        known: dict[bytes, int] = {}
+        slices = [bytes(buf[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        rows[:] = [known.setdefault(name, len(known)) for name in slices]
+        return list(known), rows
+    words = _words(buf, ends, lengths, longest)
+    keys = sum((word * mix for word, mix in zip(words, _MIX, strict=False)), lengths.astype(np.uint64))
+    firsts: list[int] = []
     left = np.arange(len(starts))
-    while len(left) and len(names) < PEELED_TOPICS:
-        first = left[0]
-        length = int(lengths[first])
-        name = bytes(buf[starts[first] : starts[first] + length])
-        same = lengths[left] == length
-        if length:
-            # Of equal length they are compared whole: numpy's padding with zeros makes no difference.
-            candidates = left[same]
-            same[same] = _view(buf, length, f"S{length}")[starts[candidates]] == name
-        rows[left[same]] = len(names)
-        names.append(name)
+    while len(left):
+        # Of the records that share a slot, those that equal its first one get a number; others come again.
+        keys = keys * _MIX[0]
+        slots = (keys[left] >> _SLOT_SHIFT).view(np.int64)
+        table = np.empty(_SLOTS, np.int64)
+        table[slots[::-1]] = left[::-1]
+        first = table[slots]
+        same = lengths[left] == lengths[first]
+        for word in words:
+            same &= word[left] == word[first]
+        heads = left[first == left]
+        table[slots[first == left]] = np.arange(len(firsts), len(firsts) + len(heads))
+        rows[left[same]] = table[slots[same]]
+        firsts += heads.tolist()
         left = left[~same]
-    if len(left):
-        known = {name: index for index, name in enumerate(names)}
-        stops = (starts + lengths)[left].tolist()
-        slices = [bytes(buf[a:b]) for a, b in zip(starts[left].tolist(), stops, strict=True)]
-        rows[left] = [known.setdefault(name, len(known)) for name in slices]
-        names = list(known)
-    return names, rows
+    return [bytes(buf[starts[row] : ends[row]]) for row in firsts], rows
 
 
-def _all_equal(buf: Buffer, starts: Longs, lengths: Longs) -> bool:
+_SLOTS: Final = 1 << 12
+_SLOT_SHIFT: Final = np.uint64(52)
+_MIX: Final = np.multiply.accumulate(np.full(layout.MAX_TOPIC_LENGTH // 8 + 1, 0x9E3779B97F4A7C15, np.uint64))
+"""Odd factors, one for each word of a topic."""
+
+
+def _words(buf: Buffer, ends: Longs, lengths: Longs, longest: int) -> list[npt.NDArray[np.uint64]]:
+    """Eight bytes of each topic at a time, from its end on; what is in front of it is zeroed."""
+    every, shortest = _view(buf, 8, ">u8"), int(lengths.min())
+    words = []
+    for reach in range(8, longest + 8, 8):
+        word: npt.NDArray[np.uint64] = every[np.maximum(ends - reach, 0)].astype(np.uint64)
+        if shortest < reach:
+            word <<= (np.clip(reach - lengths, 0, 8) * 8).view(np.uint64)
+        words.append(word)
+    return words
+
+
+def _all_equal(buf: Buffer, starts: Longs, lengths: Longs, length: int) -> bool:
     """Is there one topic only?"""
-    length, first = int(lengths[0]), int(starts[0])
     if not (lengths == length).all():
         return False
+    first = int(starts[0])
     name = bytes(buf[first : first + length])
     return not length or _view(buf, length)[starts].tobytes() == name * len(starts)
 

@@ -21,15 +21,23 @@ class _Content(msgspec.Struct, rename="camel"):
 
 
 class KvConfig:
-    """The table. changed: called after every change, to have it written."""
+    """The table."""
 
-    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self) -> None:
         self._namespaces: dict[str, dict[str, str]] = {}
-        self.changed = changed
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change."""
+        self._listeners.append(listener)
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def put(self, namespace: str, key: str, value: str) -> None:
         self._namespaces.setdefault(namespace, {})[key] = value
-        self.changed()
+        self._tell()
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._namespaces.get(namespace, {}).get(key)
@@ -37,7 +45,7 @@ class KvConfig:
     def delete(self, namespace: str, key: str) -> None:
         """An empty namespace stays: brokers with ordered topics learn from it that there are none left."""
         if self._namespaces.get(namespace, {}).pop(key, None) is not None:
-            self.changed()
+            self._tell()
 
     def namespace(self, name: str) -> dict[str, str] | None:
         """All of a namespace; None if nothing was ever put there."""

@@ -157,7 +157,7 @@ class RouteTable:
             (address, lease.connection) for address, lease in self._leases.items() if lease.renewed < limit
         ]
         for address, _ in expired:
-            self._drop(address, f"nothing was heard of it for {LEASE:g} s")
+            self._drop(address, f"it hasn't registered for {LEASE:g} s")
         return [connection for _, connection in expired]
 
     def _enter(self, group: BrokerData, member: Member) -> bool:

@@ -48,7 +48,7 @@ class NameServerService(Service):
         self._factory = RemotingServerFactory(self.table, clock)
         self._listening: IListeningPort | None = None
         self._file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
-        self.settings.changed = self._file.save
+        self.settings.on_change(self._file.save)
         self._config_file: ConfigFile | None = None
         if config.config_store_path is not None:
             file = ConfigFile(fs, config.config_store_path, worker, self.config.file_bytes)

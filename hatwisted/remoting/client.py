@@ -396,7 +396,9 @@ class _ClientProtocol(Protocol):
         try:
             commands = self._receiver.receive(data)
         except RemotingProtocolError as error:
-            self._log.warn("{peer} doesn't speak remoting: {error}", peer=self.socket.getPeer(), error=error)
+            self._log.warn(
+                "{peer} doesn't speak the remoting protocol: {error}", peer=self.socket.getPeer(), error=error
+            )
             self.socket.abortConnection()
             return
         self._link.received(commands)

@@ -97,6 +97,13 @@ class ProcessorTable:
         for code in codes:
             self.batch_handlers[int(code)] = handler
 
+    def joined(self, other: ProcessorTable) -> ProcessorTable:
+        """A copy with the handlers of `other` besides."""
+        copy = ProcessorTable()
+        copy.handlers = self.handlers | other.handlers
+        copy.batch_handlers = self.batch_handlers | other.batch_handlers
+        return copy
+
     def without(self, *codes: int) -> ProcessorTable:
         """A copy that doesn't serve `codes` (the VIP port serves no pulls)."""
         copy = ProcessorTable()
@@ -332,11 +339,15 @@ class RemotingServerFactory(ServerFactory):
 
     def __init__(self, table: ProcessorTable, clock: IReactorTime) -> None:
         self.table = table
-        self.connections: set[RemotingConnection] = set()
+        self.connections: dict[RemotingConnection, None] = {}
         self.partial_bytes = 0
         self.rejected_total = 0
         self._refusing = False
         self._scan = PeriodicCall(clock, "the scan for idle connections", self._close_idle)
+
+    def serve(self, table: ProcessorTable) -> None:
+        """Have requests answered by `table` from now on, on open connections too."""
+        self.table = table
 
     def startFactory(self) -> None:
         self._scan.start(IDLE_LIMIT)
@@ -358,12 +369,12 @@ class RemotingServerFactory(ServerFactory):
             self._refusing = True
             return False
         self._refusing = False
-        self.connections.add(connection)
+        self.connections[connection] = None
         return True
 
     def forget(self, connection: RemotingConnection, held: int) -> None:
         """The connection is gone, and with it `held` bytes of an incomplete frame."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self.partial_bytes -= held
 
     def hold(self, change: int) -> bool:

@@ -299,7 +299,7 @@ class CommitLog:
     def _not_prepared(self, failure: Failure, start: int) -> None:
         # Not again at the next append, which may be a moment away: when it's needed it's made on the spot.
         self._unprepared = start
-        self._log.warn("the next commit log file couldn't be reserved ahead: {why}", why=failure.value)
+        self._log.warn("the next commit log file couldn't be reserved in advance: {why}", why=failure.value)
 
     def _prepared(self, _result: object) -> None:
         self._preparing = False
@@ -385,5 +385,5 @@ class CommitLog:
             if files.starts and self.max_offset == files.capacity_end:
                 files.create(self.max_offset)
         except (OSError, StoreFull) as error:
-            self._log.warn("the log's end couldn't be put in order: {error}", error=error)
+            self._log.warn("the log's end couldn't be cleaned up: {error}", error=error)
         files.close()

@@ -130,9 +130,7 @@ class ConfigFile:
             self._told = reason
             if not failure.check(OSError, StoreError):
                 self._log.failure("{path} can't be encoded", failure, LogLevel.error, path=self.path)
-            self._log.error(
-                "{path} was not written, it is tried again: {error}", path=self.path, error=reason
-            )
+            self._log.error("{path} was not written, will try again: {error}", path=self.path, error=reason)
 
 
 class ConfigFlusher:

@@ -181,7 +181,7 @@ class ConsumeQueue:
     def _fit(self, first_index: int, entries: bytes) -> bytes:
         """Make the queue end at `first_index`, or else cut from `entries` what it already has."""
         if first_index == 0 and PLACE.unpack_from(entries)[0] >= self.max_physical:
-            self._log.info("{queue} begins anew: its topic was deleted and made again", queue=self)
+            self._log.info("{queue} starts over: its topic was deleted and created again", queue=self)
             self.destroy()
             return entries
         if first_index < self.max_offset:
@@ -287,7 +287,7 @@ class ConsumeQueue:
             self._files.delete_from(end + 1)
         self._settle(end)
         if dirty and not self._read_only:
-            self._log.warn("{queue}: stale entries behind the end are cleared", queue=self)
+            self._log.warn("{queue}: stale entries after the end are cleared", queue=self)
             self._wipe(end, self._file_end)
 
     def _scan(self, at: int) -> tuple[int, bool]:

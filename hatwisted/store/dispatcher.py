@@ -28,7 +28,7 @@ from twisted.logger import Logger
 from hatwisted.logcodec.dispatchscan import DispatchColumns, dispatch_columns
 from hatwisted.logcodec.fewscan import FEW, Entry, decode_few
 from hatwisted.logcodec.recordsearch import begins_record
-from hatwisted.logcodec.scan import MAX_RECORDS, ScanEnd, ScanResult, Stop, gather, walk
+from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop, gather, walk
 from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.errors import OtherFileSize, StoreError, StoreFull
 from hatwisted.store.index import IndexService
@@ -210,7 +210,7 @@ class Dispatcher:
         if first:
             raise StoreError(
                 f"dispatch stopped at commit log offset {offset}: {reason}; "
-                "messages behind it are not in queues or index; see 'hatwisted log check'"
+                "messages after it are not in queues or index; see 'hatwisted log check'"
             )
 
     # -- record by record ------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class Dispatcher:
 
     # -- by columns ------------------------------------------------------------------------------------------
 
-    def _dispatch_columns(self, scan: ScanResult) -> bool:
+    def _dispatch_columns(self, scan: Records) -> bool:
         """As `_dispatch_few`."""
         if len(scan):
             self.dispatched_timestamp = int(scan.store_timestamps[-1])
@@ -276,7 +276,7 @@ class Dispatcher:
         self.reput_offset = self._next_offset
         return True
 
-    def _without_known(self, scan: ScanResult) -> ScanResult:
+    def _without_known(self, scan: Records) -> Records:
         """Only the records that their queue or the index doesn't have yet: a dispatch after a restart mostly
         meets known ones, and those cost no look at their properties then."""
         ends = scan.physical_offsets + scan.sizes
@@ -292,10 +292,10 @@ class Dispatcher:
             queued &= scan.physical_offsets < self._index.end_physical
         return scan.take(~queued)
 
-    def _find(self, scan: ScanResult, row: int) -> ConsumeQueue | None:
+    def _find(self, scan: Records, row: int) -> ConsumeQueue | None:
         return self._queues.find(scan.topics[int(scan.topic_rows[row])], int(scan.queue_ids[row]))
 
-    def _append_to_queues(self, scan: ScanResult, columns: DispatchColumns) -> None:
+    def _append_to_queues(self, scan: Records, columns: DispatchColumns) -> None:
         """One append for every run of consecutive entries of a queue."""
         rows = _queued_rows(scan)
         if not len(rows):
@@ -364,7 +364,7 @@ class Dispatcher:
         return True
 
 
-def _queued_rows(scan: ScanResult) -> npt.NDArray[np.intp]:
+def _queued_rows(scan: Records) -> npt.NDArray[np.intp]:
     """Rows of the records that get a queue entry."""
     unqueued = scan.sys_flags & _UNQUEUED
     if unqueued.any():
@@ -372,7 +372,7 @@ def _queued_rows(scan: ScanResult) -> npt.NDArray[np.intp]:
     return np.arange(len(scan))
 
 
-def _queue_codes(scan: ScanResult) -> npt.NDArray[Any]:
+def _queue_codes(scan: Records) -> npt.NDArray[Any]:
     """A number per record that tells queues apart; 16 bits if that's enough, which sorts in linear time."""
     lowest, highest = int(scan.queue_ids.min()), int(scan.queue_ids.max())
     span = highest - lowest + 1

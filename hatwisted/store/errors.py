@@ -41,7 +41,7 @@ class OtherFileSize(StoreError):
     def __init__(self, file_end: int, file_size: int) -> None:
         super().__init__(
             f"the log's files are smaller than ours of {file_size} bytes, one ends at offset {file_end}: set "
-            "mappedFileSizeCommitLog as where it was written (on a slave: as on the master), and begin with an "
+            "mappedFileSizeCommitLog as where it was written (on a slave: as on the master), and start with an "
             "empty store"
         )
 

@@ -141,12 +141,12 @@ class FileQueue:
             path = join(self.directory, name)
             if start is None or start % self.file_size:
                 raise WrongFile(
-                    f"{path} isn't named by a multiple of the file size {self.file_size}; move it elsewhere"
+                    f"{path} isn't named after a multiple of the file size {self.file_size}; move it elsewhere"
                 )
             size = self._fs.size(path)
             if size == 0 and name == names[-1]:
                 if not self._read_only:
-                    self._log.warn("removing {path}: a last file of length 0", path=path)
+                    self._log.warn("removing {path}: the last file, of length 0", path=path)
                     self._fs.remove(path)
                 break
             if size != self.file_size:
@@ -278,7 +278,7 @@ class FileQueue:
             return
         if start % self.file_size or (self.starts and start != self.capacity_end):
             raise ValueError(
-                f"{self.directory} can't go on with a file at {start}, it ends at {self.capacity_end}"
+                f"{self.directory} can't continue with a file at {start}, it ends at {self.capacity_end}"
             )
         self._make(self._new, start)
         self._adopt(self._new, start)
@@ -384,5 +384,5 @@ class FileQueue:
 def _named(error: OSError, path: str) -> OSError | StoreFull:
     """The same failure, as StoreFull if that's what it is."""
     if error.errno in NO_ROOM:
-        return StoreFull(f"no room for {path}: {error.strerror}; it's tried again when space is back")
+        return StoreFull(f"no room for {path}: {error.strerror}; will try again when there is space")
     return error

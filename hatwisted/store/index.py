@@ -104,7 +104,7 @@ class IndexService:
                 raise WrongFile(
                     f"{path} has {size} bytes, {self._slots} slots and {self._items} items make {expected}; "
                     "set maxHashSlotNum and maxIndexNum to what the store was made with, or remove the index "
-                    "folder to have it built anew"
+                    "folder to have it rebuilt"
                 )
             self.files.append(IndexFile(self._fs.open(path), path, self._slots, self._items))
 
@@ -119,10 +119,10 @@ class IndexService:
             with _room_for(file):
                 changed = file.relink(sound)
             if changed:
-                self._log.warn("index file {path} linked anew after an unclean exit", path=file.path)
+                self._log.warn("index file {path} relinked after an unclean exit", path=file.path)
             if sound < found:
                 self._log.warn(
-                    "index file {path}: {count} items are missing or out of order, they are built again",
+                    "index file {path}: {count} items are missing or out of order, they are rebuilt",
                     path=file.path,
                     count=found - sound,
                 )
@@ -271,7 +271,7 @@ class IndexService:
         if not waiting:
             self._failure = failure
             self._log.warn(
-                "index file couldn't be made ahead ({error}); it's tried again when needed",
+                "index file couldn't be made ahead ({error}); will try again when it's needed",
                 error=failure.value,
             )
         for ready in waiting:

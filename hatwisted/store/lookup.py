@@ -1,58 +1,26 @@
-"""Single records by their place or their time: what look-ups, resets and statistics ask a store.
-
-Nothing here trusts the offset it is given: a consumer may send any number, and a wrong one lands in the middle
-of a record. Magic, physical offset and size have to agree before bytes are handed out as a message.
-"""
+"""Times of records, and places in queues by time: what look-ups, resets and statistics ask a store."""
 
 from __future__ import annotations
 
-import struct
-
+from hatwisted.logcodec import onerecord
+from hatwisted.logcodec.onerecord import NO_TIME
 from hatwisted.logcodec.queueentry import BLANK_RECORD_SIZE, ENTRY_SIZE, PLACE
 from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.interfaces import IReplicatedLog
-from hatwisted.wire import layout
-
-NO_TIME = -1
-"""RocketMQ's answer where there is no record to take a time from."""
-
-_I64 = struct.Struct(">q")
-_HEAD_BYTES = layout.BODY_AT + layout.IPV6_EXTRA
-"""Enough of a record to see its store timestamp, however its born host is written."""
 
 
-def record_at(log: IReplicatedLog, offset: int) -> bytes | None:
+def raw_record_at(log: IReplicatedLog, offset: int) -> bytes | None:
     """The whole record that begins at `offset` (physical bytes), or None if none does."""
-    head = _head_at(log, offset)
-    if head is None:
-        return None
-    size, _ = layout.RECORD_HEAD.unpack_from(head)
-    record = log.read(offset, size)
-    return record if len(record) == size else None
+    return onerecord.raw_record_at(log, offset) if _is_held(log, offset) else None
 
 
 def store_timestamp_at(log: IReplicatedLog, offset: int) -> int:
     """storeTimestamp (ms) of the record that begins at `offset`, NO_TIME if none does."""
-    head = _head_at(log, offset)
-    if head is None:
-        return NO_TIME
-    at = layout.STORE_TIMESTAMP_AT
-    if head[layout.SYS_FLAG_AT + 3] & layout.SYS_BORN_HOST_V6:
-        at += layout.IPV6_EXTRA
-    timestamp: int = _I64.unpack_from(head, at)[0]
-    return timestamp
+    return onerecord.store_timestamp_at(log, offset) if _is_held(log, offset) else NO_TIME
 
 
-def _head_at(log: IReplicatedLog, offset: int) -> bytes | None:
-    if not log.min_offset <= offset < log.max_offset:
-        return None
-    head = log.read(offset, _HEAD_BYTES)
-    if len(head) < layout.BODY_AT:
-        return None
-    size, magic = layout.RECORD_HEAD.unpack_from(head)
-    (physical,) = _I64.unpack_from(head, layout.PHYSICAL_OFFSET_AT)
-    known = magic in (layout.MAGIC_V1, layout.MAGIC_V2)
-    return head if known and physical == offset and size >= layout.FIXED_SIZE else None
+def _is_held(log: IReplicatedLog, offset: int) -> bool:
+    return bool(log.min_offset <= offset < log.max_offset)
 
 
 def earliest_time(log: IReplicatedLog) -> int:

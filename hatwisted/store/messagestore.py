@@ -17,6 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from hatwisted.logcodec.onerecord import NO_TIME, whole_record
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.commitlog import CommitLog
 from hatwisted.store.errors import OtherFileSize
@@ -25,12 +26,11 @@ from hatwisted.store.flush import AsyncFlush, Flusher, GroupCommitFlush
 from hatwisted.store.index import IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
 from hatwisted.store.lookup import (
-    NO_TIME,
     earliest_time,
     entry_time,
     offset_by_time,
     queue_earliest_time,
-    record_at,
+    raw_record_at,
 )
 from hatwisted.store.put import Put
 from hatwisted.store.queueremoval import QueueRemoval
@@ -52,6 +52,7 @@ from hatwisted.store.stats import StoreStats
 from hatwisted.store.storelock import AbortFile, StoreLock
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.record import Record
 
 GROUP_COMMIT_IDLE = 0.01
 """Seconds between syncs of bytes that nobody waits for, under SYNC_FLUSH (B92)."""
@@ -117,7 +118,7 @@ class MessageStore:
         self._lock = StoreLock(fs, root)
         self._abort = AbortFile(fs, root)
         self._listeners: list[ArrivalListener] = []
-        self._deaf = FailedTurns(clock, "telling of messages in their queues")
+        self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, "commitlog")
         self.watermark = DiskWatermark(
@@ -334,7 +335,12 @@ class MessageStore:
 
     def look_message(self, offset: int) -> bytes | None:
         """The whole record at a physical offset, None if none begins there."""
-        return record_at(self.log, offset)
+        return raw_record_at(self.log, offset)
+
+    def record_at(self, offset: int) -> Record | None:
+        """The same, decoded; None as well where only the head looks like one: peers may name any offset."""
+        raw = self.look_message(offset)
+        return None if raw is None else whole_record(raw, offset=offset, check_crc=True)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
         """See lookup.offset_by_time; 0 for a queue that isn't there."""
@@ -379,6 +385,10 @@ class MessageStore:
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
         """Call `listener` for every queue that has grown."""
         self._listeners.append(listener)
+
+    def remove_arrival_listener(self, listener: ArrivalListener) -> None:
+        """Undo `add_arrival_listener`."""
+        self._listeners.remove(listener)
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int) -> None:
         for listener in self._listeners:

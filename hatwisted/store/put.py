@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from operator import itemgetter
+from typing import Generic
 
 import msgspec
+from typing_extensions import TypeVar
 
 from hatwisted.wire.layout import BLANK_MIN_SIZE, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH
 
@@ -51,13 +53,20 @@ Entry = tuple[int, bytes, bytes]
 _properties_of = itemgetter(2)
 
 
-class Put(msgspec.Struct, eq=False, gc=False):
+Token_co = TypeVar("Token_co", covariant=True, default=object)
+
+
+class Put(msgspec.Struct, Generic[Token_co], eq=False, gc=False):
     """One message or batch on its way into the log.
 
-    topic: 1..127 bytes of UTF-8; entries: the messages; born_host: 8 or 20 bytes (sys_flag bit 0x10 says
-    which); wait: does the producer want to wait for flush and slave; token: the caller's own, which must not
-    refer to the put (nobody looks for that circle); shared_properties: bytes put behind those of each entry;
-    content_size: bytes of all bodies and properties, shared ones included, -1 to have them counted.
+    - topic: 1..127 bytes of UTF-8; entries: the messages
+    - born_host: 8 or 20 bytes (sys_flag bit 0x10 says which)
+    - wait: does the producer want to wait for flush and slave?
+    - token: the caller's own, which must not refer to the put (nobody looks for that circle)
+    - shared_properties: bytes put behind those of each entry
+    - content_size: bytes of all bodies and properties, shared ones included, -1 to have them counted
+    - answer_queue_id: the queue that was asked for, wherever the message lies until it's due
+
     After the append: offset, end (physical bytes), queue_offset of the first message, record_offsets of all of
     them. `status` is None as long as only "appended" is known.
     """
@@ -71,9 +80,10 @@ class Put(msgspec.Struct, eq=False, gc=False):
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
     wait: bool = True
-    token: object = None
+    token: Token_co = None  # type: ignore[assignment]
     shared_properties: bytes = b""
     content_size: int = -1
+    answer_queue_id: int = -1
     offset: int = -1
     end: int = -1
     record_offsets: Sequence[int] = ()

@@ -1,9 +1,9 @@
 """Bringing log, queues and index together again at start, before anything serves.
 
 In this order, and nothing is changed before the first two are done: queues find their own ends; the log's
-records are followed from a place known to be good up to where they end (`logend`); the log is cut there, with
-everything that was cut zeroed so that it can never be taken for records later; queues and index lose what
-names records beyond the end; and what they lack is dispatched again from the log.
+records are followed from a place known to be good up to where they end (`logcodec.logwalk`); the log is cut
+there, with everything that was cut zeroed so that it can never be taken for records later; queues and index lose
+what names records beyond the end; and what they lack is dispatched again from the log.
 
 Where to begin. After a clean exit the log is followed from its third last file on, as RocketMQ does, and
 dispatched from where queues and index end (an index that needed nothing for long ends far back, so a clean
@@ -11,10 +11,8 @@ exit notes how far it's complete); but whether every queue is there is checked r
 (`coverage`). After an unclean one both begin at the newest file that starts with a record which, by the
 checkpoint, was on disk together with its queue entries.
 
-Bytes behind the end are a torn tail, cut and reported; unless a valid record lies among them. That is damage:
-start is refused with `DamagedLog` and nothing is touched. One kind of record doesn't count: what an earlier
-recovery of RocketMQ has cut and left in place. Such a record is older than the log's last one, or its place
-in its queue is held by another record of the log.
+Bytes behind the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
+damage: start is refused with `DamagedLog` and nothing is touched.
 """
 
 from __future__ import annotations
@@ -25,18 +23,18 @@ from typing import Final, Protocol
 
 from twisted.logger import Logger
 
-from hatwisted.logcodec.recordsearch import CHUNK, valid_records_behind, written_end
-from hatwisted.logcodec.scan import scan_records
+from hatwisted.logcodec.logwalk import CHUNK, LogEnd, LogWalk
+from hatwisted.logcodec.onerecord import record_at
+from hatwisted.logcodec.recordsearch import written_end
 from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, OtherFileSize
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
-from hatwisted.store.logend import LogEnd, find_end
 from hatwisted.store.queuecompleteness import first_incomplete_file
+from hatwisted.store.queueevidence import QueueEvidence
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
-from hatwisted.wire.record import Record
 
 SCANNED_FILES: Final = 3
 """Files at the log's end that are followed after a clean exit, as in RocketMQ."""
@@ -156,7 +154,6 @@ class _Recovery:
         self._check_crc = check_crc
         self._progress = progress
         self._done = self._total = self._told = 0
-        self._written = 0
         self.report = RecoveryReport(unclean)
 
     # -- the log's end ---------------------------------------------------------------------------------------
@@ -176,37 +173,36 @@ class _Recovery:
 
     def _first_timestamp(self, start: int) -> int | None:
         """Store time (ms) of the record a file begins with; None if it begins with something else."""
-        scan = scan_records(self._files.read(start, CHUNK), start, limit=1)
-        return int(scan.store_timestamps[0]) if len(scan) else None
+        first = record_at(self._files, start, check_crc=False)
+        return None if first is None else first.store_timestamp
 
     def find_end(self) -> LogEnd:
         """The log's end. Raises DamagedLog or OtherFileSize; changes nothing."""
-        start = self.report.start
-        self._total = self._files.capacity_end - start
-        found = find_end(
-            self._files, start, check_crc=self._check_crc, tick=lambda at: self._tick(at - start)
+        start, files, report = self.report.start, self._files, self.report
+        self._total = files.capacity_end - start
+        walk = LogWalk(
+            files,
+            start,
+            evidence=QueueEvidence(self._queues),
+            check_crc=self._check_crc,
+            known=max(self._queues.max_physical, 0 if self._index is None else self._index.end_physical),
+            progress=lambda at: self._tick(at - start),
         )
-        known = max(self._queues.max_physical, 0 if self._index is None else self._index.end_physical)
-        written = self._written = written_end(self._files, found.end, known)
-        for record in valid_records_behind(self._files, found.end, written, check_crc=self._check_crc):
-            if not self._is_leftover(record, found):
-                if record.physical_offset == found.blank_end:
-                    raise OtherFileSize(found.blank_end, self._files.file_size)
-                path = self._files.path_of(found.end)
-                raise DamagedLog(found.end, record.physical_offset, written, found.reason, path)
+        found = walk.to_end()
+        if found is None:
+            raise self._damaged(walk)
+        report.records, report.store_timestamp = walk.count, walk.last_timestamp
         return found
 
-    def _is_leftover(self, record: Record, end: LogEnd) -> bool:
-        """Was this valid record behind the end cut off by an earlier recovery?"""
-        queue = self._queues.find(record.topic, record.queue_id)
-        entry = queue.read(record.queue_offset, 1) if queue is not None else b""
-        if entry:
-            holder, size, _ = layout.QUEUE_ENTRY.unpack(entry)
-            if holder == record.physical_offset:
-                return False
-            if size != layout.PRE_BLANK_SIZE and holder + size <= end.end:
-                return True
-        return 0 < record.store_timestamp < end.store_timestamp
+    def _damaged(self, walk: LogWalk) -> DamagedLog | OtherFileSize:
+        (damage,) = walk.damages
+        size, magic = layout.RECORD_HEAD.unpack(
+            self._files.read(damage.offset, layout.BLANK_HEAD_SIZE).ljust(layout.BLANK_HEAD_SIZE, b"\0")
+        )
+        if magic == layout.MAGIC_BLANK and damage.offset + size == damage.resumes_at:
+            return OtherFileSize(damage.resumes_at, self._files.file_size)
+        path = self._files.path_of(damage.offset)
+        return DamagedLog(damage.offset, damage.resumes_at, walk.written, damage.reason, path)
 
     # -- cutting ---------------------------------------------------------------------------------------------
 
@@ -214,8 +210,8 @@ class _Recovery:
         """Make the log end where it ends, and queues and index with it."""
         report = self.report
         end, reason = self._decide_torn(found)
-        report.end, report.records, report.store_timestamp = end, found.records, found.store_timestamp
-        written = self._written if end == found.end else written_end(self._files, end)
+        report.end = end
+        written = found.offset + found.torn if end == found.offset else written_end(self._files, end)
         report.torn_bytes = written - end
         self._remove_behind(end, written)
         if report.torn_bytes:
@@ -237,11 +233,11 @@ class _Recovery:
     def _decide_torn(self, found: LogEnd) -> tuple[int, str]:
         """The end without a last record that breaks off in zeros. After a clean exit a queue that names it is
         proof that it was whole, and really ends like that."""
-        if found.torn_at is None:
-            return found.end, found.reason
-        if not self.report.unclean and self._queues.max_physical >= found.end:
-            return found.end, found.reason
-        return found.torn_at, "a record whose properties end in zero bytes"
+        if found.torn_record is None:
+            return found.offset, found.reason
+        if not self.report.unclean and self._queues.max_physical >= found.offset:
+            return found.offset, found.reason
+        return found.torn_record, "a record whose properties end in zero bytes"
 
     def _remove_behind(self, end: int, written: int) -> None:
         """Remove the files behind the end and zero what the last one still holds there, up to `written`."""
@@ -264,7 +260,7 @@ class _Recovery:
         needed = [report.start if report.unclean else max(self._queues.max_physical, begin)]
         uncovered = first_incomplete_file(self._files, self._queues, min(report.end, needed[0]))
         if uncovered is not None:
-            _log.warn("queues lack records from log file {start} on: they are built again", start=uncovered)
+            _log.warn("queues lack records from log file {start} on: they are rebuilt", start=uncovered)
             needed.append(uncovered)
         if self._index is not None:
             needed.append(self._indexed_end(self._index))

@@ -222,5 +222,5 @@ class ReputService:
 
     def _resume(self) -> None:
         if self.stalled_reason is not None:
-            self._log.info("dispatch goes on; it waited because: {reason}", reason=self.stalled_reason)
+            self._log.info("dispatch continues; it had stopped because: {reason}", reason=self.stalled_reason)
             self.stalled_reason = None

@@ -97,7 +97,7 @@ class DiskWatermark:
         self._limits = limits or WatermarkLimits()
         self._clear = min(self._limits.clear, self._limits.warning)
         self._meaning = meaning
-        self._loop = PeriodicCall(clock, "the look at the disk", self.check)
+        self._loop = PeriodicCall(clock, "the check of the disk", self.check)
         self._above: str | None = None
         self._refused: str | None = None
         self._unknown = False
@@ -178,7 +178,7 @@ class DiskWatermark:
     def _blind(self, failure: Failure) -> None:
         """What was known last stays; said once, for it's likely to last."""
         if not self._unknown:
-            self._log.warn("how full the disk is can't be told: {error}", error=failure.value)
+            self._log.warn("can't tell how full the disk is: {error}", error=failure.value)
         self._unknown = True
 
 
@@ -358,7 +358,7 @@ class Retention:
         in_vain = not removed and self._space_is_short()
         if in_vain and not self._in_vain:
             self._log.warn(
-                "{used:.1%} of the disk is used and no log file is old enough to go: give the store more "
+                "{used:.1%} of the disk is used and no log file is old enough to be removed: give the store more "
                 "room, or lower fileReservedTime",
                 used=self._watermark.used,
             )

@@ -48,7 +48,9 @@ class ThreadWorker:
         if self._stopped:
             return fail(StoreError("the store's worker threads have been stopped"))
         if self.under_way >= CALL_LIMIT:
-            return fail(StoreError(f"{self.under_way} disk calls wait for a thread: the disk seems to hang"))
+            return fail(
+                StoreError(f"{self.under_way} disk calls are waiting for a thread: the disk seems to hang")
+            )
         if not self._pool.started:
             self._pool.start()
         self.under_way += 1

@@ -39,7 +39,7 @@ class Announcement(Service):
 
     def startService(self) -> None:
         super().startService()
-        line = f"no namesrvAddr is set: this master brings its own name server, {self._address}"
+        line = f"no namesrvAddr is set: this master starts its own name server, {self._address}"
         self._log.info("{line}", line=line)
         told = [line]
         if self._warning is not None:

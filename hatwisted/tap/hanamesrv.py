@@ -21,7 +21,7 @@ class Options(ServerOptions):
     """Command line of `twistd hanamesrv`."""
 
     synopsis = "[--conf FILE] [--set key=value ...]"
-    longdesc = "A RocketMQ-compatible name server: keeps which broker serves which topic."
+    longdesc = "A RocketMQ-compatible name server: knows which broker serves which topic."
 
 
 def makeService(options: Options) -> IService:

@@ -42,7 +42,7 @@ class ServerOptions(usage.Options):
     """What all three subcommands take."""
 
     optParameters: ClassVar[list[list[Any]]] = [
-        ["conf", "c", None, "RocketMQ properties file; without one RocketMQ's defaults hold."]
+        ["conf", "c", None, "RocketMQ properties file; without one, RocketMQ's defaults apply."]
     ]
     optFlags: ClassVar[list[list[Any]]] = [
         ["print-config", "p", "Print the effective configuration and exit."],

@@ -61,7 +61,7 @@ class SteadyTime:
         now = self.seconds()
         behind = self._wall() - now
         if behind > LEAP:
-            self._log.warn("the system clock is {step:.0f} s ahead: timers and store times leap", step=behind)
+            self._log.warn("the system clock is {step:.0f} s ahead: timers and store times jump", step=behind)
             now, behind = now + behind, 0.0
         self._anchor, self._base = self._monotonic(), now
         self._rate = min(FASTEST, max(SLOWEST, 1.0 + behind / FOLLOW_INTERVAL))

@@ -51,7 +51,7 @@ def check_settings_file(config: NamesrvConfig) -> None:
         while not os.path.exists(folder):
             folder = os.path.dirname(folder) or "."
         if not os.path.isdir(folder):
-            raise StoreError(f"{folder} is no folder")
+            raise StoreError(f"{folder} is not a folder")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise StoreError(f"{folder}: no permission to write in this folder")
 

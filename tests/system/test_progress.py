@@ -86,7 +86,7 @@ def test_a_master_without_name_servers_brings_one_and_tells_its_address(tmp_path
     settings = {**SMALL_STORE, "embeddedNamesrv": "true", "embeddedNamesrvPort": port}
     with BrokerGroup(tmp_path, role="ASYNC_MASTER", settings=settings) as group:
         group.master.start()
-        assert f"this master brings its own name server, 127.0.0.1:{port}" in group.master.log_text()
+        assert f"this master starts its own name server, 127.0.0.1:{port}" in group.master.log_text()
         with group.master_client() as client:
             assert client.send("Progress", b"x").code == 0
         wait_until(lambda: route_of(port, "Progress") is not None, 30, "the topic is routed")

@@ -66,6 +66,15 @@ def test_a_wrong_value(tmp_path: Path, mode: list[str]) -> None:
     )
 
 
+def test_a_file_that_is_no_text(tmp_path: Path, mode: list[str]) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_bytes(b"brokerName=a\nlistenPort=10911\n" + bytes(4096))
+    for program in ("hamaster", "haslave", "hanamesrv"):
+        assert refusal(tmp_path, mode, program, "--conf", str(path)).startswith(
+            f"{program}: F/broker.conf:3: byte 30 of the file is 0x00, a control character: "
+        )
+
+
 def test_a_missing_file(tmp_path: Path, mode: list[str]) -> None:
     line = refusal(tmp_path, mode, "hanamesrv", "--conf", str(tmp_path / "none.conf"))
     assert line == "hanamesrv: F/none.conf: can't be read: No such file or directory"
@@ -86,7 +95,7 @@ def test_a_masters_file_given_to_haslave(tmp_path: Path, mode: list[str]) -> Non
 def test_B02_a_slave_with_id_0(tmp_path: Path, mode: list[str]) -> None:
     path = conf(tmp_path, brokerRole="SLAVE", brokerId=0)
     line = refusal(tmp_path, mode, "haslave", "--conf", path)
-    assert line.startswith("haslave: F/broker.conf:2: brokerId: 0 is not a slave's; allowed: "), line
+    assert line.startswith("haslave: F/broker.conf:2: brokerId: 0 is not a slave's id; allowed: "), line
 
 
 @pytest.mark.parametrize("program", ["hamaster", "haslave", "hanamesrv"])

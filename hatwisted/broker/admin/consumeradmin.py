@@ -16,42 +16,36 @@ from hatwisted.broker.admin.runninginfo import ConsumerRunningInfo
 from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.processors import ConsumerProcessors
 from hatwisted.broker.consumer.queuelocks import QueueLockProcessors, QueueLocks
+from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.send.replymessage import ReplyProcessor
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.wire.hostport import HostPort
 
 
 class ConsumerAdmin:
-    """broker_name, cluster: as configured; store_host: 8 or 20 bytes, this broker's address in its messages."""
-
     def __init__(
         self,
         clock: IReactorTime,
         store: MessageStore,
         tables: BrokerTables,
         consumers: ConsumerProcessors,
-        broker_name: str,
-        cluster: str,
-        store_host: bytes,
+        identity: BrokerIdentity,
     ) -> None:
-        clients, progress = consumers.clients, consumers.progress
-        topics, groups, offsets = tables.topics, tables.groups, tables.offsets
-        address = str(HostPort.unpack(store_host, 0, ipv6=len(store_host) == 20))
+        clients, topics = consumers.clients, tables.topics
         self.calls = ClientCalls(clock)
-        self.stats = BrokerStats(clock, store.stats, cluster, lambda topic: topics.get(topic) is not None)
+        self.stats = BrokerStats(
+            clock, store.stats, identity.cluster, lambda topic: topics.get(topic) is not None
+        )
         self.locks = QueueLocks(clock)
         self._processors = (
             QueueLockProcessors(self.locks),
             ConnectionProcessors(clients),
-            ConsumeStatsProcessors(
-                clock, store, topics, groups, offsets, clients, self.stats, broker_name, address
-            ),
+            ConsumeStatsProcessors(clock, store, tables, clients, self.stats, identity),
             StatsProcessor(self.stats),
-            OffsetResets(store, topics, offsets, progress, clients, self.calls, broker_name),
-            ConsumerRunningInfo(self.calls, clients, store, broker_name),
-            ReplyProcessor(clock, topics, clients, self.calls, address),
+            OffsetResets(store, tables, consumers, self.calls, identity.name),
+            ConsumerRunningInfo(self.calls, clients, store, identity.name),
+            ReplyProcessor(clock, topics, clients, self.calls, identity.store_address),
         )
 
     def register_on(self, table: ProcessorTable) -> None:

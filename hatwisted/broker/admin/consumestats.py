@@ -17,10 +17,9 @@ from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.admin.brokerstats import BrokerStats
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
+from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.requests import BadClientData, answer_bad_requests
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.broker.tables import BrokerTables
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import fastjson
@@ -76,29 +75,26 @@ class QueueTimeSpan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ConsumeStatsProcessors:
-    """Answers for groups' progress. broker_name: as in queues' names; address: "host:port" of this broker."""
+    """Answers for groups' progress."""
 
     def __init__(
         self,
         clock: IReactorTime,
         store: MessageStore,
-        topics: TopicConfigTable,
-        groups: SubscriptionGroupTable,
-        offsets: ConsumerOffsetTable,
+        tables: BrokerTables,
         clients: ClientTable,
         stats: BrokerStats,
-        broker_name: str,
-        address: str,
+        identity: BrokerIdentity,
     ) -> None:
         self._clock = clock
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
         self._clients = clients
         self._stats = stats
-        self._broker_name = broker_name
-        self._address = address
+        self._broker_name = identity.name
+        self._address = identity.store_address
 
     def register_on(self, table: ProcessorTable) -> None:
         for code, handler in (

@@ -10,6 +10,7 @@ from hatwisted.broker.admin.topicadmin import NOT_ON_A_SLAVE
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, GroupConfig, SubscriptionGroupTable
 from hatwisted.broker.requests import BadClientData, answer_bad_requests
+from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -21,7 +22,7 @@ _INT_MAX = (1 << 31) - 1
 
 
 class GroupAdmin:
-    """Answers that change the table of groups. slave: see above."""
+    """Answers that change the table of groups. role: see above."""
 
     _log = Logger()
 
@@ -30,13 +31,12 @@ class GroupAdmin:
         groups: SubscriptionGroupTable,
         offsets: ConsumerOffsetTable,
         stats: BrokerStats,
-        *,
-        slave: bool = False,
+        role: Role,
     ) -> None:
         self._groups = groups
         self._offsets = offsets
         self._stats = stats
-        self._slave = slave
+        self._role = role
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put both handlers into `table`."""
@@ -45,17 +45,17 @@ class GroupAdmin:
         table.register(RequestCode.DELETE_SUBSCRIPTIONGROUP, delete)
 
     def update(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        if self._slave:
+        if self._role.slave:
             return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
         config = _parse(request.body)
-        self._log.info("{peer} makes or changes {config}", peer=connection.peer, config=config)
+        self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._groups.put(config)
         return response(request)
 
     def delete(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """The group's settings and, if asked for, its progress. 4.x and 5.x ask for that by different
         names."""
-        if self._slave:
+        if self._role.slave:
             return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
         name = text_field(request.ext, "groupName")
         self._log.info("{peer} deletes consumer group {group}", peer=connection.peer, group=name)

@@ -82,6 +82,8 @@ class HAStatusProcessor:
                 "addr": slave.address,
                 "diff": slave.lag_bytes,
                 "inSync": slave.ack_offset >= 0 and slave.lag_bytes < gap,
+                "lastReadTimestamp": int(slave.last_report * 1000),
+                "lastWriteTimestamp": int(slave.last_write * 1000),
                 "slaveAckOffset": slave.ack_offset,
                 "state": slave.state,
                 "transferFromWhere": slave.sent_offset,

@@ -17,11 +17,9 @@ from collections.abc import Mapping
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clientcalls import ClientCalls
-from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.consumer.offsetcommit import OffsetCommits
+from hatwisted.broker.consumer.processors import ConsumerProcessors
 from hatwisted.broker.requests import Refusal, answer_bad_requests
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.broker.tables import BrokerTables
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import fastjson
@@ -49,18 +47,16 @@ class OffsetResets:
     def __init__(
         self,
         store: MessageStore,
-        topics: TopicConfigTable,
-        offsets: ConsumerOffsetTable,
-        progress: OffsetCommits,
-        clients: ClientTable,
+        tables: BrokerTables,
+        consumers: ConsumerProcessors,
         calls: ClientCalls,
         broker_name: str,
     ) -> None:
         self._store = store
-        self._topics = topics
-        self._offsets = offsets
-        self._progress = progress
-        self._clients = clients
+        self._topics = tables.topics
+        self._offsets = tables.offsets
+        self._progress = consumers.progress
+        self._clients = consumers.clients
         self._calls = calls
         self._broker_name = broker_name
 

@@ -56,22 +56,28 @@ class DayTotals:
 
 
 class RuntimeInfo:
-    """Gathers the figures of a store.
-
-    more: further sources of entries (replication, say), each asked at every request.
-    """
+    """Gathers the figures of a store."""
 
     def __init__(self, clock: IReactorTime, store: MessageStore) -> None:
-        self.more: list[Callable[[], Mapping[str, str]]] = []
+        self._sources: list[Callable[[], Mapping[str, str]]] = []
         self._clock = clock
         self._store = store
         self._started = clock.seconds()
         self._puts = DayTotals(clock, lambda: store.stats.put_total)
         self._gets = DayTotals(clock, lambda: store.stats.get_total)
-        self._loop = PeriodicCall(clock, "taking the morning's totals", self._check_day)
+        self._loop = PeriodicCall(clock, "recording the day's totals", self._check_day)
+
+    def add_source(self, source: Callable[[], Mapping[str, str]]) -> None:
+        """Have further entries (replication, say), asked for at every request."""
+        self._sources.append(source)
+
+    def remove_source(self, source: Callable[[], Mapping[str, str]]) -> None:
+        """Undo `add_source`."""
+        self._sources.remove(source)
 
     def start(self) -> None:
-        """Begin to watch for midnight."""
+        """Begin to watch for midnight. This is when the broker has started, for whoever asks."""
+        self._started = self._clock.seconds()
         self._loop.start(DAY_CHECK_INTERVAL)
 
     def stop(self) -> None:
@@ -91,7 +97,7 @@ class RuntimeInfo:
         self._check_day()
         table = self._broker() | self._log() | self._puts_and_gets() | _idle_pools()
         table |= self._puts.figures("msgPutTotal") | self._gets.figures("msgGetTotal")
-        for source in self.more:
+        for source in self._sources:
             table |= source()
         return table
 

@@ -19,9 +19,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.requests import answer_bad_requests
-from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, TopicConfigTable, name_problem
+from hatwisted.broker.role import Role
+from hatwisted.broker.tables import BrokerTables
+from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
@@ -47,8 +48,8 @@ _Answer = RemotingCommand | Deferred[RemotingCommand]
 
 
 class TopicAdmin:
-    """settled(): fires when no name server owes an answer; slave: see above; hears_master(): has the slave a
-    master that tells it of topics?"""
+    """settled(): fires when no name server owes an answer; role: see above; hears_master(): has a slave a master
+    that tells it of topics?"""
 
     _log = Logger()
 
@@ -56,19 +57,17 @@ class TopicAdmin:
         self,
         clock: IReactorTime,
         store: MessageStore,
-        topics: TopicConfigTable,
-        offsets: ConsumerOffsetTable,
+        tables: BrokerTables,
         settled: Callable[[], Deferred[None]],
-        *,
-        slave: bool = False,
-        hears_master: Callable[[], bool] = lambda: True,
+        role: Role,
+        hears_master: Callable[[], bool],
     ) -> None:
         self._clock = clock
         self._store = store
-        self._topics = topics
-        self._offsets = offsets
+        self._topics = tables.topics
+        self._offsets = tables.offsets
         self._settled = settled
-        self._slave = slave
+        self._role = role
         self._hears_master = hears_master
 
     def register_on(self, table: ProcessorTable) -> None:
@@ -89,7 +88,7 @@ class TopicAdmin:
         if refused is not None:
             return refused
         config = _parse(request)
-        self._log.info("{peer} makes or changes {config}", peer=connection.peer, config=config)
+        self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._topics.put(config)
         answer: Deferred[RemotingCommand] = Deferred()
         late = self._clock.callLater(REGISTER_WAIT, self._tell_late, config.topic_name, answer, request)
@@ -107,7 +106,7 @@ class TopicAdmin:
         answer.callback(response(request))
 
     def delete(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
-        if self._slave and request.version >= V5_0_0:
+        if self._role.slave and request.version >= V5_0_0:
             return self._follow_deletion(request)
         refused = self._refusal(request)
         if refused is not None:
@@ -131,7 +130,7 @@ class TopicAdmin:
 
     def _refusal(self, request: RemotingCommand) -> RemotingCommand | None:
         """Why this topic isn't to be made or deleted here."""
-        if self._slave:
+        if self._role.slave:
             return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
         topic = text_field(request.ext, "topic")
         problem = name_problem(topic)
@@ -146,7 +145,7 @@ class TopicAdmin:
         return dropped.addCallback(self._cleaned, request)
 
     def clean_unused(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
-        if self._slave and not self._hears_master():
+        if self._role.slave and not self._hears_master():
             self._log.warn("queues of unknown topics stay: no master could have told of them")
             return response(request)
         return self._store.removal.drop_topics(self._is_unused).addCallback(self._cleaned, request)
@@ -154,7 +153,7 @@ class TopicAdmin:
     def _is_unused(self, topic: str) -> bool:
         if self._topics.get(topic) is not None or self._topics.is_system(topic):
             return False
-        return not self._slave or self._last_time(topic) < self._clock.seconds() * 1000 - UNTOLD_AGE
+        return not self._role.slave or self._last_time(topic) < self._clock.seconds() * 1000 - UNTOLD_AGE
 
     def _last_time(self, topic: str) -> int:
         """storeTimestamp (ms) of the topic's newest message, -1 without one."""
@@ -162,7 +161,7 @@ class TopicAdmin:
         return max((self._store.message_time(topic, queue_id, end - 1) for queue_id, end in ends), default=-1)
 
     def _cleaned(self, dropped: int, request: RemotingCommand) -> RemotingCommand:
-        self._log.info("{count} queues taken away on request {code}", count=dropped, code=int(request.code))
+        self._log.info("{count} queues removed on request {code}", count=dropped, code=int(request.code))
         return response(request)
 
     def delete_expired(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:

@@ -64,15 +64,17 @@ class ClientCalls:
         CallTimedOut, ConnectionGone or TooManyCalls. Cancelling gives the answer up."""
         peer = connection.peer
         if not connection.open:
-            return fail(ConnectionGone(peer, "the client has gone"))
+            return fail(ConnectionGone(peer, "the client is gone"))
         if connection.paused:
-            return fail(TooManyCalls(peer, "the client doesn't read what it has been sent"))
+            return fail(TooManyCalls(peer, "the client isn't reading what it was sent"))
         calls = self._pending.get(connection)
         if calls is None:
             calls = self._watch(connection)
         if len(calls) >= MAX_CALLS_PER_CLIENT or self.count >= MAX_CALLS:
             return fail(
-                TooManyCalls(peer, f"{len(calls)} calls to it and {self.count} in all wait for answers")
+                TooManyCalls(
+                    peer, f"{len(calls)} calls to it and {self.count} in all are waiting for answers"
+                )
             )
         opaque = next(self._opaques) & 0x7FFFFFFF
         answer: Deferred[RemotingCommand] = Deferred(lambda _: self._cancelled(connection, opaque))

@@ -53,16 +53,20 @@ class Progress(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True)
 
 
 class ConsumerOffsetTable:
-    """All groups' progress. changed: called after every change, to have it written."""
+    """All groups' progress."""
 
-    def __init__(self, clock: IReactorTime, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._offsets: Offsets = {}
         self._resets: Offsets = {}
         self._joined: list[Callable[[str, str, int], None]] = []
         self._version = DataVersion(timestamp=int(clock.seconds() * 1000))
         self._dirty = False
-        self.changed = changed
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change."""
+        self._listeners.append(listener)
 
     def on_joined(self, listener: Callable[[str, str, int], None]) -> None:
         """`listener(group, topic, queue id)` whenever another broker knew better how far a group has come."""
@@ -223,7 +227,8 @@ class ConsumerOffsetTable:
 
     def _change(self) -> None:
         self._dirty = True
-        self.changed()
+        for listener in self._listeners:
+            listener()
 
     # ---- outside forms
 
@@ -292,4 +297,4 @@ def _parse_rows(table: Mapping[str, Mapping[str, int]]) -> Offsets:
     try:
         return {key: {int(queue): int(offset) for queue, offset in row.items()} for key, row in table.items()}
     except (AttributeError, TypeError) as error:
-        raise ValueError(f"consumer offsets of another shape: {error}") from None
+        raise ValueError(f"malformed consumer offsets: {error}") from None

@@ -41,7 +41,7 @@ MiB."""
 
 
 class OffsetSyncProcessors:
-    """GET_ALL_CONSUMER_OFFSET on every broker, JOIN_CONSUMER_OFFSET on masters.
+    """GET_ALL_CONSUMER_OFFSET on every broker, JOIN_CONSUMER_OFFSET on masters alone.
 
     - queue_end(topic, queue id): a queue's max offset. A slave's offsets beyond it are left out: this master
       has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
@@ -53,22 +53,21 @@ class OffsetSyncProcessors:
         self,
         offsets: ConsumerOffsetTable,
         queue_end: Callable[[str, int], int],
-        *,
-        slave: bool = False,
-        flushed_offset: Callable[[], int] = lambda: 0,
-        asked: Callable[[int, str, str], None] = lambda broker_id, address, host: None,
+        flushed_offset: Callable[[], int],
+        asked: Callable[[int, str, str], None],
     ) -> None:
         self._offsets = offsets
         self._queue_end = queue_end
-        self._slave = slave
         self._flushed_offset = flushed_offset
         self._asked = asked
 
     def register_on(self, table: ProcessorTable) -> None:
-        """Put the handlers into `table`."""
+        """Put what every broker answers into `table`."""
         table.register(RequestCode.GET_ALL_CONSUMER_OFFSET, self.all_offsets)
-        if not self._slave:
-            table.register(RequestCode.JOIN_CONSUMER_OFFSET, answer_bad_requests(self.join))
+
+    def register_join_on(self, table: ProcessorTable) -> None:
+        """Put what a master answers besides into `table`."""
+        table.register(RequestCode.JOIN_CONSUMER_OFFSET, answer_bad_requests(self.join))
 
     def all_offsets(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         joins = joins_offsets(request)

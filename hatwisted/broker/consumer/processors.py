@@ -8,6 +8,7 @@ answer alike; a slave makes no topics or groups for it, they come from its maste
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Protocol
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -19,6 +20,7 @@ from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, Subscr
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
 from hatwisted.broker.filter.subscription import TAG
 from hatwisted.broker.requests import answer_bad_requests
+from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, TopicConfigTable, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.sqlfilter.errors import Sql92Error
@@ -38,11 +40,19 @@ StartsHot = Callable[[str, int], bool]
 """(topic, queue id): does the queue still begin at offset 0, with a message fresh enough to be in memory?"""
 
 
+class ConsumerTables(Protocol):
+    """The tables that consumers' requests are about."""
+
+    topics: TopicConfigTable
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    filters: ConsumerFilterTable
+
+
 class ConsumerProcessors:
     """Answers for the tables of clients, groups, topics, offsets and filters.
 
-    starts_hot: see StartsHot; queue_end(topic, queue id): a queue's max offset; slave: whether this broker is
-    one.
+    starts_hot: see StartsHot; queue_end(topic, queue id): a queue's max offset.
     """
 
     _log = Logger()
@@ -50,23 +60,19 @@ class ConsumerProcessors:
     def __init__(
         self,
         clock: IReactorTime,
-        topics: TopicConfigTable,
-        groups: SubscriptionGroupTable,
-        offsets: ConsumerOffsetTable,
-        filters: ConsumerFilterTable,
+        tables: ConsumerTables,
         starts_hot: StartsHot,
         queue_end: Callable[[str, int], int],
-        *,
-        slave: bool = False,
+        role: Role,
     ) -> None:
-        self.clients = ClientTable(clock, self._notify, filters.unregister)
-        self.progress = OffsetCommits(clock, offsets, self.clients, queue_end)
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._filters = filters
+        self.clients = ClientTable(clock, self._notify, tables.filters.unregister)
+        self.progress = OffsetCommits(clock, tables.offsets, self.clients, queue_end)
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
+        self._filters = tables.filters
         self._starts_hot = starts_hot
-        self._slave = slave
+        self._role = role
         self._watched: set[RemotingConnection] = set()
         self._scan = PeriodicCall(clock, "the scan for silent clients", self.clients.expire)
 
@@ -106,7 +112,7 @@ class ConsumerProcessors:
         """The group's settings and the topic for what it sends back."""
         group = self._groups.find(data.group)
         retry_topic = RETRY_PREFIX + data.group
-        if group is None or self._slave or name_problem(retry_topic) is not None:
+        if group is None or self._role.slave or name_problem(retry_topic) is not None:
             return
         flags = UNIT_SUBSCRIPTION if data.unit_mode else 0
         self._topics.ensure(retry_topic, group.retry_queue_nums, sys_flag=flags)
@@ -197,7 +203,7 @@ class ConsumerProcessors:
             raise BadRequestField("commitOffset", ext["commitOffset"])
         if not 0 < len(group) <= MAX_GROUP_LENGTH:
             raise BadRequestField("consumerGroup", group)
-        if self._topics.get(topic) is None and (not self._slave or name_problem(topic) is not None):
+        if self._topics.get(topic) is None and (not self._role.slave or name_problem(topic) is not None):
             remark = f"topic[{topic[:MAX_TOPIC_LENGTH]}] not exist, apply first please!"
             return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
         self.progress.commit(connection, group, topic, queue_id, offset)

@@ -117,12 +117,12 @@ def _parse(body: bytes) -> tuple[str, list[MessageQueue], str]:
     """Group, queues and client id of either request. Raises BadClientData or FastjsonError."""
     content = fastjson.loads(body)
     if not isinstance(content, Mapping):
-        raise BadClientData("the body of a lock request is no object")
+        raise BadClientData("the body of a lock request is not an object")
     group, client_id, queues = (content.get(name) for name in ("consumerGroup", "clientId", "mqSet"))
     if not isinstance(group, str) or not isinstance(client_id, str):
         raise BadClientData("a lock request needs consumerGroup and clientId")
     if queues is not None and not isinstance(queues, list):
-        raise BadClientData("mqSet is no list")
+        raise BadClientData("mqSet is not a list")
     queues = queues or []
     if len(queues) > MAX_QUEUES_PER_REQUEST:
         raise BadClientData(f"{len(queues)} queues in one lock request, {MAX_QUEUES_PER_REQUEST} are allowed")

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.broker.role import Role
 from hatwisted.wire import fastjson
 from hatwisted.wire.registration import DataVersion, decode_body, encode_body
 
@@ -68,15 +69,17 @@ class GroupTable(msgspec.Struct, kw_only=True, rename="camel"):
 class SubscriptionGroupTable:
     """All groups' settings.
 
-    clock: dates the versions; auto_create: whether an unknown group is made on demand; slave: see above.
+    clock: dates the versions; role: see above; auto_create: is an unknown group made on demand at present?
     """
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, *, auto_create: bool = True, slave: bool = False) -> None:
+    def __init__(
+        self, clock: IReactorTime, role: Role, auto_create: Callable[[], bool] = lambda: True
+    ) -> None:
         self._clock = clock
-        self.auto_create = auto_create
-        self._slave = slave
+        self._auto_create = auto_create
+        self._role = role
         self._groups = {name: GroupConfig(group_name=name) for name in FIRST_GROUPS}
         self._forbidden: dict[str, Any] | UnsetType = UNSET
         self._listeners: list[Callable[[], None]] = []
@@ -91,18 +94,18 @@ class SubscriptionGroupTable:
         config = self._groups.get(name)
         if config is not None:
             return config
-        allowed = self.auto_create or name.startswith(_SYSTEM_PREFIX)
+        allowed = self._auto_create() or name.startswith(_SYSTEM_PREFIX)
         if not allowed or not 0 < len(name) <= MAX_GROUP_LENGTH:
             return None
         config = GroupConfig(group_name=name)
-        if not self._slave:
+        if not self._role.slave:
             self.put(config)
         return config
 
     def put(self, config: GroupConfig) -> None:
         """Make or change a group."""
         self._groups[config.group_name] = config
-        self._log.info("consumer group {group} made or changed", group=config.group_name)
+        self._log.info("consumer group {group} created or changed", group=config.group_name)
         self.version = self.version.following(self._now())
         self._tell()
 

@@ -13,15 +13,22 @@ from hatwisted.wire import fastjson
 
 
 class DelayOffsets:
-    """Delay level (from 1) -> queue offset of the next message to deliver. changed: called to have it
-    written."""
+    """Delay level (from 1) -> queue offset of the next message to deliver."""
 
-    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
-        self.changed = changed
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[], None]] = []
         self._text: bytes | None = b'{"offsetTable":{}}'
         """As read or received; None once something is counted here."""
         self._fields: dict[str, Any] = {}
         self._offsets: dict[int, int] = {}
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change."""
+        self._listeners.append(listener)
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def get(self, level: int) -> int:
         """The queue offset to go on at."""
@@ -35,13 +42,13 @@ class DelayOffsets:
         """Go on at `offset`."""
         self._offsets[level] = offset
         self._text = None
-        self.changed()
+        self._tell()
 
     def take(self, text: bytes) -> None:
         """Remember what the master answered. Raises ValueError if it isn't such a table."""
         if text != self._text:
             self.decode(text)
-            self.changed()
+            self._tell()
 
     def encode(self) -> bytes:
         """The content of delayOffset.json."""

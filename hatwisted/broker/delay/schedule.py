@@ -7,7 +7,7 @@ batch, one batch of a level at a time. The level's offset moves on only behind m
 crash repeats messages and loses none. A message that can't be put now is tried again with a growing pause;
 those of its batch that went in are remembered and not put twice.
 
-Deliveries wait for the disk, where puts do, and for no slave (`WritePath` gives this service PutAcks of its own):
+Deliveries wait for the disk, where puts do, and for no slave (`MasterRole` gives this service PutAcks of its own):
 the producer was told where the message was when it was sent, and a mute slave would hold up every batch of
 every level for slaveTimeout. RocketMQ's deliveries wait for neither, so that its offset file may be ahead of
 its log after a power cut.
@@ -300,7 +300,7 @@ class LevelDelivery:
     def _tell_passed(self, problems: Sequence[str]) -> None:
         if problems:
             self._log.error(
-                "delay level {number}: {count} messages can't be delivered and are passed; the first, at {first}",
+                "delay level {number}: {count} messages can't be delivered and are skipped; the first, at {first}",
                 number=self._level,
                 count=len(problems),
                 first=problems[0],
@@ -367,7 +367,7 @@ class LevelDelivery:
         if reason != self._told:
             self._told = reason
             self._log.warn(
-                "delay level {number} can't be delivered at present, it is tried again: {reason}",
+                "delay level {number} can't be delivered at present, will try again: {reason}",
                 number=self._level,
                 reason=reason,
             )

@@ -12,6 +12,7 @@ asked when a pull has found its filter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
@@ -92,32 +93,47 @@ def _effort(compiled: Sql92Filter) -> int:
     return 1 + compiled.size // SIMPLE
 
 
-class ConsumerFilterTable:
-    """All groups' filters.
+@dataclass(frozen=True, kw_only=True)
+class FilterOptions:
+    """What filters are for.
 
-    enabled: may pulls be filtered by properties (enablePropertyFilter)? support_retry: are messages that come
-    back to their group filtered again (filterSupportRetry)? changed: called after every change, to have it
-    written.
+    - enabled: may pulls be filtered by properties (enablePropertyFilter)?
+    - support_retry: are messages that come back to their group filtered again (filterSupportRetry)?
+    - keep: ms that the filters of a departed group are kept
     """
+
+    enabled: bool = False
+    support_retry: bool = False
+    keep: int = KEEP_DEAD
+
+
+class ConsumerFilterTable:
+    """All groups' filters."""
 
     _log = Logger()
 
     def __init__(
         self,
         clock: IReactorTime,
-        *,
-        enabled: bool = False,
-        support_retry: bool = False,
-        keep: int = KEEP_DEAD,
+        options: FilterOptions | None = None,
     ) -> None:
+        options = options or FilterOptions()
         self._clock = clock
-        self._keep = keep
-        self.enabled = enabled
-        self.support_retry = support_retry
+        self._keep = options.keep
+        self.enabled = options.enabled
+        self.support_retry = options.support_retry
         self._groups: dict[str, dict[str, ConsumerFilter]] = {}
         self._text = 0
         self._refused: dict[tuple[str, str], str] = {}
-        self.changed: Callable[[], None] = lambda: None
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change."""
+        self._listeners.append(listener)
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def find(self, topic: str, group: str) -> ConsumerFilter | None:
         """The group's filter of the topic, dead or alive."""
@@ -173,9 +189,9 @@ class ConsumerFilterTable:
         elif wanted.version >= old.version:
             if old.dead:
                 old.died = 0
-                self.changed()
+                self._tell()
             elif wanted.version > old.version:
-                self.changed()
+                self._tell()
             old.version = wanted.version
 
     def _replace(self, group: str, wanted: Subscription, old: ConsumerFilter | None) -> None:
@@ -198,7 +214,7 @@ class ConsumerFilterTable:
     def _add(self, new: ConsumerFilter) -> None:
         self._groups.setdefault(new.group, {})[new.topic] = new
         self._text += len(new.compiled.expression)
-        self.changed()
+        self._tell()
 
     def _remove(self, old: ConsumerFilter) -> None:
         topics = self._groups[old.group]
@@ -206,12 +222,12 @@ class ConsumerFilterTable:
         if not topics:
             del self._groups[old.group]
         self._text -= len(old.compiled.expression)
-        self.changed()
+        self._tell()
 
     def _die(self, known: ConsumerFilter) -> None:
         if not known.dead:
             known.died = max(self._now(), known.born)
-            self.changed()
+            self._tell()
 
     def _tell_refused(self, group: str, wanted: Subscription, reason: str) -> None:
         key = (group, wanted.topic)
@@ -232,7 +248,7 @@ class ConsumerFilterTable:
         at = compiled.ignored_from
         if at is not None:
             self._log.warn(
-                "group {group} filters {topic} by {expression} only: {rest} behind it means nothing",
+                "group {group} filters {topic} by {expression} only: {rest} after it is ignored",
                 group=group,
                 topic=wanted.topic,
                 expression=repr(wanted.expression[:at][:200]),
@@ -273,7 +289,7 @@ class ConsumerFilterTable:
             rows = [row for topic in topics.values() for row in topic["groupFilterData"].values()]
             found = [known for row in rows if (known := self._read(row)) is not None]
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"consumer filters of another shape: {error!r}") from None
+            raise ValueError(f"malformed consumer filters: {error!r}") from None
         for known in found:
             self._add(known)
 
@@ -283,7 +299,7 @@ class ConsumerFilterTable:
             compiled = compile_filter(saved.expression_type, saved.expression)
         except Sql92Error as error:
             self._log.warn(
-                "filter of {group} for {topic} isn't taken over: {error}",
+                "filter of {group} for {topic} is ignored: {error}",
                 group=saved.consumer_group,
                 topic=saved.topic,
                 error=error,

@@ -4,35 +4,37 @@ Start: lock and recover the store in the foreground, read the tables, open the p
 other way round and loses nothing: take no puts any more, let the slaves have the rest, answer who still waits,
 close the ports, write the tables, flush, and leave the folder as a clean exit does.
 
-Master and slave are the same broker but for three things: who may send, which way replication runs, and whose
-tables count. `MasterNode` (masternode.py) and `SlaveNode` (slavenode.py) hold just these.
+Master and slave are the same node in another role: a role is a set of services with a table of processors
+(`masterrole`, `slaverole`). The node's ports serve its own processors together with those of its role.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
-from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReactorTime
+from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
-from hatwisted.broker.admin.operations import Operations
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
 from hatwisted.broker.consumer.processors import ConsumerProcessors
-from hatwisted.broker.node.registration import KnownMaster, Registration
-from hatwisted.broker.node.slaveids import SlaveIds
+from hatwisted.broker.identity import BrokerIdentity
+from hatwisted.broker.node.masteraddress import MasterAddress
+from hatwisted.broker.node.registration import Registration
 from hatwisted.broker.pull.pullhold import PullHold
-from hatwisted.broker.pull.pullmessage import PULL_CODES, PullOptions, PullProcessor
+from hatwisted.broker.pull.pullmessage import PullProcessor
+from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.master import HAService
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.messagestore import MessageStore
@@ -41,78 +43,110 @@ from hatwisted.store.recovery import RecoveryReport
 PROGRESS_INTERVAL = 2.0
 """Seconds between two log lines of a recovery under way."""
 
-Listen = Callable[[IProtocolFactory], IListeningPort]
+
+class ServedPort(NamedTuple):
+    """A port for clients. listen: opens it; left_out: request codes that it doesn't serve."""
+
+    listen: Listen
+    left_out: Sequence[int] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeParts:
-    """What a node is made of. listen_remoting, listen_vip: bind these ports for a factory (None: none); make_ha,
-    make_registration: build what needs the loaded log, or the node's own callbacks; check_config: raises
-    ConfigError if a broker of this role couldn't start with it."""
+    """What a node consists of, whatever its role is.
+
+    - role, identity: who it is
+    - config: its configuration, which operators may change
+    - workers: stopped last
+    - ports: where clients come in; processors: who answers them there
+    """
 
     clock: IReactorTime
+    role: Role
+    identity: BrokerIdentity
+    config: LiveConfig[BrokerConfig]
     store: MessageStore
     tables: BrokerTables
     client: RemotingClient
+    registration: Registration
+    master: MasterAddress
+    ha: HAService
+    consumers: ConsumerProcessors
+    pulls: PullProcessor
+    hold: PullHold
+    consumer_admin: ConsumerAdmin
+    offset_sync: OffsetSyncProcessors
+    runtime: RuntimeInfo
+    processors: ProcessorTable
+    ports: Sequence[ServedPort]
     workers: Sequence[IWorker]
-    listen_remoting: Listen
-    listen_vip: Listen | None
-    make_ha: Callable[[MessageStore], HAService]
-    make_registration: Callable[[Callable[[KnownMaster], None]], Registration]
-    pull_options: PullOptions
-    config: LiveConfig[BrokerConfig]
-    check_config: Callable[[BrokerConfig], object]
-    broker_name: str
-    cluster: str
-    store_host: bytes
+
+
+class RoleServices(Protocol):
+    """What a node does in one role and in no other."""
+
+    @property
+    def processors(self) -> ProcessorTable:
+        """Who answers the requests that roles treat differently."""
+
+    def start(self) -> None:
+        """The node serves in this role from now on."""
+
+    def stop_taking(self) -> None:
+        """Take nothing new any more."""
+
+    def stop(self) -> Deferred[Any]:
+        """End what is under way; fires when nothing of it is open."""
 
 
 class BrokerNode(Service):
-    """What master and slave share."""
+    """The service. services: those of the role that `parts.role` names."""
 
     _logger = Logger()
-    slave = False
-    ha: HAService
 
-    def __init__(self, parts: NodeParts) -> None:
+    def __init__(self, parts: NodeParts, services: RoleServices) -> None:
         self.parts = parts
-        self.store = parts.store
-        self.registration = parts.make_registration(self._learned_master)
+        self._factories = [RemotingServerFactory(ProcessorTable(), parts.clock) for _ in parts.ports]
+        self._take_role(services)
         self._ports: list[IListeningPort] = []
-        self._factories: list[RemotingServerFactory] = []
         self._progress_due = 0.0
+
+    def _take_role(self, services: RoleServices) -> None:
+        """Answer as this role does, from the next request on."""
+        self.services = services
+        table = self.parts.processors.joined(services.processors)
+        for port, factory in zip(self.parts.ports, self._factories, strict=True):
+            factory.serve(table.without(*port.left_out))
 
     # -- start -----------------------------------------------------------------------------------------------
 
     def startService(self) -> None:
         """Recover, open, register. Raises StoreError, OSError or CannotListenError."""
         super().startService()
-        self._progress_due = self.parts.clock.seconds() + PROGRESS_INTERVAL
-        report = self.store.load(self._progress)
-        self._tell_loaded(report)
-        self.parts.tables.load()
-        self.ha = self.parts.make_ha(self.store)
-        table = self._processors()
-        self.store.start()
-        self.ha.startService()
-        self._open(table, self.parts.listen_remoting)
-        if self.parts.listen_vip is not None:
-            self._open(table.without(*PULL_CODES), self.parts.listen_vip)
-        self.parts.tables.start()
-        self._consumers.start()
-        self._consumer_admin.start()
-        self._hold.start()
-        self._runtime.start()
-        self._start_role()
-        self.registration.start()
+        parts = self.parts
+        self._progress_due = parts.clock.seconds() + PROGRESS_INTERVAL
+        self._tell_loaded(parts.store.load(self._progress))
+        parts.tables.load()
+        parts.store.start()
+        parts.ha.startService()
+        for port, factory in zip(parts.ports, self._factories, strict=True):
+            self._ports.append(port.listen(factory))
+        parts.tables.start()
+        parts.consumers.start()
+        parts.consumer_admin.start()
+        parts.hold.start()
+        parts.runtime.start()
+        self.services.start()
+        parts.registration.start()
 
     def _tell_loaded(self, report: RecoveryReport) -> None:
+        store = self.parts.store
         self._logger.info(
-            "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records looked at, "
+            "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records checked, "
             "{torn} bytes of torn tail cut, {dispatched} bytes dispatched",
-            root=self.store.root,
+            root=store.root,
             exit="an unclean exit" if report.unclean else "a clean exit, or none",
-            begin=self.store.log.min_offset,
+            begin=store.log.min_offset,
             end=report.end,
             records=report.records,
             torn=report.torn_bytes,
@@ -125,67 +159,6 @@ class BrokerNode(Service):
             self._progress_due = now + PROGRESS_INTERVAL
             self._logger.info("recovering: {done} of {total} MiB", done=done >> 20, total=total >> 20)
 
-    def _open(self, table: ProcessorTable, listen: Listen) -> None:
-        factory = RemotingServerFactory(table, self.parts.clock)
-        self._factories.append(factory)
-        self._ports.append(listen(factory))
-
-    def _processors(self) -> ProcessorTable:
-        parts, tables, store = self.parts, self.parts.tables, self.store
-        table = ProcessorTable()
-        self._consumers = ConsumerProcessors(
-            parts.clock,
-            tables.topics,
-            tables.groups,
-            tables.offsets,
-            tables.filters,
-            store.starts_hot,
-            store.queue_end,
-            slave=self.slave,
-        )
-        self._consumers.register_on(table)
-        pull = self.pull = PullProcessor(
-            store.get_messages,
-            tables.topics,
-            tables.groups,
-            self._consumers.clients,
-            self._consumers.progress,
-            tables.filters,
-            parts.pull_options,
-        )
-        self._hold = pull.hold = PullHold(parts.clock, pull.retry, store.queue_end)
-        store.add_arrival_listener(self._hold.arrived)
-        pull.register_on(table)
-        self._consumer_admin = ConsumerAdmin(
-            parts.clock, store, tables, self._consumers, parts.broker_name, parts.cluster, parts.store_host
-        )
-        self._consumer_admin.register_on(table)
-        pull.count_get = self._consumer_admin.stats.count_get
-        self._runtime = RuntimeInfo(parts.clock, store)
-        Operations(
-            parts.clock,
-            store,
-            tables,
-            self._consumers.clients,
-            self._consumer_admin.stats,
-            self._runtime,
-            parts.broker_name,
-            parts.config,
-            check=parts.check_config,
-            settled=self.registration.settled,
-            slave=self.slave,
-            hears_master=self._hears_master,
-        ).register_on(table)
-        OffsetSyncProcessors(
-            tables.offsets,
-            store.queue_end,
-            slave=self.slave,
-            flushed_offset=lambda: store.log.flushed_offset,
-            asked=SlaveIds(parts.clock).asked,
-        ).register_on(table)
-        self._register_role(table)
-        return table
-
     # -- stop ------------------------------------------------------------------------------------------------
 
     @inlineCallbacks
@@ -196,45 +169,25 @@ class BrokerNode(Service):
             # Never came up: there's nothing to leave in order, and the reason has been told.
             self._stop_workers()
             return
-        self._stop_taking()
-        yield self.registration.stop()
-        yield self._stop_role()
-        yield self.ha.stopService()
-        self._consumers.stop()
-        self._consumer_admin.stop()
-        self._hold.stop()
-        self._runtime.stop()
+        parts = self.parts
+        self.services.stop_taking()
+        yield parts.registration.stop()
+        yield self.services.stop()
+        yield parts.ha.stopService()
+        parts.consumers.stop()
+        parts.consumer_admin.stop()
+        parts.hold.stop()
+        parts.runtime.stop()
         for port in self._ports:
             yield maybeDeferred(port.stopListening)
         for factory in self._factories:
             for connection in list(factory.connections):
                 connection.close()
-        yield self.parts.tables.stop()
-        yield self.parts.client.close()
-        yield self.store.stop()
+        yield parts.tables.stop()
+        yield parts.client.close()
+        yield parts.store.stop()
         self._stop_workers()
 
     def _stop_workers(self) -> None:
         for worker in self.parts.workers:
             worker.stop()
-
-    # -- what differs by role --------------------------------------------------------------------------------
-
-    def _learned_master(self, known: KnownMaster) -> None:
-        """The name servers say who the master is."""
-
-    def _hears_master(self) -> bool:
-        """Is there somebody who tells of new topics, if they aren't made here?"""
-        return True
-
-    def _register_role(self, table: ProcessorTable) -> None:
-        raise NotImplementedError
-
-    def _start_role(self) -> None:
-        raise NotImplementedError
-
-    def _stop_taking(self) -> None:
-        raise NotImplementedError
-
-    def _stop_role(self) -> Deferred[Any]:
-        raise NotImplementedError

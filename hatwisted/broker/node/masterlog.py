@@ -12,7 +12,9 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
+from zope.interface import implementer
 
+from hatwisted.ha.interfaces import IMasterLog
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.queuetable import ConsumeQueueTable
@@ -28,6 +30,7 @@ NOT_THERE = "can not find message"
 """What both makes say of an offset where no record begins; any other refusal doesn't tell."""
 
 
+@implementer(IMasterLog)
 class MasterLog:
     """A master's log, from afar. store: ours; address: the master's remoting port at present."""
 
@@ -59,7 +62,7 @@ class MasterLog:
             same = NOT_THERE not in (answer.remark or "")
         if same:
             return None
-        return f"our last record, at offset {offset}, isn't in the master's log: the two have grown apart"
+        return f"our last record, at offset {offset}, isn't in the master's log: the two have diverged"
 
 
 def last_offset(queues: ConsumeQueueTable) -> int | None:

@@ -24,6 +24,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from hatwisted.broker.identity import BrokerIdentity
+from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
 from hatwisted.timing.periodic import PeriodicCall
@@ -31,6 +33,7 @@ from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import (
+    MASTER_ID,
     PERM_READ,
     PERM_WRITE,
     DataVersion,
@@ -41,7 +44,6 @@ from hatwisted.wire.registration import (
     encode_register_body,
 )
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.requestheader import RegisterBrokerHeader
 
 PERIOD_LIMITS = (10.0, 60.0)
 """Seconds; a configured period is brought within these, as RocketMQ does."""
@@ -57,41 +59,25 @@ MAX_UNDER_WAY = 4
 follows."""
 
 
-class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who registers. Addresses are "host:port"; broker_id 0 is a master."""
+class RegistrationOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a broker registers.
 
-    cluster: str
-    name: str
-    broker_id: int
-    address: str
-    ha_address: str
+    - name_servers: their addresses, "host:port"
+    - period, timeout: seconds (registerNameServerPeriod, registerBrokerTimeoutMills)
+    - always: see above (forceRegister); compressed: send bodies deflated (compressedRegister)
+    - permission: what the broker as a whole allows (brokerPermission)
+    """
 
-    def header(self) -> RegisterBrokerHeader:
-        """The fields every request to a name server begins with."""
-        return RegisterBrokerHeader(
-            broker_name=self.name,
-            broker_addr=self.address,
-            cluster_name=self.cluster,
-            broker_id=self.broker_id,
-            ha_server_addr=self.ha_address,
-        )
-
-
-class KnownMaster(msgspec.Struct, frozen=True):
-    """What a slave was told of its master: remoting and HA address, None when no living one is known."""
-
-    address: str | None = None
-    ha_address: str | None = None
+    name_servers: Sequence[str]
+    period: float = 30.0
+    timeout: float = 6.0
+    always: bool = True
+    compressed: bool = False
+    permission: int = PERM_READ | PERM_WRITE
 
 
 class Registration:
-    """Keeps this broker registered between `start` and `stop`.
-
-    name_servers: their addresses; period, timeout: seconds (registerNameServerPeriod,
-    registerBrokerTimeoutMills); always: see above (forceRegister); compressed: send bodies deflated
-    (compressedRegister); permission: what the broker as a whole allows (brokerPermission); on_master: told
-    what is known of the master, on change.
-    """
+    """Keeps this broker registered between `start` and `stop`."""
 
     _log = Logger()
 
@@ -101,35 +87,29 @@ class Registration:
         clock: IReactorTime,
         topics: TopicConfigTable,
         identity: BrokerIdentity,
-        name_servers: Sequence[str],
-        *,
-        period: float = 30.0,
-        timeout: float = 6.0,
-        always: bool = True,
-        compressed: bool = False,
-        permission: int = PERM_READ | PERM_WRITE,
-        on_master: Callable[[KnownMaster], None] = lambda _: None,
+        options: RegistrationOptions,
     ) -> None:
         self.identity = identity
-        self.period = min(max(period, PERIOD_LIMITS[0]), PERIOD_LIMITS[1])
-        self.timeout = timeout
+        self.period = min(max(options.period, PERIOD_LIMITS[0]), PERIOD_LIMITS[1])
+        self.timeout = options.timeout
         self.running = False
         self._client = client
         self._topics = topics
-        self._always = always or identity.broker_id != 0
-        self._compressed = compressed
-        self._permission = permission
-        self._on_master = on_master
+        self._always = options.always
+        self._compressed = options.compressed
+        self._permission = options.permission
+        self._master_listeners: list[Callable[[KnownMaster], None]] = []
         self._master = KnownMaster()
-        self._name_servers = {address: _NameServer(address, client, clock, self) for address in name_servers}
-        self._loop = PeriodicCall(clock, "the registration at the name servers", self._periodic)
+        self._name_servers = {
+            address: _NameServer(address, client, clock, self) for address in options.name_servers
+        }
+        self._loop = PeriodicCall(clock, "registering with the name servers", self._periodic)
         client.on_lost(self._lost)
         topics.on_change(self.register_now)
 
-    @property
-    def has_name_servers(self) -> bool:
-        """Is there anybody to register with, and to learn the master's address from?"""
-        return bool(self._name_servers)
+    def on_master(self, listener: Callable[[KnownMaster], None]) -> None:
+        """`listener(known)` when the name servers say something else of the master than before."""
+        self._master_listeners.append(listener)
 
     def start(self) -> None:
         """Register, and again every period."""
@@ -137,7 +117,7 @@ class Registration:
         self._loop.start(self.period, now=True)
 
     def _periodic(self) -> None:
-        if self._always:
+        if self._always or self.identity.broker_id != MASTER_ID:
             self.register_now()
             return
         for name_server in self._name_servers.values():
@@ -201,7 +181,8 @@ class Registration:
                 address=master.address or "not registered",
                 ha_address=master.ha_address or "unknown",
             )
-            self._on_master(master)
+            for listener in self._master_listeners:
+                listener(master)
 
     def _take_ordered(self, response: RemotingCommand) -> None:
         try:
@@ -292,7 +273,7 @@ class _NameServer:
 
     def _registered(self, response: RemotingCommand) -> None:
         if self._failures:
-            self._log.info("registered at {address} again", address=self._address)
+            self._log.info("registered with {address} again", address=self._address)
         self._failures = 0
         self._known = True
         ext = response.ext
@@ -309,7 +290,7 @@ class _NameServer:
             self.retry_later()
 
     def _broken(self, failure: Failure) -> None:
-        self._log.failure("registering at {address} failed", failure, address=self._address)
+        self._log.failure("registering with {address} failed", failure, address=self._address)
 
     def _done(self, _: None) -> None:
         self._under_way -= 1

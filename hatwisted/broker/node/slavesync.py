@@ -21,15 +21,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.broker.consumer.consumeroffset import (
-    ConsumerOffsetTable,
     Progress,
     encode_progress,
     parse_progress,
 )
 from hatwisted.broker.consumer.offsetsync import asking_slave, flush_offset_of, joins_offsets, parts
-from hatwisted.broker.consumer.subscriptiongroup import GroupTable, SubscriptionGroupTable
-from hatwisted.broker.delay.delayoffsets import DelayOffsets
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.broker.consumer.subscriptiongroup import GroupTable
+from hatwisted.broker.tables import BrokerTables
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused, parse_address
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
@@ -70,12 +68,8 @@ class SyncOptions:
 
 
 class SlaveSynchronizer:
-    """Runs the rounds between `start` and `stop`.
-
-    master: the master's address, set by whoever learns it; None or our own: nothing is asked (B100). Another
-    one than before is asked at once. may_hand_back: are our messages the master's? If the logs have parted,
-    so have the offsets.
-    """
+    """Runs the rounds between `start` and `stop`. may_hand_back: are our messages the master's? If the logs have
+    parted, so have the offsets."""
 
     _log = Logger()
 
@@ -83,23 +77,21 @@ class SlaveSynchronizer:
         self,
         client: RemotingClient,
         clock: IReactorTime,
-        topics: TopicConfigTable,
-        groups: SubscriptionGroupTable,
-        offsets: ConsumerOffsetTable,
-        delays: DelayOffsets,
+        tables: BrokerTables,
         options: SyncOptions,
+        may_hand_back: Callable[[], bool],
     ) -> None:
-        self.may_hand_back: Callable[[], bool] = lambda: True
+        self._may_hand_back = may_hand_back
         self._master: str | None = None
         self._client = client
         self._clock = clock
         self._options = options
         self.master_flush_offset = 0
         """How far the master's log is on its disk, by its last word; 0 if it hasn't said (RocketMQ's never do)."""
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._delays = delays
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
+        self._delays = tables.delays
         self._failing: set[RequestCode] = set()
         self._running = False
         self._timer = GuardedTimer(clock, "synchronising with the master", self._turn, options.interval)
@@ -111,13 +103,9 @@ class SlaveSynchronizer:
         """Unknown topics that a round was wished for, since the table last changed: the master may not know
         them either, if they have been deleted."""
 
-    @property
-    def master(self) -> str | None:
-        """The master's address, "host:port"."""
-        return self._master
-
-    @master.setter
-    def master(self, address: str | None) -> None:
+    def follow(self, address: str | None) -> None:
+        """The master is at `address` ("host:port"), and asked at once if it wasn't there before. None or our own:
+        nothing is asked (B100)."""
         changed = address != self._master
         self._master = address
         if changed and address is not None:
@@ -170,7 +158,7 @@ class SlaveSynchronizer:
     @inlineCallbacks
     def round(self) -> Any:
         """Ask for the four tables, one after the other; never fails."""
-        master = self.master
+        master = self._master
         if master is None or master == self._options.own_address:
             return
         vip = vip_address(master)
@@ -200,7 +188,7 @@ class SlaveSynchronizer:
         elif code not in self._failing:
             self._failing.add(code)
             self._log.warn(
-                "{what} not copied from the master, what this slave has stays: {error}",
+                "{what} not copied from the master, this slave keeps what it has: {error}",
                 what=code.name,
                 error=failure.getErrorMessage(),
             )
@@ -220,11 +208,11 @@ class SlaveSynchronizer:
         self.master_flush_offset = flush_offset_of(answer)
         theirs = parse_progress(answer.body)
         self._offsets.join(theirs)
-        return self._hand_back(self._offsets.ahead_of(theirs)) if self.may_hand_back() else None
+        return self._hand_back(self._offsets.ahead_of(theirs)) if self._may_hand_back() else None
 
     @inlineCallbacks
     def _hand_back(self, progress: Progress) -> Any:
-        master = self.master
+        master = self._master
         for part in parts(progress):
             if master is None:
                 return

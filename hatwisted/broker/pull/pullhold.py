@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from twisted.internet.interfaces import IReactorTime
@@ -47,55 +48,43 @@ Queue = tuple[str, int]
 _Key = TypeVar("_Key")
 
 
+@dataclass(slots=True, eq=False)
 class HeldPull:
     """A pull that waits.
 
-    offset: queue offset from which nothing has been found yet; moves on as foreign messages are passed over.
-    max_count, max_bytes: what one answer may hold; wanted: the filter, see reading.Wanted.
+    - offset: queue offset from which nothing has been found yet; moves on as foreign messages are passed over
+    - max_count, max_bytes: what one answer may hold; wanted: the filter, see reading.Wanted
+    - retry(pull, final): tries again, answers if there is something or if `final`, and says whether it answered
     """
 
-    __slots__ = ("bucket", "connection", "max_bytes", "max_count", "offset", "queue", "request", "wanted")
-
-    def __init__(
-        self,
-        connection: RemotingConnection,
-        request: RemotingCommand,
-        queue: Queue,
-        offset: int,
-        max_count: int,
-        max_bytes: int,
-        wanted: Wanted,
-    ) -> None:
-        self.connection = connection
-        self.request = request
-        self.queue = queue
-        self.offset = offset
-        self.max_count = max_count
-        self.max_bytes = max_bytes
-        self.wanted = wanted
-        self.bucket = 0
+    connection: RemotingConnection
+    request: RemotingCommand
+    queue: Queue
+    offset: int
+    max_count: int
+    max_bytes: int
+    wanted: Wanted
+    retry: Callable[[HeldPull, bool], bool]
+    bucket: int = 0
 
 
 class PullHold:
     """All held pulls. Each is in the tables of its queue, its connection and its deadline, or in none.
 
-    retry(pull, final): tries again, answers if there is something or if `final`, and says whether it
-    answered; queue_end(topic, queue id): the queue's max offset.
+    queue_end(topic, queue id): the queue's max offset.
     """
 
     def __init__(
         self,
         clock: IReactorTime,
-        retry: Callable[[HeldPull, bool], bool],
         queue_end: Callable[[str, int], int],
     ) -> None:
         self._clock = clock
-        self._retry = retry
         self._queue_end = queue_end
         self.count = 0
         """Pulls held now."""
         self._queues: dict[Queue, dict[HeldPull, None]] = {}
-        self._connections: dict[RemotingConnection, set[HeldPull]] = {}
+        self._connections: dict[RemotingConnection, dict[HeldPull, None]] = {}
         self._buckets: dict[int, dict[HeldPull, None]] = {}
         self._marked: dict[Queue, None] = {}
         self._unread: dict[RemotingConnection, dict[Queue, None]] = {}
@@ -103,7 +92,7 @@ class PullHold:
         self._waking = GuardedTimer(clock, "answering held pulls", self._wake, RECHECK_INTERVAL)
         self._loops = {
             DEADLINE_INTERVAL: PeriodicCall(clock, "ending held pulls", self._expire),
-            RECHECK_INTERVAL: PeriodicCall(clock, "the look at the queues of held pulls", self._recheck),
+            RECHECK_INTERVAL: PeriodicCall(clock, "the check of held pulls", self._recheck),
         }
 
     def start(self) -> None:
@@ -126,9 +115,9 @@ class PullHold:
         pull.bucket = math.ceil(deadline / DEADLINE_INTERVAL)
         held = self._connections.get(pull.connection)
         if held is None:
-            held = self._connections[pull.connection] = set()
+            held = self._connections[pull.connection] = {}
             pull.connection.on_close(lambda: self._closed(pull.connection))
-        held.add(pull)
+        held[pull] = None
         self._queues.setdefault(pull.queue, {})[pull] = None
         self._buckets.setdefault(pull.bucket, {})[pull] = None
         self.count += 1
@@ -158,7 +147,7 @@ class PullHold:
             for pull in list(self._queues.get(queue, ())):
                 if pull.connection.paused:
                     self._put_off(pull)
-                elif self._retry(pull, False):
+                elif pull.retry(pull, False):
                     self._drop(pull)
 
     def _put_off(self, pull: HeldPull) -> None:
@@ -182,7 +171,7 @@ class PullHold:
         for pull in list(self._buckets[bucket]):
             if not pull.connection.paused:
                 self._drop(pull)
-                self._retry(pull, True)
+                pull.retry(pull, True)
 
     def _closed(self, connection: RemotingConnection) -> None:
         for pull in list(self._connections[connection]):
@@ -193,7 +182,7 @@ class PullHold:
     def _drop(self, pull: HeldPull) -> None:
         _remove(self._queues, pull.queue, pull)
         _remove(self._buckets, pull.bucket, pull)
-        self._connections[pull.connection].discard(pull)
+        self._connections[pull.connection].pop(pull, None)
         self.count -= 1
 
 

@@ -15,14 +15,13 @@ from weakref import WeakKeyDictionary
 import msgspec
 from twisted.logger import Logger
 
-from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.offsetcommit import OffsetCommits
-from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, SubscriptionGroupTable
-from hatwisted.broker.filter.consumerfilter import SQL92, ConsumerFilterTable, record_test
+from hatwisted.broker.consumer.processors import ConsumerProcessors, ConsumerTables
+from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
+from hatwisted.broker.filter.consumerfilter import SQL92, record_test
 from hatwisted.broker.filter.subscription import Subscription, subscribe
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
 from hatwisted.broker.requests import Refusal
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.broker.role import Role
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -58,12 +57,16 @@ ReadQueue = Callable[[str, int, int, int, int, Wanted], GetResult]
 """MessageStore.get_messages: topic, queue id, offset, messages, bytes, filter."""
 
 
+CountGet = Callable[[str, str, int, int], None]
+"""(group, topic, messages, bytes): told what a group got of a topic, once for each answer."""
+
+
 class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
     """RocketMQ's keys as they stand in the configuration. slow_distance: bytes behind the log's end from
     which
     a reader is sent to a slave (40 % of the memory)."""
 
-    slave: bool = False
+    role: Role
     broker_permission: int = 6
     slave_read_enable: bool = False
     long_polling_enable: bool = True
@@ -72,36 +75,37 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PullProcessor:
-    """Answers pulls, at once or when something arrives."""
+    """Answers pulls, at once or when something arrives.
+
+    - read: see ReadQueue; tables, consumers: who may pull what, and how far they have come
+    - hold: where pulls wait
+    - options: those at present; count_get: see CountGet
+    """
 
     _log = Logger()
 
     def __init__(
         self,
         read: ReadQueue,
-        topics: TopicConfigTable,
-        groups: SubscriptionGroupTable,
-        clients: ClientTable,
-        progress: OffsetCommits,
-        filters: ConsumerFilterTable,
-        options: PullOptions,
+        tables: ConsumerTables,
+        consumers: ConsumerProcessors,
+        hold: PullHold,
+        options: Callable[[], PullOptions],
+        count_get: CountGet,
     ) -> None:
         self._read = read
-        self._topics = topics
-        self._groups = groups
-        self._clients = clients
-        self._progress = progress
-        self._filters = filters
-        self.options = options
-        """May be replaced by others at any time."""
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._clients = consumers.clients
+        self._progress = consumers.progress
+        self._filters = tables.filters
+        self._hold = hold
+        self._options = options
+        self._count_get = count_get
         self._sent_on: WeakKeyDictionary[RemotingConnection, dict[tuple[str, Queue], int]] = (
             WeakKeyDictionary()
         )
         """On a slave: the offset that a client was last told to look for elsewhere, by group and queue."""
-        self.hold: PullHold | None = None
-        """Where pulls wait; without it none does."""
-        self.count_get: Callable[[str, str, int, int], None] = lambda group, topic, messages, size: None
-        """Told what a group got of a topic, once for each answer."""
 
     def register_on(self, table: ProcessorTable) -> None:
         for code in PULL_CODES:
@@ -119,7 +123,7 @@ class PullProcessor:
             return response(request, wanted.code, wanted.remark)
         if (
             header.sys_flag & PullHeader.COMMIT_OFFSET
-            and not self.options.slave
+            and not self._options().role.slave
             and header.commit_offset >= 0
         ):
             self._progress.commit(
@@ -128,15 +132,15 @@ class PullProcessor:
         count = max(1, min(header.max_msg_nums, MAX_COUNT))
         size = min(header.max_msg_bytes, MAX_BYTES) if header.max_msg_bytes > 0 else MAX_BYTES
         queue = (header.topic, header.queue_id)
-        pull = HeldPull(connection, request, queue, header.queue_offset, count, size, wanted)
+        pull = HeldPull(connection, request, queue, header.queue_offset, count, size, wanted, self._retry)
         result = self._look(pull)
         waits = self._worth_waiting(pull, result) and not self._sends_on(pull, header, result)
         if waits and self._held(pull, header):
             return None
         return self._answer(pull, result)
 
-    def retry(self, pull: HeldPull, final: bool) -> bool:
-        """Look again for a held pull; see PullHold."""
+    def _retry(self, pull: HeldPull, final: bool) -> bool:
+        """Look again for a held pull; see HeldPull."""
         try:
             result = self._look(pull)
             if not final and (self._worth_waiting(pull, result) or self._passed_over(pull, result)):
@@ -152,7 +156,7 @@ class PullProcessor:
 
     def _admit(self, header: PullHeader, group: GroupConfig | None) -> Wanted | Refusal:
         """The filter, or the first reason to refuse."""
-        if not self.options.broker_permission & PERM_READ:
+        if not self._options().broker_permission & PERM_READ:
             return Refusal(ResponseCode.NO_PERMISSION, "the broker pulling message is forbidden")
         name = header.consumer_group
         if group is None:
@@ -235,7 +239,7 @@ class PullProcessor:
         """Is there nothing yet where the pull looks? On a slave also where it has nothing at all."""
         code = _code(result, pull.offset)
         return code == ResponseCode.PULL_NOT_FOUND or (
-            self.options.slave and code == ResponseCode.PULL_OFFSET_MOVED
+            self._options().role.slave and code == ResponseCode.PULL_OFFSET_MOVED
         )
 
     def _sends_on(self, pull: HeldPull, header: PullHeader, result: GetResult) -> bool:
@@ -259,16 +263,16 @@ class PullProcessor:
         return pull.offset >= result.max_offset
 
     def _held(self, pull: HeldPull, header: PullHeader) -> bool:
-        if self.hold is None or not header.sys_flag & PullHeader.SUSPEND:
+        if not header.sys_flag & PullHeader.SUSPEND:
             return False
         millis = header.suspend_timeout_millis
-        if not self.options.long_polling_enable:
-            millis = self.options.short_polling_time_mills
-        return millis > 0 and self.hold.hold(pull, millis / 1000)
+        if not self._options().long_polling_enable:
+            millis = self._options().short_polling_time_mills
+        return millis > 0 and self._hold.hold(pull, millis / 1000)
 
     def _answer(self, pull: HeldPull, result: GetResult, waited: bool = False) -> RemotingCommand:
         code, next_offset = _code(result, pull.offset), result.next_begin_offset
-        if self.options.slave and code == ResponseCode.PULL_OFFSET_MOVED:
+        if self._options().role.slave and code == ResponseCode.PULL_OFFSET_MOVED:
             code = ResponseCode.PULL_NOT_FOUND if waited else ResponseCode.PULL_RETRY_IMMEDIATELY
             next_offset = pull.offset
         elif code == ResponseCode.PULL_OFFSET_MOVED:
@@ -290,17 +294,17 @@ class PullProcessor:
         buffers = result.buffers
         body = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
         if body:
-            self.count_get(pull.request.ext["consumerGroup"], pull.queue[0], result.count, len(body))
+            self._count_get(pull.request.ext["consumerGroup"], pull.queue[0], result.count, len(body))
         return response(pull.request, code, result.status.name, ext, body)
 
     def _suggestion(self, pull: HeldPull, result: GetResult) -> str:
         """Id of the broker to pull from next: the master, unless slaves may be read and this reader is so far
         behind that its messages have to come from the disk (B119)."""
-        if not self.options.slave_read_enable:
+        if not self._options().slave_read_enable:
             return "0"
         name = pull.request.ext["consumerGroup"]
         group = self._groups.find(name) or GroupConfig(group_name=name)
-        slow = result.behind_bytes > self.options.slow_distance
+        slow = result.behind_bytes > self._options().slow_distance
         return str(group.which_broker_when_consume_slowly if slow else group.broker_id)
 
 

@@ -1,8 +1,7 @@
 """From an appended message to its answer, and messages that the broker itself puts.
 
 Read `putack` (a put waits for the disk, for a slave, for both, or for nothing), then `innerput` (due
-messages, messages sent back and the records of transactions take the same way as a send), then `logrecord`
-(records that a peer names by their offset).
+messages, messages sent back and the records of transactions take the same way as a send).
 
 It never answers OK before flush and replication have reached the put's end, as far as the configuration asks
 for them.

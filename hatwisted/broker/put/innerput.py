@@ -11,7 +11,6 @@ others not, and what becomes of a refused one (again later, told to a client) is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -49,6 +48,10 @@ class InnerMessage(msgspec.Struct, frozen=True, kw_only=True):
     wait: bool = False
 
 
+_InnerPut = Put["Deferred[Put] | None"]
+"""Carries the Deferred that waits for it."""
+
+
 class InnerPuts:
     """Puts of a master's own. store_host: 8 or 20 bytes, born host of what was born here."""
 
@@ -65,7 +68,7 @@ class InnerPuts:
         """Append all of `messages` in one go, in order; each Deferred fires with its own settled put, never
         fails. A put that is refused doesn't keep the others from being stored."""
         puts = [self._put(message) for message in messages]
-        settling = [cast("Deferred[Put]", put.token) for put in puts]
+        settling = [put.token for put in puts if put.token is not None]
         self._refuse(puts)
         able = [put for put in puts if put.status is None]
         if able:
@@ -73,12 +76,12 @@ class InnerPuts:
         self._acks.settle(puts, self._settled)
         return settling
 
-    def _put(self, message: InnerMessage) -> Put:
+    def _put(self, message: InnerMessage) -> _InnerPut:
         born_host = self._store_host if message.born_host is None else message.born_host
         sys_flag = message.sys_flag & ~layout.SYS_BORN_HOST_V6
         if len(born_host) == _IPV6_SIZE:
             sys_flag |= layout.SYS_BORN_HOST_V6
-        put = Put(
+        put: _InnerPut = Put(
             message.topic,
             message.queue_id,
             (),
@@ -110,10 +113,11 @@ class InnerPuts:
             if put.status is None and reason is not None:
                 put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
 
-    def _settled(self, puts: Sequence[Put]) -> None:
+    def _settled(self, puts: Sequence[_InnerPut]) -> None:
         self._store.stats.count_puts(puts)
         for put in puts:
             put.entries = ()
             # A put must not refer to itself through its token: the Deferred keeps its result.
-            settling, put.token = cast("Deferred[Put]", put.token), None
+            settling, put.token = put.token, None
+            assert settling is not None
             settling.callback(put)

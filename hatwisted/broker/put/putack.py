@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -31,8 +31,9 @@ MAX_WAITING_PUTS = 1_000_000
 """Puts waiting for disk or slave at one time (about 500 bytes each); more are refused as busy before the
 append. RocketMQ's sendThreadPoolQueueCapacity (10,000) bounds the same, per queue of threads."""
 
-Settled = Callable[[Sequence[Put]], None]
-Report = Callable[[Sequence[Put], PutStatus], None]
+Token = TypeVar("Token")
+Settled = Callable[[Sequence[Put[Token]]], None]
+Report = Callable[[Sequence[Put[Token]], PutStatus], None]
 Wait = Callable[[int, int, float], "Deferred[int]"]
 
 
@@ -79,7 +80,7 @@ class PutAcks:
         reason = self._replication.refusal() if self._replication is not None else None
         return None if reason is None else Refusal(ResponseCode.SYSTEM_ERROR, reason)
 
-    def settle(self, puts: Sequence[Put], settled: Settled) -> None:
+    def settle(self, puts: Sequence[Put[Token]], settled: Settled[Token]) -> None:
         """Give each put its status and call `settled` with those that have one, in one or several goes.
 
         puts: of one log, in offset order as appended; those refused already (status set) are settled at once.
@@ -96,8 +97,8 @@ class PutAcks:
             self.waiting += len(waiting)
             self._begin(waiting, settled)
 
-    def _begin(self, puts: list[Put], settled: Settled) -> None:
-        def report(some: Sequence[Put], status: PutStatus) -> None:
+    def _begin(self, puts: list[Put[Token]], settled: Settled[Token]) -> None:
+        def report(some: Sequence[Put[Token]], status: PutStatus) -> None:
             for put in some:
                 put.status = status
             self.waiting -= len(some)
@@ -112,13 +113,13 @@ class PutAcks:
             self._wait_for_disk(puts, both.disk)
             self._wait_for_slave(self._replication, puts, both.slave)
 
-    def _wait_for_disk(self, puts: list[Put], report: Report) -> None:
+    def _wait_for_disk(self, puts: list[Put[Token]], report: Report[Token]) -> None:
         deadline = self._clock.seconds() + self._flush_timeout
         wait = cast(Wait, self._flush.wait)
         self._follow(wait, puts, deadline, PutStatus.FLUSH_DISK_TIMEOUT, report)
 
-    def _wait_for_slave(self, replication: IReplication, puts: list[Put], tell: Report) -> None:
-        def report(some: Sequence[Put], status: PutStatus) -> None:
+    def _wait_for_slave(self, replication: IReplication, puts: list[Put[Token]], tell: Report[Token]) -> None:
+        def report(some: Sequence[Put[Token]], status: PutStatus) -> None:
             tell(some, status)
             self._missing.note(some, status)
 
@@ -131,7 +132,9 @@ class PutAcks:
         if usable < len(puts):
             report(puts[usable:], PutStatus.SLAVE_NOT_AVAILABLE)
 
-    def _follow(self, wait: Wait, puts: list[Put], deadline: float, late: PutStatus, report: Report) -> None:
+    def _follow(
+        self, wait: Wait, puts: list[Put[Token]], deadline: float, late: PutStatus, report: Report[Token]
+    ) -> None:
         """Report `puts` as the line reaches them, and what it hasn't reached at the deadline as `late`."""
 
         def reached(offset: int) -> None:
@@ -152,14 +155,14 @@ def _end(put: Put) -> int:
     return put.end
 
 
-class _BothLines:
+class _BothLines(Generic[Token]):
     """Puts that wait on disk and slave: reported on when both lines have spoken."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report[Token]) -> None:
         self._report = report
         self._first: dict[int, PutStatus] = {}
 
-    def disk(self, puts: Sequence[Put], status: PutStatus) -> None:
+    def disk(self, puts: Sequence[Put[Token]], status: PutStatus) -> None:
         """What the disk line says."""
         for put in puts:
             slave = self._first.pop(put.end, None)
@@ -168,7 +171,7 @@ class _BothLines:
             else:
                 self._report([put], status if slave is PutStatus.PUT_OK else slave)
 
-    def slave(self, puts: Sequence[Put], status: PutStatus) -> None:
+    def slave(self, puts: Sequence[Put[Token]], status: PutStatus) -> None:
         """What the slave line says; a failure here outweighs one of the disk."""
         for put in puts:
             disk = self._first.pop(put.end, None)

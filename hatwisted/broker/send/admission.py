@@ -11,14 +11,14 @@ TRAN_MSG is a half as well, where RocketMQ stores it in its own topic for nobody
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
+from hatwisted.broker.consumer.processors import ConsumerTables
 from hatwisted.broker.delay.delayrouting import route_delayed
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.send.deadletter import DLQ_QUEUES, dead_letter_topic, max_times, unknown_group
 from hatwisted.broker.send.sentproperties import SentProperties
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, park
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
@@ -53,21 +53,20 @@ class Admission:
     def __init__(
         self,
         store: MessageStore,
-        topics: TopicConfigTable,
-        groups: SubscriptionGroupTable,
+        tables: ConsumerTables,
         cluster: str,
-        forbidden: Callable[[], Refusal | None],
+        state: SendState,
     ) -> None:
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._forbidden = forbidden
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._forbidden = state.forbidden
         self._properties = SentProperties(cluster)
         self._round_robin = 0
-        self.detoured: list[tuple[Put, int]] = []
-        """Puts of the read under way that are stored elsewhere, and the queue that was asked for."""
 
-    def put(self, connection: RemotingConnection, request: RemotingCommand, known: dict[str, int]) -> Put:
+    def put(
+        self, connection: RemotingConnection, request: RemotingCommand, known: dict[str, int]
+    ) -> Put[RemotingCommand]:
         """What to append for a request. Raises Refused, BadRequestField or CorruptBatch.
 
         known: number of queues of the topics that this read's sends may go to.
@@ -97,7 +96,7 @@ class Admission:
             size = len(request.body) + len(properties)
         if len(connection.host_bytes) == 20:
             sys_flag |= layout.SYS_BORN_HOST_V6
-        put = Put(
+        return Put(
             topic,
             queue_id,
             entries,
@@ -110,10 +109,8 @@ class Admission:
             request,
             shared,
             size,
+            asked_id,
         )
-        if topic is not header.topic:
-            self.detoured.append((put, asked_id))
-        return put
 
     # -- topic and queue -------------------------------------------------------------------------------------
 
@@ -176,11 +173,11 @@ class Admission:
     def _batch(self, header: SendHeader, body: bytes) -> tuple[Sequence[Entry], bytes, int, bool]:
         """As SentProperties.batch, of a batch that may be stored."""
         if header.sys_flag & layout.SYS_TRANSACTION_MASK:
-            raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can't be transactional, each message can")
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can't be transactional; single messages can")
         if _DELAY in header.properties:
             properties, _ = self._properties.read(header.properties)
             if int_field(properties, layout.PROPERTY_DELAY, 0) > 0:
-                raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can't be delayed, each message can")
+                raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can't be delayed; single messages can")
         entries, shared, size, wait = self._properties.batch(header.properties, body)
         if not entries:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")

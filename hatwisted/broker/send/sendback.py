@@ -15,13 +15,13 @@ from collections.abc import Callable
 import msgspec
 from twisted.internet.defer import Deferred
 
-from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, SubscriptionGroupTable
+from hatwisted.broker.consumer.processors import ConsumerTables
+from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.delay.delayrouting import route_delayed, without_delay
 from hatwisted.broker.put.innerput import STOPPING, InnerMessage, InnerPuts
-from hatwisted.broker.put.logrecord import record_at
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import Refusal, answer_bad_requests
 from hatwisted.broker.send.deadletter import dead_letter_topic, max_times, retry_topic, unknown_group
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import Put, PutStatus
@@ -67,27 +67,24 @@ def parse_send_back(request: RemotingCommand) -> SendBackHeader:
 
 
 class SendBackProcessor:
-    """Takes messages back on a master. forbidden: does the broker as a whole forbid sending at present? count:
+    """Takes messages back on a master. count:
     told (group, topic) of each message taken back."""
 
     def __init__(
         self,
         store: MessageStore,
         puts: InnerPuts,
-        topics: TopicConfigTable,
-        groups: SubscriptionGroupTable,
-        forbidden: Callable[[], Refusal | None],
+        tables: ConsumerTables,
+        state: SendState,
         count: Callable[[str, str], None],
     ) -> None:
         self._store = store
         self._puts = puts
-        self._topics = topics
-        self._groups = groups
-        self._forbidden = forbidden
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._state = state
         self._count = count
         self._turn = 0
-        self.draining = False
-        """True once the broker is stopping: the consumer sends its copy to another master."""
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put the handler into `table`."""
@@ -95,7 +92,7 @@ class SendBackProcessor:
 
     def take_back(self, _connection: RemotingConnection, request: RemotingCommand) -> Answer:
         header = parse_send_back(request)
-        if self.draining:
+        if self._state.stopping:  # the consumer sends its copy to another master
             return response(request, ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
         group = self._groups.find(header.group)
         refusal = self._refusal(header.group, group)
@@ -109,7 +106,7 @@ class SendBackProcessor:
         )
         if isinstance(topic, Refusal):
             return response(request, topic.code, topic.remark)
-        record = record_at(self._store, header.offset)
+        record = self._store.record_at(header.offset)
         if record is None:
             return response(
                 request, ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"
@@ -120,7 +117,7 @@ class SendBackProcessor:
         return self._puts.put(message).addCallback(self._answer, request, header.group, message)
 
     def _refusal(self, name: str, group: GroupConfig | None) -> Refusal | None:
-        return unknown_group(name) if group is None else self._forbidden()
+        return unknown_group(name) if group is None else self._state.forbidden()
 
     def _message(
         self, header: SendBackHeader, group: GroupConfig, record: Record, topic: str, version: int

@@ -8,15 +8,15 @@ what the log and PutAcks refuse is ours, and has other codes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
+from hatwisted.broker.consumer.processors import ConsumerTables
+from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.put.innerput import STOPPING
 from hatwisted.broker.put.putack import PutAcks
-from hatwisted.broker.requests import Refusal
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.admission import Admission, Refused
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.put import STORED, Put, PutStatus
@@ -41,31 +41,29 @@ _CODES: dict[PutStatus, int] = {
 class SendProcessor:
     """Answers sends on a master.
 
-    store: where puts go; acks: answers them; topics: who may be sent to; cluster: brokerClusterName, which
-    every stored message carries; store_host: 8 or 20 bytes, part of every message id; groups: how often those
-    behind the retry topics try; forbidden: does the broker as a whole forbid sending at present?
+    - store: where puts go; acks: answers them
+    - tables: who may be sent to, and how often the groups behind the retry topics try
+    - identity: its cluster is in every stored message, its store_host in every message id
+    - state: may clients send at present?
     """
 
     def __init__(
         self,
         store: MessageStore,
         acks: PutAcks,
-        topics: TopicConfigTable,
-        cluster: str,
-        store_host: bytes,
-        groups: SubscriptionGroupTable,
-        forbidden: Callable[[], Refusal | None] = lambda: None,
+        tables: ConsumerTables,
+        identity: BrokerIdentity,
+        state: SendState,
     ) -> None:
         self._store = store
         self._acks = acks
-        self._host_hex = store_host.hex().upper()
-        self._admission = Admission(store, topics, groups, cluster, forbidden)
-        self.draining = False
-        """True once the broker is stopping: no new puts."""
+        self._host_hex = identity.store_host.hex().upper()
+        self._admission = Admission(store, tables, identity.cluster, state)
+        self._state = state
 
     def process(self, connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:
         """Append and settle all sends of one read."""
-        puts: list[Put] = []
+        puts: list[Put[RemotingCommand]] = []
         known: dict[str, int] = {}
         to_put = self._admission.put
         refusal = self._refusal()
@@ -86,21 +84,12 @@ class SendProcessor:
                 connection.reply(request, response(request, ResponseCode.MESSAGE_ILLEGAL, str(bad)))
         if puts:
             self._store.append(puts)
-        if self._admission.detoured:
-            self._show_asked_queues()
-        if puts:
             if self._acks.may_wait:
                 _lighten(puts)
             self._acks.settle(puts, partial(self._answer, connection))
 
-    def _show_asked_queues(self) -> None:
-        """Producers are answered with the queue they asked for, wherever the message lies until it's due."""
-        for put, asked_id in self._admission.detoured:
-            put.queue_id = asked_id
-        self._admission.detoured.clear()
-
     def _refusal(self) -> Refused | None:
-        if self.draining:
+        if self._state.stopping:
             return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
         reason = self._store.refusal()
         if reason is not None:
@@ -109,19 +98,19 @@ class SendProcessor:
 
     # -- put to answer ---------------------------------------------------------------------------------------
 
-    def _answer(self, connection: RemotingConnection, puts: Sequence[Put]) -> None:
+    def _answer(self, connection: RemotingConnection, puts: Sequence[Put[RemotingCommand]]) -> None:
         answers: list[bytes] = []
         self._store.stats.count_puts(puts)
         for put in puts:
             request = put.token
             status = put.status
-            assert isinstance(request, RemotingCommand) and status is not None
+            assert status is not None
             if request.flag & FLAG_ONEWAY:
                 continue
             if status is PutStatus.PUT_OK:
                 answers.append(
                     encode_send_response(
-                        request.opaque, put.queue_id, put.queue_offset, self._ids(put), request.binary
+                        request.opaque, put.answer_queue_id, put.queue_offset, self._ids(put), request.binary
                     )
                 )
                 continue
@@ -130,7 +119,7 @@ class SendProcessor:
                 answers.append(
                     encode_send_response(
                         request.opaque,
-                        put.queue_id,
+                        put.answer_queue_id,
                         put.queue_offset,
                         self._ids(put),
                         request.binary,
@@ -155,12 +144,11 @@ class SendProcessor:
 _NO_FIELDS: dict[str, str] = {}
 
 
-def _lighten(puts: Sequence[Put]) -> None:
+def _lighten(puts: Sequence[Put[RemotingCommand]]) -> None:
     """Let go of what only the append needed: a put may wait for seconds, among a hundred thousand others."""
     for put in puts:
         put.entries = ()
         request = put.token
-        assert isinstance(request, RemotingCommand)
         request.body = b""
         request.ext = _NO_FIELDS
 

@@ -105,14 +105,17 @@ def name_problem(topic: str) -> str | None:
 class TopicConfigTable:
     """All topics of this broker.
 
-    clock: dates the versions; first: the topics it has without a file.
+    clock: dates the versions; first: the topics it has without a file; auto_create: is an unknown one made on
+    demand at present (as `first` says if not given)?
     """
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, first: FirstTopics) -> None:
+    def __init__(
+        self, clock: IReactorTime, first: FirstTopics, auto_create: Callable[[], bool] | None = None
+    ) -> None:
         self._clock = clock
-        self.auto_create = first.auto_create_topic_enable
+        self._auto_create = auto_create or (lambda: first.auto_create_topic_enable)
         self._topics = {topic.topic_name: topic for topic in first.topics()}
         self._system = frozenset(self._topics) | NOT_FOR_PRODUCERS | {AUTO_CREATE_TOPIC, TRACE_TOPIC}
         self._listeners: list[Callable[[], None]] = []
@@ -165,7 +168,7 @@ class TopicConfigTable:
         parent = self._topics.get(parent_name)
         if parent is None or not parent.perm & PERM_INHERIT:
             return None
-        if parent_name == AUTO_CREATE_TOPIC and not self.auto_create:
+        if parent_name == AUTO_CREATE_TOPIC and not self._auto_create():
             return None
         queues = max(1, min(queue_nums, parent.write_queue_nums))
         perm = parent.perm & ~PERM_INHERIT
@@ -190,7 +193,7 @@ class TopicConfigTable:
         self._log.info(
             "topic {topic} {made}: {read} queues to read, {write} to write, perm {perm}",
             topic=config.topic_name,
-            made="made" if former is None else "changed",
+            made="created" if former is None else "changed",
             read=config.read_queue_nums,
             write=config.write_queue_nums,
             perm=config.perm,

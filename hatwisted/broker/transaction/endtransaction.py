@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.put.innerput import STOPPING, InnerPuts
-from hatwisted.broker.put.logrecord import record_at
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, committed, op_message
@@ -78,15 +78,19 @@ class EndTransactionProcessor:
     _log = Logger()
 
     def __init__(
-        self, clock: IReactorTime, store: MessageStore, puts: InnerPuts, topics: TopicConfigTable
+        self,
+        clock: IReactorTime,
+        store: MessageStore,
+        puts: InnerPuts,
+        topics: TopicConfigTable,
+        state: SendState,
     ) -> None:
         self._clock = clock
         self._store = store
         self._puts = puts
         self._topics = topics
         self._decided: OrderedDict[int, None] = OrderedDict()
-        self.draining = False
-        """True once the broker is stopping: the producer is asked again by whoever is master next."""
+        self._state = state
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put the handler into `table`."""
@@ -96,9 +100,9 @@ class EndTransactionProcessor:
         header = parse_end_transaction(request)
         if header.decision == layout.SYS_TRANSACTION_NONE:
             return None  # undecided: the producer is asked later
-        if self.draining:
+        if self._state.stopping:  # the producer is asked again by whoever is master next
             return response(request, ResponseCode.SERVICE_NOT_AVAILABLE, STOPPING)
-        half = record_at(self._store, header.log_offset)
+        half = self._store.record_at(header.log_offset)
         problem = _problem(header, half)
         if half is None or problem:
             return response(request, ResponseCode.SYSTEM_ERROR, problem)
@@ -134,7 +138,7 @@ class EndTransactionProcessor:
             return
         self._decided.pop(half_offset, None)
         self._log.warn(
-            "the decision about half message {offset} isn't stored, its producer will be asked: {reason}",
+            "the decision about half message {offset} couldn't be stored; its producer will be asked: {reason}",
             offset=half_offset,
             reason=put.reason or str(put.status),
         )

@@ -25,10 +25,8 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.processors import ConsumerTables
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
-from hatwisted.broker.put.logrecord import record_at
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import (
     CHECK_GROUP,
     HALF_QUEUE,
@@ -102,16 +100,15 @@ class TransactionCheck:
         clock: IReactorTime,
         store: MessageStore,
         puts: InnerPuts,
-        offsets: ConsumerOffsetTable,
-        topics: TopicConfigTable,
+        tables: ConsumerTables,
         clients: ClientTable,
         options: CheckOptions,
     ) -> None:
         self._clock = clock
         self._store = store
         self._puts = puts
-        self._offsets = offsets
-        self._topics = topics
+        self._offsets = tables.offsets
+        self._topics = tables.topics
         self._clients = clients
         self._options = options
         self._decided: dict[int, int] = {}
@@ -192,7 +189,7 @@ class TransactionCheck:
         while self._ops_read < end and len(self._decided) < MAX_KNOWN_OPS and self._loop.running:
             count = min(SLICE, end - self._ops_read)
             for index, position in self._places(OP_HALF_TOPIC, self._ops_read, count):
-                op = record_at(self._store, position)
+                op = self._store.record_at(position)
                 for half in decided_by(op) if op is not None else ():
                     if half >= half_at or half in self._immune:
                         self._decided.setdefault(half, index)
@@ -210,7 +207,7 @@ class TransactionCheck:
     def _undecided(self, at: int, begun: int) -> Deferred[bool]:
         """Deal with one half; False ends the round in front of it."""
         places = self._places(HALF_TOPIC, at, 1)
-        half = record_at(self._store, places[0][1]) if places else None
+        half = self._store.record_at(places[0][1]) if places else None
         if half is None or half.topic != HALF_TOPIC:
             return succeed(True)  # expired with its log file
         properties = half.properties
@@ -262,7 +259,7 @@ class TransactionCheck:
         group = properties.get(PROPERTY_PRODUCER_GROUP, "")
         producer = self._producer(group)
         if producer is None:
-            self._log.info("no producer of group {group} is there to be asked", group=group)
+            self._log.info("no producer of group {group} is connected to be asked", group=group)
             return True
         try:
             topic, queue_id = half_destination(properties)

@@ -13,13 +13,14 @@ import msgspec
 
 from hatwisted.cli.log.findings import Finding, Findings
 from hatwisted.cli.log.indexcheck import IndexComparison, IndexItems
-from hatwisted.cli.log.logwalk import LogEnd, LogWalk
 from hatwisted.cli.log.queuecheck import QueueComparison
 from hatwisted.cli.log.storefolder import StoreFolder
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.logcodec.dispatchscan import dispatch_columns
+from hatwisted.logcodec.logwalk import LogEnd, LogWalk
 from hatwisted.store.errors import WrongFile
 from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.queueevidence import QueueEvidence
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.storelock import ABORT_FILE
 
@@ -92,7 +93,7 @@ class StoreCheck:
         table = self._open_queues()
         queues = QueueComparison(table, self._findings)
         index = self._open_index(log)
-        walk = LogWalk(log, queues=table, progress=progress)
+        walk = LogWalk(log, log.min_offset, evidence=QueueEvidence(table), progress=progress)
         for scan in walk:
             columns = dispatch_columns(scan, self._delay_levels)
             queues.take(scan, columns)

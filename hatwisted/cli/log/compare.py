@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from hatwisted.cli.errors import CannotRun
-from hatwisted.cli.log.logwalk import LogWalk
+from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.store.filequeue import FileQueue
 
 CHUNK: Final = 8 << 20

@@ -9,11 +9,11 @@ import click
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.log.compare import LogComparison, compare_logs, record_boundary
 from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
-from hatwisted.cli.log.logwalk import LogWalk
 from hatwisted.cli.log.repair import RepairPlan, repair, side_file
 from hatwisted.cli.log.storefolder import StoreFolder
 from hatwisted.cli.progress import ScanProgress
 from hatwisted.cli.values import size_text
+from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
 

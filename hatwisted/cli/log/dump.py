@@ -15,9 +15,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.cli.log.logwalk import LARGEST_RECORD, LogWalk
-from hatwisted.logcodec.recordsearch import valid_records_behind
-from hatwisted.logcodec.scan import Longs, ScanResult, Stop, scan_records
+from hatwisted.logcodec.logwalk import LogWalk
+from hatwisted.logcodec.onerecord import record_at
+from hatwisted.logcodec.recordsearch import RecordSearch, records_behind
+from hatwisted.logcodec.scan import Longs, Records, Stop
+from hatwisted.logcodec.window import LogWindow, filled_from
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record, decode_record
@@ -42,7 +44,7 @@ class RecordFilter:
     to_time: int | None = None
     key: str | None = None
 
-    def records(self, scan: ScanResult) -> Iterator[Record]:
+    def records(self, scan: Records) -> Iterator[Record]:
         """The records of a scan that pass, decoded."""
         if self.key is not None and self.key.encode() not in bytes(scan.buf):
             return
@@ -51,7 +53,7 @@ class RecordFilter:
             if isinstance(record, Record) and (self.key is None or self._has_key(record)):
                 yield record
 
-    def _rows(self, scan: ScanResult) -> npt.NDArray[np.bool_]:
+    def _rows(self, scan: Records) -> npt.NDArray[np.bool_]:
         rows = np.ones(len(scan), np.bool_)
         if self.topic is not None:
             rows &= scan.topic_rows == (scan.topics.index(self.topic) if self.topic in scan.topics else -1)
@@ -69,7 +71,7 @@ class RecordFilter:
         keys = properties.get(layout.PROPERTY_KEYS, "").split(layout.KEY_SEPARATOR)
         return self.key in keys or self.key == properties.get(layout.PROPERTY_UNIQ_KEY)
 
-    def is_past(self, scan: ScanResult) -> bool:
+    def is_past(self, scan: Records) -> bool:
         """Does all that follows lie behind the end? Store times rise along the log, give or take a clock that
         was set back."""
         if self.to_offset is not None and scan.base + scan.end.position >= self.to_offset:
@@ -92,8 +94,8 @@ def start_of(log: FileQueue, wanted: RecordFilter) -> int:
     start = log.min_offset
     if wanted.from_time is not None:
         for file_start in log.starts[1:]:
-            scan = scan_records(log.read(file_start, FOLLOW_CHUNK), file_start, limit=1)
-            if not len(scan) or int(scan.store_timestamps[0]) >= wanted.from_time:
+            first = record_at(log, file_start, check_crc=False)
+            if first is None or first.store_timestamp >= wanted.from_time:
                 break
             start = file_start
     if wanted.from_offset is not None and wanted.from_offset > start:
@@ -103,8 +105,7 @@ def start_of(log: FileQueue, wanted: RecordFilter) -> int:
 
 def _record_from(log: FileQueue, offset: int) -> int:
     """Where the first valid record at or behind `offset` begins; the end of the files without one."""
-    record = next(valid_records_behind(log, offset, log.capacity_end), None)
-    return log.capacity_end if record is None else record.physical_offset
+    return RecordSearch(log, offset).at_or_behind(offset) if offset < log.capacity_end else log.capacity_end
 
 
 def dump(
@@ -112,7 +113,7 @@ def dump(
     wanted: RecordFilter,
     limit: int | None,
     show: Callable[[Record], None],
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda offset: None,
 ) -> LogWalk:
     """Show what passes the filter, at most `limit` records. The walk comes back for what it met."""
     walk = LogWalk(log, start_of(log, wanted), check_crc=False, progress=progress)
@@ -156,33 +157,22 @@ def follow(
     A record that is only half there looks corrupt until its writer is through: that is waited for, and taken
     for damage only after STALLED looks.
     """
+    window = LogWindow(filled_from(log), log.file_size, FOLLOW_CHUNK, check_crc=True)
     idle = 0
     while True:
         log.load()
-        scan = _fresh(log, at)
-        yield from wanted.records(scan)
-        reached = _reached(log, scan)
+        records = window.records(at, log.capacity_end) if at < log.capacity_end else None
+        reached = at
+        if records is not None:
+            yield from wanted.records(records)
+            end, reached = records.end, records.end_offset
+            if end.stop is Stop.BLANK:
+                reached = log.capacity_end_of(reached)
+            elif idle == STALLED - 1 and reached == at and end.stop is Stop.CORRUPT:
+                warn(f"no valid record at offset {at}: {end.reason}")
+                behind = next(records_behind(log, at, log.capacity_end), None)
+                reached = at if behind is None else behind.physical_offset
         idle = 0 if reached > at else idle + 1
-        if idle == STALLED and scan.end.stop is Stop.CORRUPT:
-            warn(f"no valid record at offset {at}: {scan.end.reason}")
-            behind = _record_from(log, at + 1)
-            reached = at if behind == log.capacity_end else behind
         at = reached
         if idle:
             sleep(POLL_INTERVAL)
-
-
-def _fresh(log: FileQueue, at: int) -> ScanResult:
-    """What can be read from `at` on, at least one whole record if it's there."""
-    room = log.capacity_end_of(at) - at
-    chunk = log.read(at, min(FOLLOW_CHUNK, room)) if room else b""
-    scan = scan_records(chunk, at, check_crc=True)
-    if scan.end.stop is Stop.NEED_DATA and len(chunk) < scan.end.size <= min(room, LARGEST_RECORD):
-        scan = scan_records(log.read(at, scan.end.size), at, check_crc=True)
-    return scan
-
-
-def _reached(log: FileQueue, scan: ScanResult) -> int:
-    """Where the next look begins."""
-    at = scan.base + scan.end.position
-    return log.capacity_end_of(at) if scan.end.stop is Stop.BLANK else at

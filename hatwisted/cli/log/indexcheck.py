@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hatwisted.cli.log.findings import Findings
 from hatwisted.logcodec.dispatchscan import DispatchColumns
-from hatwisted.logcodec.scan import Longs, ScanResult
+from hatwisted.logcodec.scan import Longs, Records
 from hatwisted.store.indexfile import HEADER, ITEM, file_length
 from hatwisted.store.interfaces import IFile, IFileSystem
 
@@ -117,7 +117,7 @@ class IndexComparison:
         """Files read."""
         return self._source.files
 
-    def take(self, scan: ScanResult, columns: DispatchColumns) -> None:
+    def take(self, scan: Records, columns: DispatchColumns) -> None:
         """Compare the items of these records."""
         if not len(scan):
             return

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hatwisted.cli.log.findings import Findings
 from hatwisted.logcodec.dispatchscan import DispatchColumns
 from hatwisted.logcodec.queueentry import ENTRY_SIZE, place
-from hatwisted.logcodec.scan import Longs, ScanResult
+from hatwisted.logcodec.scan import Longs, Records
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 
@@ -40,7 +40,7 @@ class QueueComparison:
         """Queues that the log has records of."""
         return len(self._bounds)
 
-    def take(self, scan: ScanResult, columns: DispatchColumns) -> None:
+    def take(self, scan: Records, columns: DispatchColumns) -> None:
         """Compare the entries of these records."""
         kinds = scan.sys_flags & layout.SYS_TRANSACTION_MASK
         dispatched = (kinds == layout.SYS_TRANSACTION_NONE) | (kinds == layout.SYS_TRANSACTION_COMMIT)
@@ -123,7 +123,7 @@ class QueueComparison:
                 )
 
 
-def _groups(scan: ScanResult, rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+def _groups(scan: Records, rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
     """The rows of each queue, in log order."""
     if not len(rows):
         return

@@ -19,17 +19,17 @@ import msgspec
 from twisted.internet.task import Clock
 
 from hatwisted.cli.errors import CannotRun
-from hatwisted.cli.log.logwalk import was_cut_before
 from hatwisted.cli.log.storefolder import INDEX_FOLDER, QUEUE_FOLDER, StoreFolder
 from hatwisted.logcodec.queueentry import place
-from hatwisted.logcodec.recordsearch import valid_records_behind, written_end
+from hatwisted.logcodec.recordsearch import records_behind, written_end
 from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, StoreError, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.index import IndexService
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.logend import LogFiles
+from hatwisted.store.logfiles import LogFiles
+from hatwisted.store.queueevidence import QueueEvidence
 from hatwisted.store.queuetable import ConsumeQueueTable
 
 NEW: Final = ".rebuild"
@@ -151,8 +151,9 @@ class Rebuild:
         """The dispatcher met no record: that is the log's end, or damage."""
         at, timestamp = self._dispatcher.reput_offset, self._dispatcher.dispatched_timestamp
         end = written_end(self._log, at)
-        for record in valid_records_behind(self._log, at + 1, end):
-            if not was_cut_before(record, self._queues, at, timestamp):
+        evidence = QueueEvidence(self._queues)
+        for record in records_behind(self._log, at, end):
+            if not evidence.was_cut_before(record, at, timestamp):
                 path = self._log.path_of(at)
                 raise DamagedLog(at, record.physical_offset, end, "no valid record", path) from error
         return False

@@ -19,9 +19,10 @@ from typing import Final
 import msgspec
 
 from hatwisted.cli.errors import CannotRun
-from hatwisted.cli.log.logwalk import Damage, LogWalk
 from hatwisted.cli.log.storefolder import StoreFolder
+from hatwisted.logcodec.logwalk import Damage, LogWalk
 from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.queueevidence import QueueEvidence
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import FILE_NAME_DIGITS
 
@@ -53,7 +54,7 @@ class LogInspection:
     def __init__(
         self, log: FileQueue, queues: ConsumeQueueTable | None, progress: Callable[[int], None]
     ) -> None:
-        walk = LogWalk(log, queues=queues, progress=progress)
+        walk = LogWalk(log, log.min_offset, evidence=QueueEvidence(queues), progress=progress)
         records_before: list[int] = []
         self.records = 0
         for scan in walk:

@@ -34,7 +34,7 @@ class StoreFolder:
         self.fs = fs
         self.path = path = abspath(path)
         if not isdir(path):
-            raise CannotRun(f"{path} is no folder")
+            raise CannotRun(f"{path} is not a folder")
         names = fs.listdir(path)
         if any(parse_file_name(name) is not None for name in names):
             self.log_folder = path

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.decode.columns import Columns
 from hatwisted.pipeline.decode.conditions import Condition, Filter
-from hatwisted.pipeline.decode.records import Records
 from hatwisted.pipeline.decode.schema import COLUMNS, check_columns
 
 BATCH_ROWS: Final = 16_384
@@ -59,7 +59,7 @@ class BatchBuilder:
         records = self._filtered(records, file, self._early)
         start = 0
         while start < len(records):
-            part = records.slice(start, start + self._rows)
+            part = records.take(slice(start, start + self._rows))
             start += len(part)
             part = self._filtered(part, file, self._late)
             while len(part):
@@ -68,7 +68,7 @@ class BatchBuilder:
                 if done < len(part):
                     columns = columns.head(done)
                 yield from self._built(columns, bad)
-                part = part.slice(done, len(part))
+                part = part.take(slice(done, None))
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that come from elsewhere and fulfil the conditions, as a batch of the columns; `batch` has all."""
@@ -87,9 +87,9 @@ class BatchBuilder:
 
     def _built(self, columns: Columns, bad: BadRecord) -> Iterator[pa.RecordBatch]:
         if "body" in self.columns and (broken := columns.bodies.bad):
-            records, shift = columns.records, columns.records.chunk.shift
+            begins, sizes = columns.records.physical_offsets, columns.records.sizes
             for row, reason in broken.items():
-                bad(int(records.starts[row]) + shift, int(records.ends[row]) + shift, reason)
+                bad(int(begins[row]), int(begins[row] + sizes[row]), reason)
             columns = columns.without(list(broken))
         if len(columns.records):
             yield columns.batch(self.columns)

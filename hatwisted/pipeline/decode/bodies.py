@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from isal import isal_zlib
 
+from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.decode.ragged import gather, patch
-from hatwisted.pipeline.decode.records import Records
 from hatwisted.wire import layout
 
 LARGEST_BODY: Final = 256 << 20
@@ -45,7 +45,7 @@ class BadBody(ValueError):
 
 def stored_bodies(records: Records) -> pa.Array:
     """binary[n]."""
-    return gather(records.chunk.octets, records.body_at, records.body_ends)
+    return gather(records.octets, records.body_at, records.body_ends)
 
 
 def bodies(records: Records, stored: pa.Array) -> Bodies:
@@ -62,7 +62,7 @@ def _decompress(
     records: Records, rows: npt.NDArray[Any], flags: list[int]
 ) -> tuple[list[bytes | memoryview], dict[int, str], int]:
     """Bodies of compressed rows, what is wrong with some, and the row in front of which the batch ends."""
-    view = records.chunk.octets.data
+    view = memoryview(records.buf)
     starts, ends = records.body_at[rows].tolist(), records.body_ends[rows].tolist()
     found: list[bytes | memoryview] = []
     bad: dict[int, str] = {}
@@ -121,7 +121,7 @@ def crcs_right(records: Records, stored: Callable[[], pa.Array]) -> pa.Array:
     if len(records) and lengths.sum() // len(records) < SMALL_BODY:
         found: Iterable[int] = map(isal_zlib.crc32, stored().to_numpy(zero_copy_only=False).tolist())
     else:
-        view = records.chunk.octets.data
+        view = memoryview(records.buf)
         spans = zip(records.body_at.tolist(), records.body_ends.tolist(), strict=True)
         found = (isal_zlib.crc32(view[start:end]) for start, end in spans)
     computed = np.fromiter(found, np.uint32, len(records)) & layout.CRC_MASK

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.decode.bodies import Bodies, bodies, crcs_right, stored_bodies
 from hatwisted.pipeline.decode.hosts import born_hosts, store_hosts
-from hatwisted.pipeline.decode.propertyareas import PropertyAreas
-from hatwisted.pipeline.decode.ragged import constant, texts
-from hatwisted.pipeline.decode.records import Records
+from hatwisted.pipeline.decode.propertycolumns import PropertyColumns
+from hatwisted.pipeline.decode.ragged import constant
 from hatwisted.pipeline.decode.schema import arrow_schema
 
 TRANSACTIONS: Final = ("none", "prepared", "commit", "rollback")
@@ -36,7 +36,7 @@ class Columns:
 
     def head(self, count: int) -> Columns:
         """Those of the first `count` records, which are all that `bodies` are of."""
-        found = Columns(self.records.slice(0, count), self._broker, self._file)
+        found = Columns(self.records.take(slice(count)), self._broker, self._file)
         found.bodies = self.bodies
         return found
 
@@ -66,10 +66,10 @@ class Columns:
         return stored_bodies(self.records)
 
     @cached_property
-    def properties(self) -> PropertyAreas:
+    def properties(self) -> PropertyColumns:
         """Taken apart once, whichever columns need it."""
         records = self.records
-        return PropertyAreas(records.chunk.octets, records.properties_at, records.ends)
+        return PropertyColumns(records.octets, records.properties_at, records.ends)
 
     def number(self, name: str, kind: str) -> pa.Array:
         """A field of the head."""
@@ -89,13 +89,18 @@ class Columns:
             return constant(TRANSACTIONS[0], len(codes))
         return _TRANSACTION_NAMES.take(pa.array(codes.astype(np.int32)))
 
+    def topics(self) -> pa.Array:
+        """string[n]."""
+        records = self.records
+        return pa.array(records.topics, pa.string()).take(pa.array(records.topic_rows))
+
     def constant(self, text: str) -> pa.Array:
         """The same for all records."""
         return constant(text, len(self.records))
 
 
 _BUILDERS: Final[dict[str, Callable[[Columns], pa.Array]]] = {
-    "topic": lambda columns: texts(columns.records.topics),
+    "topic": lambda columns: columns.topics(),
     "queue_id": lambda columns: columns.number("queue_id", "<i4"),
     "queue_offset": lambda columns: columns.number("queue_offset", "<i8"),
     "physical_offset": lambda columns: columns.number("physical_offset", "<i8"),

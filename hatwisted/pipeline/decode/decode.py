@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from hatwisted.logcodec.scan import NO_LIMIT, Stop, scan_records
 from hatwisted.pipeline.decode.batches import BatchBuilder
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.ragged import PREFIX, new_buffer
-from hatwisted.pipeline.decode.records import Chunk, Stop, frame
 from hatwisted.pipeline.decode.schema import arrow_schema
 from hatwisted.pipeline.errors import DamagedLogRange
 
@@ -32,17 +32,24 @@ def decode_buffer(
     """
     octets = new_buffer(len(data))
     octets[PREFIX:] = np.frombuffer(data, np.uint8)
-    chunk = Chunk(octets, base or 0, len(octets))
-    limit = chunk.begin + len(data)
-    records, end = frame(chunk, limit, len(data), placed=base is not None)
-    if end.stop is not Stop.LIMIT:
+    begin = base or 0
+    records = scan_records(
+        octets.data,
+        begin - PREFIX,
+        start=PREFIX,
+        limit=NO_LIMIT,
+        before=len(octets),
+        mean_size=len(data),
+        placed=base is not None,
+    )
+    if records.end.stop is not Stop.LIMIT:
         raise DamagedLogRange(
-            f"{broker}, {file}: no whole record at byte {end.offset - chunk.begin} of {len(data)}, behind "
-            f"{len(records)} records: {end.reason or end.stop.value}"
+            f"{broker}, {file}: no whole record at byte {records.end_offset - begin} of {len(data)}, behind "
+            f"{len(records)} records: {records.end.reason or records.end.stop.value}"
         )
 
-    def fail(begin: int, stop: int, reason: str) -> None:
-        raise DamagedLogRange(f"{broker}, {file}: record at byte {begin - chunk.begin}: {reason}")
+    def fail(at: int, stop: int, reason: str) -> None:
+        raise DamagedLogRange(f"{broker}, {file}: record at byte {at - begin}: {reason}")
 
     builder = BatchBuilder(broker, columns, where, rows=max(len(records), 1))
     batches = list(builder.batches(records, file, fail))

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.decode.ragged import patch
-from hatwisted.pipeline.decode.records import Records
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 
@@ -72,9 +72,9 @@ def _with_moved(texts: pa.Array, records: Records, name: str, flags: Any, long_b
     rows = np.flatnonzero(flags & moving)
     if not len(rows):
         return texts
-    view = records.chunk.octets.data
+    view = memoryview(records.buf)
     found = []
-    for start, flag in zip(records.starts[rows].tolist(), flags[rows].tolist(), strict=True):
+    for start, flag in zip(records.positions[rows].tolist(), flags[rows].tolist(), strict=True):
         at = start + (layout.STORE_HOST_AT if is_store else layout.BORN_HOST_AT)
         if is_store and flag & layout.SYS_BORN_HOST_V6:
             at += layout.IPV6_EXTRA

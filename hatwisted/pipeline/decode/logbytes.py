@@ -74,7 +74,7 @@ def open_file(path: str) -> Iterator[LogBytes]:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise WrongLogFile(
-            f"{path}: isn't there any more; its broker may have deleted it as expired: list the store anew"
+            f"{path}: doesn't exist any more; its broker may have deleted it as expired: list the store again"
         ) from None
     try:
         yield _LocalFile(descriptor)

@@ -25,12 +25,13 @@ from typing import Final, Literal, get_args
 
 import pyarrow as pa
 
+from hatwisted.logcodec.recordsearch import RecordSearch
+from hatwisted.logcodec.scan import Records, Stop
+from hatwisted.logcodec.window import BREAKS, READ_SIZE, LogWindow
 from hatwisted.pipeline.decode.batches import BATCH_ROWS, BatchBuilder
 from hatwisted.pipeline.decode.conditions import Condition
+from hatwisted.pipeline.decode.filebytes import FileBytes
 from hatwisted.pipeline.decode.logbytes import LogBytes, open_file, read
-from hatwisted.pipeline.decode.logwindow import READ_SIZE, LogWindow
-from hatwisted.pipeline.decode.records import ChainEnd, Records, Stop
-from hatwisted.pipeline.decode.recordsearch import BREAKS, RecordSearch
 from hatwisted.pipeline.decode.schema import arrow_schema
 from hatwisted.pipeline.decode.storefolder import LogStore, Split
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError, WrongLogFile
@@ -98,20 +99,21 @@ class _SplitReader:
         self._mode = mode
         self._damages = damages
         self._name = split.path.rpartition("/")[2]
-        self._search = RecordSearch(file, split.base, split.file_size, split.limit)
-        self._window = LogWindow(file, split.base, split.file_size, read_size)
+        log = FileBytes(file, split.base, split.file_size)
+        self._search = RecordSearch(log, split.base, split.limit)
+        self._window = LogWindow(log.fill, split.file_size, read_size)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         split = self._split
         at = split.begin if split.aligned else self._search.at_or_behind(split.begin)
         while at < split.end:
-            records, end = self._window.chain(at, split.end)
+            records = self._window.records(at, split.end)
+            at, end = records.end_offset, records.end
             yield from self._built(records)
             if end.stop is Stop.BLANK:
                 return
-            at = end.offset
             if end.stop in BREAKS:
-                following = self._behind(end)
+                following = self._behind(at)
                 yield from self._damaged(at, following, end.reason or end.stop.value)
                 at = following
 
@@ -123,11 +125,11 @@ class _SplitReader:
         for begin, end, reason in bad:
             yield from self._damaged(begin, end, reason)
 
-    def _behind(self, end: ChainEnd) -> int:
+    def _behind(self, offset: int) -> int:
         """Where reading goes on behind damage: at a record, or at the end of the log or file."""
         split = self._split
         limit = split.base + split.file_size if split.limit is None else split.limit
-        following = self._search.behind_damage(end.offset, limit)
+        following = self._search.behind_damage(offset, limit)
         return limit if following is None else following
 
     def _damaged(self, begin: int, end: int, reason: str) -> Iterator[pa.RecordBatch]:

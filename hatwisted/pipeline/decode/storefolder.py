@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from os.path import abspath
 from typing import Final
 
+from hatwisted.logcodec.recordsearch import RecordSearch
 from hatwisted.pipeline.decode import logbytes
-from hatwisted.pipeline.decode.logend import LogEnd, Tail
-from hatwisted.pipeline.decode.recordsearch import RecordSearch
+from hatwisted.pipeline.decode.endprobe import EndProbe, Tail
+from hatwisted.pipeline.decode.filebytes import FileBytes
 from hatwisted.pipeline.errors import NotAStore, WrongLogFile
 from hatwisted.wire.layout import parse_file_name
 
@@ -135,7 +136,8 @@ class LogStore:
             return max(self.min_offset, min(offset, log_end))
         file = self.files[(offset - self.min_offset) // self.files[0].size]
         with logbytes.open_file(file.path) as opened:
-            return look(RecordSearch(opened, file.base, file.size, min(log_end, file.end)), offset)
+            log = FileBytes(opened, file.base, file.size)
+            return look(RecordSearch(log, file.base, min(log_end, file.end)), offset)
 
     def _find_tail(self) -> Tail:
         known = self._tail
@@ -147,9 +149,9 @@ class LogStore:
 
 
 @contextmanager
-def _finder(file: LogFile) -> Iterator[LogEnd]:
+def _finder(file: LogFile) -> Iterator[EndProbe]:
     with logbytes.open_file(file.path) as opened:
-        yield LogEnd(opened, file.path, file.base, file.size)
+        yield EndProbe(opened, file.path, file.base, file.size)
 
 
 def _cut(begin: int, end: int, size: int) -> Iterator[tuple[int, int]]:
@@ -210,12 +212,12 @@ def _check_sizes(files: list[LogFile]) -> None:
             if not file.size or file.base % file.size:
                 raise WrongLogFile(
                     f"{file.path}: {file.size} bytes from offset {file.base} on are no whole file of a log: "
-                    "was it cut? Copy it anew"
+                    "was it cut? Copy it again"
                 )
         elif file.size != files[0].size:
             raise WrongLogFile(
                 f"{file.path}: has {file.size} bytes and {files[0].path} {files[0].size}: all files of a log have "
-                "one size; copy it anew, or read the files of each size from a folder of their own"
+                "one size; copy it again, or read the files of each size from a folder of their own"
             )
         elif file.base != previous.end:
             raise WrongLogFile(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from hatwisted.pipeline.decode.recordsearch import RecordSearch
+from hatwisted.logcodec.recordsearch import RecordSearch
 from hatwisted.pipeline.decode.storefolder import LogFile
 from hatwisted.pipeline.errors import PipelineError
 
@@ -43,8 +43,7 @@ class StoreBytes:
 
     def search(self, offset: int, end: int) -> RecordSearch:
         """What finds records in the file that `offset` is in; end: of the log."""
-        base = offset - offset % self.file_size
-        return RecordSearch(_OneFile(self, base), base, self.file_size, min(end, base + self.file_size))
+        return RecordSearch(self, offset, min(end, offset - offset % self.file_size + self.file_size))
 
     def _fd(self, base: int) -> int:
         fd = self._fds.get(base)
@@ -66,16 +65,3 @@ class StoreBytes:
         """Close all files."""
         while self._fds:
             os.close(self._fds.popitem()[1])
-
-
-class _OneFile:
-    """One of the files, as a record search wants it."""
-
-    def __init__(self, log: StoreBytes, base: int) -> None:
-        self._log = log
-        self._base = base
-        self.size = log.file_size
-
-    def read_into(self, target: memoryview, position: int) -> int:
-        wanted = min(len(target), self.size - position)
-        return self._log.read_into(target[:wanted], self._base + position) if wanted > 0 else 0

@@ -19,9 +19,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from hatwisted.logcodec.recordsearch import LogBytes
-from hatwisted.logcodec.scan import LARGEST_RECORD, ScanEnd, ScanResult, Stop, scan_records
-from hatwisted.pipeline.decode.recordsearch import RecordSearch
+from hatwisted.logcodec.recordsearch import RecordSearch
+from hatwisted.logcodec.scan import Records, ScanEnd, Stop
+from hatwisted.logcodec.window import LogBytes, LogWindow, file_end
 from hatwisted.wire import layout
 
 CHUNK: Final = 1 << 20
@@ -52,7 +52,7 @@ class Step:
     begin: int
     end: int
     buf: memoryview
-    records: ScanResult | None
+    records: Records | None
     filler: Filler | None = None
     reason: str = ""
     start: int = 0
@@ -74,10 +74,6 @@ def edge(log: WalkedLog, cut: int, end: int) -> int:
     if cut >= end:
         return end
     return cut if cut % log.file_size == 0 else log.search(cut, end).at_or_behind(cut)
-
-
-def _file_end(log: WalkedLog, at: int) -> int:
-    return at - at % log.file_size + log.file_size
 
 
 class Buffer:
@@ -106,21 +102,17 @@ class Buffer:
 def walk_range(log: WalkedLog, begin: int, end: int, *, check_crc: bool = True) -> Iterator[Step]:
     """All steps from `begin` to `end`, which are starts of records, of files or the log's end."""
     buffer = Buffer()
-    at, wanted = begin, CHUNK
+    window = LogWindow(
+        lambda offset, size: (buffer.filled(log, offset, size), 0), log.file_size, CHUNK, check_crc=check_crc
+    )
+    at = begin
     while at < end:
-        stop = min(_file_end(log, at), end)
-        room = stop - at
-        size = min(wanted, room)
-        buf = buffer.filled(log, at, size)
-        wanted = CHUNK
-        scan = scan_records(buf, at, limit=size, check_crc=check_crc)
-        if len(scan):
-            yield Step(at, at + scan.end.position, buf, scan)
-            at += scan.end.position
-        elif scan.end.stop is Stop.NEED_DATA and size < scan.end.size <= min(room, LARGEST_RECORD):
-            wanted = scan.end.size
+        records = window.records(at, end)
+        if len(records):
+            yield Step(at, records.end_offset, memoryview(records.buf), records)
+            at = records.end_offset
         else:
-            for step in _filler(log, at, stop, scan.end):
+            for step in _filler(log, at, min(file_end(at, log.file_size), end), records.end):
                 yield step
                 at = step.end
 
@@ -128,12 +120,12 @@ def walk_range(log: WalkedLog, begin: int, end: int, *, check_crc: bool = True) 
 def _filler(log: WalkedLog, at: int, stop: int, why: ScanEnd) -> Iterator[Step]:
     """The stretch from `at` to where records go on, in steps of at most a chunk; at `stop` the file ends, or
     the range."""
-    if why.stop is Stop.BLANK and at + why.size == _file_end(log, at):
+    if why.stop is Stop.BLANK:
         yield from _pieces(log, at, stop, Filler.BLANK, "")
         return
     resumes_at = _next_landmark(log, at, stop)
     if any(np.frombuffer(chunk, np.uint8).any() for _, chunk in _chunks(log, at, resumes_at)):
-        yield from _pieces(log, at, resumes_at, Filler.DAMAGED, _reason(why, _file_end(log, at) - at))
+        yield from _pieces(log, at, resumes_at, Filler.DAMAGED, why.reason or why.stop.value)
     else:
         yield from _pieces(log, at, resumes_at, Filler.EMPTY, Stop.END.value)
 
@@ -152,7 +144,7 @@ def _chunks(log: WalkedLog, begin: int, end: int) -> Iterator[tuple[int, bytes]]
 
 def _next_landmark(log: WalkedLog, at: int, stop: int) -> int:
     """Where damage ends: at the next valid record, or at the blank that closes this file."""
-    file_end = _file_end(log, at)
+    closed_at = file_end(at, log.file_size)
     resumes_at = log.search(at, stop).behind_damage(at, stop) or stop
     tail = b""
     for cut, read in _chunks(log, at + 1, resumes_at):
@@ -160,16 +152,8 @@ def _next_landmark(log: WalkedLog, at: int, stop: int) -> int:
         base, position = cut - len(tail), chunk.find(_BLANK_MAGIC, 4)
         while position >= 0:
             start = base + position - 4
-            if int.from_bytes(chunk[position - 4 : position], "big") == file_end - start:
+            if int.from_bytes(chunk[position - 4 : position], "big") == closed_at - start:
                 return start
             position = chunk.find(_BLANK_MAGIC, position + 4)
         tail = chunk[-(layout.BLANK_HEAD_SIZE - 1) :]
     return resumes_at
-
-
-def _reason(why: ScanEnd, room: int) -> str:
-    if why.stop is Stop.BLANK:
-        return f"a blank of {why.size} bytes where the file has {room} left"
-    if why.stop is Stop.NEED_DATA:
-        return f"a record of {why.size} bytes that would reach into what follows it"
-    return why.reason or why.stop.value

@@ -20,7 +20,7 @@ BOUND = 35.0
 class FailoverTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.nodes = nodes = MemoryNodes(self)
-        nodes.start_name_server()
+        self.names = nodes.start_name_server()
         parts = nodes.parts(MASTER, clock=MortalClock(nodes.clock))
         self.master = nodes.start(MASTER, parts, namesrv_addr=NAME_SERVER)
         self.slave = nodes.start(SLAVE, broker_role=BrokerRole.SLAVE, broker_id=1, namesrv_addr=NAME_SERVER)
@@ -49,15 +49,22 @@ class FailoverTests(SynchronousTestCase):
         self.nodes.result(consumer.start())
         self.read_until(seen, 4)
         self.nodes.pass_time(12)  # progress is committed and copied
-        self.assertEqual(self.slave.store.log.max_offset, self.master.store.log.max_offset)
+        self.assertEqual(self.slave.parts.store.log.max_offset, self.master.parts.store.log.max_offset)
         self.cut_off_consumer()
         for body in sent[4:]:
             self.assertEqual(self.nodes.send(f"{MASTER}:10911", body), 0)
-        self.assertEqual(self.slave.store.log.max_offset, self.master.store.log.max_offset)
+        self.assertEqual(self.slave.parts.store.log.max_offset, self.master.parts.store.log.max_offset)
         self.nodes.crash(self.master, MASTER)
         self.assertLessEqual(self.read_until(seen, 8), BOUND)
         self.nodes.pass_time(60)
         self.assertEqual(sorted(seen), sent)
+
+    def test_B161_a_slave_whose_master_is_gone_stays_a_slave(self) -> None:
+        self.nodes.crash(self.master, MASTER)
+        self.nodes.pass_time(300, 0.25)
+        self.assertEqual(self.nodes.send(f"{SLAVE}:10911"), 14)
+        group = self.names.routes.group("broker-a")
+        self.assertEqual(group.broker_addrs, {1: f"{SLAVE}:10911"})
 
     def cut_off_consumer(self) -> None:
         """It has no connection to the master and gets none: what is sent now, only the brokers know."""

@@ -53,7 +53,7 @@ class HAStatusTests(SynchronousTestCase):
         for info in (master["haClientRuntimeInfo"], client):
             for stamp in ("lastReadTimestamp", "lastWriteTimestamp"):
                 self.assertTrue(0 <= self.milliseconds() - info[stamp] <= 1500, (stamp, info))
-        self.assertEqual(client["maxOffset"], self.master.store.log.max_offset)
+        self.assertEqual(client["maxOffset"], self.master.parts.store.log.max_offset)
         self.assertEqual((slave["master"], client["state"], client["problem"]), (False, "transfer", ""))
 
     def test_an_idle_link_has_a_rate_of_heartbeats_alone(self) -> None:
@@ -67,7 +67,7 @@ class HAStatusTests(SynchronousTestCase):
         self.assertEqual(self.status("10.0.0.2")["haClientRuntimeInfo"]["masterFlushOffset"], 0)
         self.assertEqual(self.send(), 0)
         self.pass_time(25)  # a thorough flush, and a look at the tables after it
-        end = self.master.store.log.max_offset
+        end = self.master.parts.store.log.max_offset
         self.assertEqual(self.status("10.0.0.1")["haClientRuntimeInfo"]["masterFlushOffset"], end)
         self.assertEqual(self.status("10.0.0.2")["haClientRuntimeInfo"]["masterFlushOffset"], end)
 
@@ -89,8 +89,10 @@ class HAStatusTests(SynchronousTestCase):
         caught = LogCatcher(self)
         self.nodes.stop(self.slave)
         self.assertEqual(self.send(properties="TAGS\x01red"), ResponseCode.SLAVE_NOT_AVAILABLE)
-        self.nodes.play_slave("10.0.0.5", "10.0.0.1:10912", self.master.store.log.max_offset).acks = False
-        offset = self.master.store.log.max_offset
+        self.nodes.play_slave(
+            "10.0.0.5", "10.0.0.1:10912", self.master.parts.store.log.max_offset
+        ).acks = False
+        offset = self.master.parts.store.log.max_offset
         self.assertEqual(self.send(properties="TAGS\x01blue"), ResponseCode.FLUSH_SLAVE_TIMEOUT)
         missing, late = caught.texts("error")
         self.assertIn("put answered SLAVE_NOT_AVAILABLE, no slave is linked", missing)

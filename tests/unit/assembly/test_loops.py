@@ -38,11 +38,11 @@ EVERY_BROKER = Counter(
         "sampling the statistics of topics and groups": 2,
         "sampling the store's statistics": 2,
         "syncing queues, index and checkpoint": 2,
-        "taking the morning's totals": 2,
-        "the look at the disk": 2,
-        "the look at the queues of held pulls": 2,
-        "the look at the slaves' links": 2,
-        "the registration at the name servers": 2,
+        "recording the day's totals": 2,
+        "the check of the disk": 2,
+        "the check of held pulls": 2,
+        "the check of the slaves' links": 2,
+        "registering with the name servers": 2,
         "the scan for idle connections": 5,  # two ports each, and the name server's
         "the scan for silent clients": 2,
         "writing queue entries": 2,
@@ -61,8 +61,8 @@ SLAVE_ONLY = Counter(
     {
         "dialling the master": 1,
         "synchronising with the master": 1,
-        "the look at the HA link": 1,
-        "the look for a master": 1,
+        "the check of the HA link": 1,
+        "the search for a master": 1,
     }
 )
 OF_A_NAME_SERVER = Counter({"the scan for silent brokers": 1})
@@ -127,14 +127,18 @@ class LoopTests(SynchronousTestCase):
         for _ in range(int(LONGEST)):
             self.put(master, "T")
             self.put_delayed(master)
-            master.ha.wait(end := master.store.log.max_offset + 1, end, self.clock.seconds() + 0.5)
-            master.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
-            slave.ha.group_transfer.wait(end, end, self.clock.seconds() + 0.5)
-            slave.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
-            self.hold_a_pull(client, master.store.queue_end("T", 0) + 1)
+            master.parts.ha.wait(
+                end := master.parts.store.log.max_offset + 1, end, self.clock.seconds() + 0.5
+            )
+            master.parts.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
+            slave.parts.ha.group_transfer.wait(end, end, self.clock.seconds() + 0.5)
+            slave.parts.store.flush._flusher.line.wait(end, self.clock.seconds() + 0.5)
+            self.hold_a_pull(client, master.parts.store.queue_end("T", 0) + 1)
             self.pass_time(1)
         self.assertEqual(
-            slave.store.log.max_offset, master.store.log.max_offset, "replication went on all the time"
+            slave.parts.store.log.max_offset,
+            master.parts.store.log.max_offset,
+            "replication went on all the time",
         )
         self.check_loops()
         for node in (slave, master, names):
@@ -154,7 +158,7 @@ class LoopTests(SynchronousTestCase):
     def put(self, broker: object, topic: str, properties: dict[str, str] | None = None) -> None:
         encoded = encode_properties(properties or {})
         put = Put(topic, 0, ((0, b"body", encoded),), HOST, int(self.clock.seconds() * 1000))
-        broker.store.append([put])  # type: ignore[attr-defined]
+        broker.parts.store.append([put])  # type: ignore[attr-defined]
         self.assertGreaterEqual(put.end, 0, put.reason)
 
     def put_delayed(self, broker: object) -> None:

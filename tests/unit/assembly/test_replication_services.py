@@ -58,7 +58,7 @@ class PortTests(RoleCase):
         node = self.slave()
         stranger = Visitor()
         self.nodes.visit(f"{SLAVE}:10912", stranger)
-        self.assertEqual((stranger.connected, node.ha.accepted_total), (1, 1))
+        self.assertEqual((stranger.connected, node.parts.ha.accepted_total), (1, 1))
         self.nodes.pass_time(10)
         self.assertEqual(stranger.received, b"")
 
@@ -67,8 +67,8 @@ class PortTests(RoleCase):
         self.nodes.start(MASTER, listen_port=20911, namesrv_addr=NAME_SERVER)
         node = self.slave(namesrv_addr=NAME_SERVER)
         self.nodes.pass_time(MASTER_LOOKS)
-        self.assertEqual(node.ha_client.master_address, f"{MASTER}:20912")
-        self.assertEqual(node.ha_client.status().state, "transfer")
+        self.assertEqual(node.parts.master.ha, f"{MASTER}:20912")
+        self.assertEqual(node.services.ha_client.status().state, "transfer")
 
 
 class OrderTests(RoleCase):
@@ -78,7 +78,7 @@ class OrderTests(RoleCase):
         self.register_master()
         node = self.nodes.start(MASTER, ha_master_address=CONFIGURED, namesrv_addr=NAME_SERVER)
         self.nodes.pass_time(40)
-        self.assertEqual((configured.links, registered.links, node.ha.running), ([], [], True))
+        self.assertEqual((configured.links, registered.links, node.parts.ha.running), ([], [], True))
 
     def test_B16_a_slave_listens_before_it_dials_and_has_hung_up_before_it_stops_listening(self) -> None:
         order: list[tuple[str, object]] = []
@@ -90,14 +90,14 @@ class OrderTests(RoleCase):
         self.nodes.accept(CONFIGURED, Watched)
         node = self.slave(ha_master_address=CONFIGURED)
         self.nodes.pass_time(1)
-        stop = node.ha.stopService
+        stop = node.parts.ha.stopService
 
         def stopping() -> object:
-            link = node.ha_client.status()
+            link = node.services.ha_client.status()
             order.append((link.state, link.reported_offset))
             return stop()
 
-        self.patch(node.ha, "stopService", stopping)
+        self.patch(node.parts.ha, "stopService", stopping)
         self.nodes.stop(node)
         self.assertEqual(order, [("dialled", True), ("stopped", -1)])
         self.assertEqual(self.listening(SLAVE), set())
@@ -113,7 +113,7 @@ class MasterAddressTests(RoleCase):
         configured.hang_up()
         self.nodes.pass_time(40)
         self.assertGreater(len(configured.links), 1)
-        self.assertEqual((registered.links, node.ha_client.master_address), ([], CONFIGURED))
+        self.assertEqual((registered.links, node.parts.master.ha), ([], CONFIGURED))
 
     def test_B17_without_it_the_name_server_says_and_is_followed(self) -> None:
         registered, moved = self.nodes.accept(REGISTERED), self.nodes.accept("10.0.0.5:10912")
@@ -137,10 +137,10 @@ class MasterAddressTests(RoleCase):
         self.register_master()
         self.nodes.pass_time(35)
         self.assertEqual((bool(asked[0].links), bool(asked[1].links)), (False, True))
-        self.assertEqual(node.synchronizer.master, "10.0.0.4:10911")
+        self.assertEqual(node.parts.master.tables, "10.0.0.4:10911")
 
     def test_B100_without_any_name_server_the_port_before_ha_master_address_is_asked(self) -> None:
         node = self.slave(ha_master_address=CONFIGURED)
         asked = self.nodes.accept("10.0.0.3:10911")
         self.nodes.pass_time(15)
-        self.assertEqual((len(asked.links), node.synchronizer.master), (1, "10.0.0.3:10911"))
+        self.assertEqual((len(asked.links), node.parts.master.tables), (1, "10.0.0.3:10911"))

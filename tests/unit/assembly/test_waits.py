@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.config.schema import BrokerRole, FlushDiskType
+from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
 from hatwisted.store.worker import InlineWorker
 from tests.support.manualworker import ManualWorker
 from tests.support.memorynode import MemoryNodes
 
-OK, FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT = 0, 10, 12
+OK, FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SERVICE_NOT_AVAILABLE = 0, 10, 12, 14
 MASTER = "10.0.0.1:10911"
 
 
@@ -32,7 +32,7 @@ class WaitTests(SynchronousTestCase):
             "10.0.0.1", parts, broker_role=role, flush_disk_type=flush, slave_timeout=3000
         )
         self.nodes.send(MASTER)
-        self.slave = self.nodes.play_slave("10.0.0.2", "10.0.0.1:10912", node.store.log.max_offset)
+        self.slave = self.nodes.play_slave("10.0.0.2", "10.0.0.1:10912", node.parts.store.log.max_offset)
 
     def turn_disk(self) -> None:
         if not self.disk_stalled:
@@ -65,13 +65,22 @@ class WaitTests(SynchronousTestCase):
             self.assertEqual(self.timed_send(), wanted, (disk_stalled, slave_mute))
             self.assertEqual(self.timed_send("WAIT\x01false"), well, "a message that doesn't ask to wait")
 
+    def test_B03_a_broker_is_an_async_master_unless_told_and_a_slave_takes_no_send(self) -> None:
+        self.assertIs(BrokerConfig().broker_role, BrokerRole.ASYNC_MASTER)
+        nodes = MemoryNodes(self)
+        nodes.start("10.0.0.1")
+        self.assertEqual(nodes.send(MASTER), OK)
+        slave = nodes.start("10.0.0.2", broker_role=BrokerRole.SLAVE, broker_id=1)
+        self.assertEqual(nodes.send("10.0.0.2:10911"), SERVICE_NOT_AVAILABLE)
+        self.assertEqual(slave.parts.store.log.max_offset, 0)
+
     def test_B04_B06_async_master_with_async_flush_waits_for_nothing(self) -> None:
         self.check(BrokerRole.ASYNC_MASTER, FlushDiskType.ASYNC_FLUSH, (OK, 0), (OK, 0))
 
     def test_B04_B06_B82_async_master_with_sync_flush_waits_for_the_disk(self) -> None:
         self.check(BrokerRole.ASYNC_MASTER, FlushDiskType.SYNC_FLUSH, (FLUSH_DISK_TIMEOUT, 5), (OK, 0))
 
-    def test_B04_sync_master_with_async_flush_waits_for_the_slave(self) -> None:
+    def test_B03_B04_sync_master_with_async_flush_waits_for_the_slave(self) -> None:
         self.check(BrokerRole.SYNC_MASTER, FlushDiskType.ASYNC_FLUSH, (OK, 0), (FLUSH_SLAVE_TIMEOUT, 3))
 
     def test_B04_B69_B82_B83_sync_master_with_sync_flush_waits_for_both(self) -> None:

@@ -1,44 +1,75 @@
-"""A broker's reading side for tests: a real store in a temporary folder, tables, processors, a real port.
+"""A broker for tests: a whole node but for its role, in a temporary folder, on a network in memory.
 
-Time is a `task.Clock`: what was put is dispatched when the test turns it.
+It does what brokers of both roles do, and what a test puts into its `table` besides. Its time is a `task.Clock`:
+what was put is dispatched when the test turns it.
 """
 
 import json
+from datetime import datetime
 from pathlib import Path
+from random import Random
 
 from twisted.internet import reactor, task
 from twisted.internet.defer import inlineCallbacks, succeed
-from twisted.internet.endpoints import TCP4ClientEndpoint, connectProtocol
+from twisted.internet.endpoints import connectProtocol
 from twisted.internet.protocol import Protocol
 
-from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
-from hatwisted.broker.admin.operations import Operations
-from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
-from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
-from hatwisted.broker.consumer.processors import ConsumerProcessors
-from hatwisted.broker.pull.pullhold import PullHold
-from hatwisted.broker.pull.pullmessage import PullOptions, PullProcessor
-from hatwisted.broker.tables import BrokerTables
-from hatwisted.broker.topic.topicconfig import FirstTopics
-from hatwisted.config.live import LiveConfig
-from hatwisted.config.schema import BrokerConfig
+from hatwisted.assembly.broker import build_broker
+from hatwisted.assembly.parts import Parts
+from hatwisted.broker.node.brokernode import BrokerNode
+from hatwisted.broker.node.masteraddress import KnownMaster
+from hatwisted.config.schema import BrokerConfig, BrokerRole
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
-from hatwisted.remoting.tcp import TcpConnecting
+from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.put import Put, PutStatus
 from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
+from tests.support.memorynet import MemoryNetwork
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
+PORT = 10911
 NOW = 1_795_221_957.0
 
 
+def unit_parts(clock, host, memory_bytes=8 << 30):
+    """A node's parts for tests: time by `clock`, a memory network's `host`, the real disk at once."""
+    return Parts(
+        clock=clock,
+        local_time=datetime.fromtimestamp,
+        file_system=PosixFileSystem(),
+        make_worker=lambda name, threads: InlineWorker(),
+        listening=host,
+        connecting=host,
+        resolve=lambda name: bytes((127, 0, 0, 1)),
+        random=Random(1),
+        memory_bytes=memory_bytes,
+    )
+
+
+class NoRole:
+    """What a node does besides what all do: nothing, but for a master's joining of offsets."""
+
+    def __init__(self, node):
+        self.processors = ProcessorTable()
+        if not node.role.slave:
+            node.offset_sync.register_join_on(self.processors)
+
+    def start(self):
+        pass
+
+    def stop_taking(self):
+        pass
+
+    def stop(self):
+        return succeed(None)
+
+
 class BrokerRig:
-    """Verbs: `put`, `turn`, `ask`, `pull`. case: the test, for its clean-ups and temporary folder."""
+    """Verbs: `put`, `turn`, `ask`, `pull`. case: the test, for its clean-ups and temporary folder; network: the
+    one to be on, at `port`; slow_distance: see PullOptions; options: fields of BrokerConfig."""
 
     def __init__(
         self,
@@ -47,107 +78,62 @@ class BrokerRig:
         slave=False,
         root=None,
         memory_bytes=8 << 30,
+        slow_distance=None,
         index=False,
         delay_levels=(),
+        network=None,
+        port=PORT,
         **options,
     ):
         self.case = case
         self.clock = clock or task.Clock()
         if clock is None:
             self.clock.advance(NOW)
-        fs, worker = PosixFileSystem(), InlineWorker()
+        self.network = network or MemoryNetwork(reactor)
+        self.host = self.network.host("127.0.0.1")
         self.root = root or str(Path(case.mktemp()).absolute())
-        store_options = StoreOptions(
-            root=self.root,
-            store_host=HOST,
-            commit_log_file_size=1 << 20,
-            consume_queue_file_size=20 * 1000,
-            index_enable=index,
-            index_slots=1000,
-            index_items=1000,
-            memory_bytes=memory_bytes,
-            delay_levels=delay_levels,
+        if slow_distance is not None:
+            memory_bytes = 100 * max(slow_distance, 1)
+            options["access_message_in_memory_max_ratio"] = 1 if slow_distance else 0
+        config = BrokerConfig(
+            broker_role=BrokerRole.SLAVE if slave else BrokerRole.ASYNC_MASTER,
+            broker_id=int(slave),
+            broker_name="broker-a",
+            broker_ip1="127.0.0.1",
+            broker_ip2="127.0.0.1",
+            bind_address="127.0.0.1",
+            listen_port=port,
+            store_path_root_dir=self.root,
+            mapped_file_size_commit_log=1 << 20,
+            mapped_file_size_consume_queue=20 * 1000,
+            message_index_enable=index,
+            max_hash_slot_num=1000,
+            max_index_num=1000,
+            message_delay_level=" ".join(f"{level // 1000}s" for level in delay_levels),
+            **options,
         )
-        self.store = MessageStore(store_options, self.clock, fs, worker, worker)
-        self.store.load()
-        self.store.start()
-        first = FirstTopics(broker_name="broker-a")
-        self.tables = BrokerTables(self.clock, fs, worker, self.root, first, slave=slave)
-        self.tables.load()
-        self.tables.start()
-        self.table = ProcessorTable()
-        self._make_processors(slave, options)
-        self.factory = RemotingServerFactory(self.table, self.clock)
-        self.port = reactor.listenTCP(0, self.factory, interface="127.0.0.1")
-        self.address = f"127.0.0.1:{self.port.getHost().port}"
+        parts = build_broker(config, unit_parts(self.clock, self.host, memory_bytes)).parts
+        parts.master.learn(KnownMaster("127.0.0.1:1", "127.0.0.1:2"))
+        self.node = BrokerNode(parts, NoRole(parts))
+        self.parts = parts
+        self.store, self.tables, self.identity = parts.store, parts.tables, parts.identity
+        self.consumers, self.pulls, self.hold = parts.consumers, parts.pulls, parts.hold
+        self.admin, self.runtime, self.config = parts.consumer_admin, parts.runtime, parts.config
+        self.factory = self.node._factories[0]
+        self.table = self.factory.table
+        self.node.startService()
+        self.address = f"127.0.0.1:{port}"
         self.client = self.new_client()
         case.addCleanup(self.stop)
 
-    def _make_processors(self, slave, options):
-        tables, store = self.tables, self.store
-        self.consumers = ConsumerProcessors(
-            self.clock,
-            tables.topics,
-            tables.groups,
-            tables.offsets,
-            tables.filters,
-            store.starts_hot,
-            store.queue_end,
-            slave=slave,
-        )
-        self.consumers.register_on(self.table)
-        self.pulls = PullProcessor(
-            store.get_messages,
-            tables.topics,
-            tables.groups,
-            self.consumers.clients,
-            self.consumers.progress,
-            tables.filters,
-            PullOptions(slave=slave, **options),
-        )
-        self.hold = self.pulls.hold = PullHold(self.clock, self.pulls.retry, store.queue_end)
-        store.add_arrival_listener(self.hold.arrived)
-        self.pulls.register_on(self.table)
-        self.admin = ConsumerAdmin(
-            self.clock, store, tables, self.consumers, "broker-a", "DefaultCluster", HOST
-        )
-        self.admin.register_on(self.table)
-        self.pulls.count_get = self.admin.stats.count_get
-        self.runtime = RuntimeInfo(self.clock, store)
-        self.config = LiveConfig(BrokerConfig())
-        self.settled = lambda: succeed(None)
-        self.hears_master = True
-        Operations(
-            self.clock,
-            store,
-            tables,
-            self.consumers.clients,
-            self.admin.stats,
-            self.runtime,
-            "broker-a",
-            self.config,
-            settled=lambda: self.settled(),
-            slave=slave,
-            hears_master=lambda: self.hears_master,
-        ).register_on(self.table)
-        OffsetSyncProcessors(tables.offsets, store.queue_end, slave=slave).register_on(self.table)
-        self.hold.start()
-        self.consumers.start()
-        self.admin.start()
-
     @inlineCallbacks
     def stop(self):
-        self.hold.stop()
-        self.consumers.stop()
-        self.admin.stop()
-        yield self.port.stopListening()
-        for connection in list(self.factory.connections):
-            connection.abort()
-        yield self.tables.stop()
-        yield self.store.stop()
+        stopped = self.node.stopService()
+        yield self.until(lambda: stopped.called)
+        yield stopped
 
     def new_client(self):
-        client = RemotingClient(TcpConnecting(reactor), self.clock)
+        client = RemotingClient(self.host, self.clock)
         self.case.addCleanup(client.close)
         return client
 
@@ -227,7 +213,7 @@ class TalkingClient(Protocol):
     @classmethod
     @inlineCallbacks
     def connected(cls, rig):
-        endpoint = TCP4ClientEndpoint(reactor, "127.0.0.1", rig.port.getHost().port)
+        endpoint = rig.host.endpoint("127.0.0.1", PORT, 30)
         before = len(rig.factory.connections)
         client = yield connectProtocol(endpoint, cls(rig))
         rig.case.addCleanup(client.transport.abortConnection)

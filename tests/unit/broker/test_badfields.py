@@ -4,10 +4,11 @@ traceback, never a closed connection."""
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
-from hatwisted.broker.node.writepath import WritePath
+from hatwisted.broker.node.masterrole import MasterRole
 from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.transaction.transactioncheck import CheckOptions
-from tests.unit.broker.rig import HOST, BrokerRig, TalkingClient
+from tests.unit.broker.rig import BrokerRig, TalkingClient
 
 NAMES = (
     *("consumerGroup", "producerGroup", "group", "topic", "queueId", "offset", "commitOffset", "timestamp"),
@@ -64,23 +65,14 @@ class TestBadFields(TestCase):
     def test_every_request_is_answered_whatever_is_in_it(self):
         rig = BrokerRig(self, delay_levels=(1000, 5000))
         acks = PutAcks(rig.clock, rig.store.flush, 5.0, None)
-        writes = WritePath(
-            rig.clock,
-            rig.store,
-            rig.tables,
-            acks,
-            "DefaultCluster",
-            HOST,
-            lambda: 6,
-            rig.admin.stats.count_sent_back,
-            rig.consumers.clients,
-            CheckOptions(),
-        )
-        writes.register_on(rig.table)
+        writes = MasterRole(rig.parts, acks, SendState(lambda: 6, "127.0.0.1"), CheckOptions())
+        table = rig.table.joined(writes.processors)
+        rig.factory.serve(table)
+        writes.start()
         rig.put()
         rig.tables.offsets.commit("g", "T", 0, 1)
         client = yield TalkingClient.connected(rig)
-        codes = sorted({*rig.table.handlers, *rig.table.batch_handlers})
+        codes = sorted({*table.handlers, *table.batch_handlers})
         self.assertGreater(len(codes), 50)
         for code in codes:
             asked = [

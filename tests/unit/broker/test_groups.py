@@ -11,6 +11,8 @@ from hatwisted.broker.consumer.subscriptiongroup import (
     GroupTable,
     SubscriptionGroupTable,
 )
+from hatwisted.broker.role import Role
+from hatwisted.config.schema import BrokerRole
 from hatwisted.wire.registration import DataVersion, decode_body
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
@@ -21,8 +23,8 @@ class TestGroups(SynchronousTestCase):
         self.changes = []
         self.groups = self.table()
 
-    def table(self, **kwargs):
-        groups = SubscriptionGroupTable(Clock(), **kwargs)
+    def table(self, role=BrokerRole.ASYNC_MASTER, auto_create=True):
+        groups = SubscriptionGroupTable(Clock(), Role(role), lambda: auto_create)
         groups.on_change(lambda: self.changes.append(groups.version.counter))
         return groups
 
@@ -51,7 +53,7 @@ class TestGroups(SynchronousTestCase):
         self.assertIsNone(self.groups.find("g" * 300))
 
     def test_slave_goes_by_the_defaults_without_keeping_them(self):
-        groups = self.table(slave=True)
+        groups = self.table(BrokerRole.SLAVE)
         self.assertEqual(groups.find("g"), GroupConfig(group_name="g"))
         self.assertEqual(self.changes, [])
         self.assertNotIn("g", groups.table().subscription_group_table)

@@ -41,7 +41,7 @@ class TestHold(SynchronousTestCase):
         self.found = True
         self.looks = []
         self.end = 0
-        self.hold = PullHold(self.clock, self.retry, lambda topic, queue_id: self.end)
+        self.hold = PullHold(self.clock, lambda topic, queue_id: self.end)
         self.hold.start()
         self.connection = Connection()
 
@@ -50,7 +50,9 @@ class TestHold(SynchronousTestCase):
         return self.found or final
 
     def pull(self, offset=0, seconds=15, queue=("T", 0), connection=None):
-        pull = HeldPull(connection or self.connection, RemotingCommand(11), queue, offset, 32, 1000, None)
+        pull = HeldPull(
+            connection or self.connection, RemotingCommand(11), queue, offset, 32, 1000, None, self.retry
+        )
         self.assertTrue(self.hold.hold(pull, seconds))
         return pull
 
@@ -160,7 +162,7 @@ class TestHold(SynchronousTestCase):
         self.patch(longpolling, "MAX_HELD", 2)
         self.pull()
         self.pull()
-        pull = HeldPull(self.connection, RemotingCommand(11), ("T", 0), 0, 32, 1000, None)
+        pull = HeldPull(self.connection, RemotingCommand(11), ("T", 0), 0, 32, 1000, None, self.retry)
         self.assertFalse(self.hold.hold(pull, 15))
 
     def test_stopping_answers_everybody(self):

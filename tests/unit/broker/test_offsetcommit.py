@@ -88,7 +88,7 @@ class TestProgress(SynchronousTestCase):
 
     def test_what_doesnt_change_is_not_written_again(self):
         changes = []
-        self.offsets.changed = lambda: changes.append(1)
+        self.offsets.on_change(lambda: changes.append(1))
         self.commit(self.one, 100)
         self.commit(self.one, 100)
         self.assertEqual(len(changes), 1)

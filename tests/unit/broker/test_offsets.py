@@ -25,7 +25,8 @@ class TestOffsets(SynchronousTestCase):
     def setUp(self):
         self.clock = Clock()
         self.changes = []
-        self.offsets = ConsumerOffsetTable(self.clock, lambda: self.changes.append(1))
+        self.offsets = ConsumerOffsetTable(self.clock)
+        self.offsets.on_change(lambda: self.changes.append(1))
 
     def test_captured_files_come_out_byte_for_byte(self):
         for role in ("master", "slave"):

@@ -117,7 +117,8 @@ class TestAnswers(PullCase):
         end = rig.store.log.max_offset
         rig.tables.groups.put(GroupConfig(group_name="g", which_broker_when_consume_slowly=3))
         for distance, wanted in ((end, "0"), (end - 1, "3")):
-            rig.pulls.options = PullOptions(slave_read_enable=True, slow_distance=distance)
+            options = PullOptions(role=rig.parts.role, slave_read_enable=True, slow_distance=distance)
+            self.patch(rig.pulls, "_options", lambda given=options: given)
             answer = yield rig.pull(0, maxMsgNums=1)
             self.assertEqual(answer.ext["suggestWhichBrokerId"], wanted)
 

@@ -5,10 +5,11 @@ from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.putack import MAX_WAITING_PUTS, PutAcks
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.remoting import RemotingCommand
-from tests.unit.broker.rig import HOST, BrokerRig, records
+from tests.unit.broker.rig import BrokerRig, records
 from tests.unit.broker.test_putack import ManualFlush, ManualReplication
 
 BATCH = 320
@@ -26,9 +27,8 @@ class PutStatusTests(TestCase):
         self.disk = ManualFlush(self.rig.clock, waits=True)
         self.slave = ManualReplication(self.rig.clock)
         self.acks = PutAcks(self.rig.clock, self.disk, 5.0, self.slave)
-        self.sends = SendProcessor(
-            self.rig.store, self.acks, self.rig.tables.topics, "C", HOST, self.rig.tables.groups
-        )
+        state = SendState(lambda: 6, "127.0.0.1")
+        self.sends = SendProcessor(self.rig.store, self.acks, self.rig.tables, self.rig.identity, state)
         self.rig.table.register_batch(SEND_CODES, self.sends.process)
 
     def send(self, body=b"hello", code=310, **fields):  # type: ignore[no-untyped-def]
@@ -107,7 +107,7 @@ class PutStatusTests(TestCase):
         self.slave.reason = "1 copies in sync, 2 needed"
         answers = yield gatherResults([self.send(i="TRAN_MSG\x01true") for _ in range(5)])
         self.assertEqual({answer.code for answer in answers}, {1})
-        self.assertEqual(self.sends._admission.detoured, [])
+        self.assertEqual((self.log.max_offset, self.acks.waiting), (0, 0))
 
     @inlineCallbacks
     def test_B81_a_message_is_readable_before_and_after_its_producer_got_12(self):  # type: ignore[no-untyped-def]

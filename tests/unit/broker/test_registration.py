@@ -9,12 +9,13 @@ from twisted.internet import defer, reactor, task
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.registration import (
     MAX_UNDER_WAY,
     UNREGISTER_TIMEOUT,
-    BrokerIdentity,
     KnownMaster,
     Registration,
+    RegistrationOptions,
 )
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
 from hatwisted.config.schema import NamesrvConfig
@@ -60,10 +61,11 @@ class RegistrationCase(TestCase):
             broker_id=broker_id,
             address=f"127.0.0.1:109{broker_id + 1}1",
             ha_address=f"127.0.0.1:109{broker_id + 1}2",
+            store_host=bytes(8),
         )
-        registration = Registration(
-            client, self.clock, topics, identity, name_servers, on_master=self.masters.append, **kwargs
-        )
+        options = RegistrationOptions(name_servers=name_servers, **kwargs)
+        registration = Registration(client, self.clock, topics, identity, options)
+        registration.on_master(self.masters.append)
         registration.topics = topics
         self.addCleanup(self.stop, registration)
         return registration

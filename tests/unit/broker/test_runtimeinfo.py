@@ -78,7 +78,7 @@ class TestRuntimeInfo(TestCase):
 
     @inlineCallbacks
     def test_further_sources(self):
-        self.rig.runtime.more.append(lambda: {"haState": "TRANSFER"})
+        self.rig.runtime.add_source(lambda: {"haState": "TRANSFER"})
         self.assertEqual((yield self.table())["haState"], "TRANSFER")
 
 

@@ -202,7 +202,7 @@ class ScheduleTests(ScheduleCase):
         self.delay(1, b"good")
         self.pass_time(3)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"good"], 4))
-        self.assertEqual(len([event for event in self.told if "are passed" in event["log_format"]]), 1)
+        self.assertEqual(len([event for event in self.told if "are skipped" in event["log_format"]]), 1)
 
     def test_a_damaged_record_is_passed(self) -> None:
         self.delay(1, b"damaged!", b"good")

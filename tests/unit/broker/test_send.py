@@ -7,7 +7,7 @@ from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.putack import PutAcks
-from hatwisted.broker.requests import Refusal
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor, refuse_on_slave
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.messageid import decode_message_id
@@ -15,7 +15,7 @@ from hatwisted.wire.properties import decode_properties
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
-from tests.unit.broker.rig import HOST, BrokerRig
+from tests.unit.broker.rig import BrokerRig
 
 V1, V2, BATCH = 10, 310, 320
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
@@ -53,16 +53,15 @@ class SendTests(TestCase):
         self.store = self.rig.store
         self.addCleanup(self.rig.turn)
         acks = PutAcks(self.rig.clock, self.store.flush, 5.0, None)
+        self.permission = 6
+        self.state = SendState(lambda: self.permission, "127.0.0.1")
         self.sends = SendProcessor(
             self.store,
             acks,
-            self.rig.tables.topics,
-            "DefaultCluster",
-            HOST,
-            self.rig.tables.groups,
-            lambda: self.forbidden,
+            self.rig.tables,
+            self.rig.identity,
+            self.state,
         )
-        self.forbidden: Refusal | None = None
         self.rig.table.register_batch(SEND_CODES, self.sends.process)
 
     def send(self, body=b"hello", code=V2, **fields):  # type: ignore[no-untyped-def]
@@ -203,7 +202,7 @@ class SendTests(TestCase):
 
     @inlineCallbacks
     def test_a_stopping_broker_takes_no_puts(self):  # type: ignore[no-untyped-def]
-        self.sends.draining = True
+        self.state.stop()
         answer = yield self.send()
         self.assertEqual(answer.code, 14)
         self.assertEqual(self.store.log.max_offset, 0)
@@ -216,7 +215,7 @@ class SendTests(TestCase):
 
     @inlineCallbacks
     def test_brokerPermission_without_writing_is_16_for_ordered_topics_and_no_others(self):  # type: ignore[no-untyped-def]
-        self.forbidden = Refusal(16, "the broker[127.0.0.1] sending message is forbidden")
+        self.permission = 4
         topics = self.rig.tables.topics
         topics.put(TopicConfig(topic_name="Ordered", order=True))
         for sent in (self.send(b="Ordered"), self.send(encode_batch([(0, b"x", b"")]), BATCH, b="Ordered")):
@@ -228,7 +227,7 @@ class SendTests(TestCase):
         for topic in ("T", "New"):
             answer = yield self.send(b=topic)
             self.assertEqual(answer.code, 0)
-        self.forbidden = None
+        self.permission = 6
         answer = yield self.send(b="Ordered")
         self.assertEqual(answer.code, 0)
 

@@ -7,7 +7,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.put.innerput import InnerPuts
 from hatwisted.broker.put.putack import PutAcks
-from hatwisted.broker.requests import Refusal
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.sendback import SendBackProcessor, refuse_send_back
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.wire.batch import encode_batch
@@ -29,21 +29,22 @@ class SendBackCase(TestCase):
         self.rig = BrokerRig(self, delay_levels=LEVELS)
         self.addCleanup(self.rig.turn)
         self.store, self.tables = self.rig.store, self.rig.tables
-        self.forbidden: Refusal | None = None
+        self.permission = 6
+        state = SendState(lambda: self.permission, "127.0.0.1")
         self.counted: list[tuple[str, str]] = []
         acks = PutAcks(self.rig.clock, self.store.flush, 5.0, None)
-        self.sends = SendProcessor(
-            self.store, acks, self.tables.topics, "DefaultCluster", HOST, self.tables.groups
-        )
+        self.sends = SendProcessor(self.store, acks, self.tables, self.rig.identity, state)
         self.rig.table.register_batch(SEND_CODES, self.sends.process)
         SendBackProcessor(
             self.store,
             InnerPuts(self.store, acks, HOST),
-            self.tables.topics,
-            self.tables.groups,
-            lambda: self.forbidden,
+            self.tables,
+            state,
             lambda group, topic: self.counted.append((group, topic)),
         ).register_on(self.rig.table)
+
+    def change(self, **settings):  # type: ignore[no-untyped-def]
+        self.rig.config.update(settings)
 
     def send(self, body=b"hello", code=V2, version=407, **fields):  # type: ignore[no-untyped-def]
         ext = {**FIELDS, **{name: str(value) for name, value in fields.items()}}
@@ -162,12 +163,14 @@ class SendBackTests(SendBackCase):
             self.assertIn(text, answer.remark)
         answer = yield self.rig.ask(SEND_BACK, offset=0, delayLevel=0)
         self.assertEqual((answer.code, answer.remark), (1, "request field group is missing"))
-        self.tables.groups.auto_create = False
+        self.change(autoCreateSubscriptionGroup="false")
         answer = yield self.send_back(group="unknown")
         self.assertEqual((answer.code, answer.remark), (26, "subscription group not exist, unknown"))
-        self.forbidden = Refusal(16, "not now")
+        self.permission = 4
         answer = yield self.send_back()
-        self.assertEqual((answer.code, answer.remark), (16, "not now"))
+        self.assertEqual(
+            (answer.code, answer.remark), (16, "the broker[127.0.0.1] sending message is forbidden")
+        )
         self.assertEqual((self.store.log.max_offset, self.counted), (end, []))
 
     @inlineCallbacks
@@ -232,7 +235,7 @@ class OwnCopyTests(SendBackCase):
 
     @inlineCallbacks
     def test_an_unknown_group_is_26(self):  # type: ignore[no-untyped-def]
-        self.tables.groups.auto_create = False
+        self.change(autoCreateSubscriptionGroup="false")
         answer = yield self.send(b="%RETRY%unknown", e=0)
         self.assertEqual((answer.code, self.store.log.max_offset), (26, 0))
 

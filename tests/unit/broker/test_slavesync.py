@@ -3,13 +3,12 @@
 import json
 from pathlib import Path
 
-from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.error import CannotListenError
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer import offsetsync
-from hatwisted.broker.node.slavenode import logs_agree
+from hatwisted.broker.node.slaverole import logs_agree
 from hatwisted.broker.node.slavesync import (
     CALL_TIMEOUT,
     UNKNOWN_TOPIC_PAUSE,
@@ -47,12 +46,11 @@ class SyncCase(TestCase):
         self.sync = SlaveSynchronizer(
             self.slave.client,
             self.slave.clock,
-            self.tables.topics,
-            self.tables.groups,
-            self.tables.offsets,
-            self.tables.delays,
+            self.tables,
             SyncOptions(own_address=self.slave.address, broker_id=1),
+            lambda: self.may_hand_back(),
         )
+        self.may_hand_back = lambda: True
         self.addCleanup(self.sync.stop)
         self.asked = []
 
@@ -62,10 +60,10 @@ class SyncCase(TestCase):
             RemotingServerFactory(part, self.slave.clock) for part in (table, table.without(*PULL_CODES))
         ]
         for _ in range(50):
-            port = reactor.listenTCP(0, factories[0], interface="127.0.0.1")
+            port = self.slave.host.listenTCP(0, factories[0], interface="127.0.0.1")
             number = port.getHost().port
             try:
-                vip = reactor.listenTCP(number - 2, factories[1], interface="127.0.0.1")
+                vip = self.slave.host.listenTCP(number - 2, factories[1], interface="127.0.0.1")
             except CannotListenError:
                 port.stopListening()
                 continue
@@ -93,8 +91,9 @@ class SyncCase(TestCase):
 
         for code in CAPTURED:
             table.register(code, answer)
-        self.sync.master = self.listen(table)
-        return int(self.sync.master.rpartition(":")[2])
+        address = self.listen(table)
+        self.sync.follow(address)
+        return int(address.rpartition(":")[2])
 
     def body(self, code):
         return ANSWERS[CAPTURED[code]]["body"].encode()
@@ -133,12 +132,12 @@ class TestRounds(SyncCase):
 
     @inlineCallbacks
     def test_copy_of_a_master_of_ours(self):
-        master = BrokerRig(self, clock=self.slave.clock)
+        master = BrokerRig(self, clock=self.slave.clock, network=self.slave.network, port=20911)
         master.put("Made")
         master.tables.topics.delete("BenchmarkTest")
         master.tables.groups.find("g")
         master.tables.offsets.commit("g", "Made", 2, 17)
-        self.sync.master = self.listen(master.table)
+        self.sync.follow(self.listen(master.table))
         yield self.sync.round()
         self.assertEqual(self.tables.topics.table(), master.tables.topics.table())
         self.assertEqual(self.tables.groups.table(), master.tables.groups.table())
@@ -211,9 +210,9 @@ class TestProgress(SyncCase):
 
     def ours(self):
         """A running master of ours."""
-        master = BrokerRig(self, clock=self.slave.clock)
+        master = BrokerRig(self, clock=self.slave.clock, network=self.slave.network, port=20911)
         master.put("T", count=200)
-        self.sync.master = self.listen(master.table)
+        self.sync.follow(self.listen(master.table))
         return master
 
     @inlineCallbacks
@@ -276,7 +275,7 @@ class TestProgress(SyncCase):
     def test_nothing_is_handed_back_while_the_logs_differ(self):
         master = self.ours()
         self.tables.offsets.commit("g", "T", 0, 99)
-        self.sync.may_hand_back = lambda: False
+        self.may_hand_back = lambda: False
         yield self.sync.round()
         self.assertIsNone(master.tables.offsets.query("g", "T", 0))
         self.assertEqual(self.tables.offsets.query("g", "T", 0), 99)
@@ -390,13 +389,13 @@ class TestFailures(SyncCase):
     @inlineCallbacks
     def test_B100_no_master_or_ourselves_is_not_asked(self):
         for master in (None, self.slave.address):
-            self.sync.master = master
+            self.sync.follow(master)
             yield self.sync.round()
-        self.assertEqual(self.slave.factory.connections, set())
+        self.assertEqual(self.slave.factory.connections, {})
 
     @inlineCallbacks
     def test_unreachable_master_fails_quietly_round_after_round(self):
-        self.sync.master = "127.0.0.1:3"
+        self.sync.follow("127.0.0.1:3")
         for _ in range(3):
             yield self.sync.round()
 
@@ -431,18 +430,16 @@ class TestTimer(SyncCase):
     @inlineCallbacks
     def test_B98_both_times_are_set_by_the_configuration(self):
         self.captured_master()
-        clock, tables, master = self.slave.clock, self.tables, self.sync.master
+        clock, tables, master = self.slave.clock, self.tables, self.sync._master
         sync = SlaveSynchronizer(
             self.slave.client,
             clock,
-            tables.topics,
-            tables.groups,
-            tables.offsets,
-            tables.delays,
+            tables,
             SyncOptions(own_address=self.slave.address, first_delay=0.5, interval=1.5),
+            lambda: True,
         )
         self.addCleanup(sync.stop)
-        sync.master = master
+        sync.follow(master)
         sync.start()
         clock.advance(0.4)
         self.assertEqual(self.asked, [])

@@ -5,18 +5,22 @@ from pathlib import Path
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.broker.tables import DELAY_FLUSH_INTERVAL, BrokerTables
+from hatwisted.broker.role import Role
+from hatwisted.broker.tables import DELAY_FLUSH_INTERVAL, BrokerTables, TableOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
+from hatwisted.config.schema import BrokerRole
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.worker import InlineWorker
 
 
 class TablesTests(SynchronousTestCase):
-    def begin(self, **options):  # type: ignore[no-untyped-def]
+    def begin(self, slave=False, **options):  # type: ignore[no-untyped-def]
         self.clock = Clock()
         self.root = Path(self.mktemp()).absolute()
         first = FirstTopics(broker_name="broker-a")
-        tables = BrokerTables(self.clock, PosixFileSystem(), InlineWorker(), str(self.root), first, **options)
+        given = TableOptions(root=str(self.root), first=first, **options)
+        role = Role(BrokerRole.SLAVE if slave else BrokerRole.ASYNC_MASTER)
+        tables = BrokerTables(self.clock, PosixFileSystem(), InlineWorker(), given, role)
         tables.load()
         tables.start()
         self.addCleanup(tables.stop)

@@ -7,6 +7,8 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.admin.topicadmin import NOT_ON_A_SLAVE, REGISTER_WAIT
+from hatwisted.broker.node.masteraddress import KnownMaster
+from hatwisted.broker.node.registration import Registration
 from hatwisted.wire import fastjson
 from tests.unit.broker.rig import NOW, BrokerRig, TalkingClient
 
@@ -44,7 +46,8 @@ class TestTopics(TestCase):
     @inlineCallbacks
     def test_answered_when_name_servers_know_it(self):
         told = Deferred()
-        self.rig.settled = lambda: told
+        self.patch(Registration, "settled", lambda registration: told)
+        self.rig = BrokerRig(self)
         answer = self.rig.ask(UPDATE, **FIELDS)
         yield self.rig.until(lambda: self.topic() is not None)
         self.assertFalse(answer.called)
@@ -55,7 +58,8 @@ class TestTopics(TestCase):
     @inlineCallbacks
     def test_a_name_server_that_is_silent_holds_the_answer_up_for_a_while_only(self):
         told = Deferred()
-        self.rig.settled = lambda: told
+        self.patch(Registration, "settled", lambda registration: told)
+        self.rig = BrokerRig(self)
         answer = self.rig.ask(UPDATE, **FIELDS)
         yield self.rig.until(lambda: self.topic() is not None)
         self.rig.clock.advance(REGISTER_WAIT)
@@ -172,10 +176,10 @@ class TestSlave(TestCase):
         yield rig.ask(CLEAN_UNUSED)
         self.assertIsNotNone(rig.store.queues.find("T", 0))
         rig.clock.advance(61)
-        rig.hears_master = False
+        rig.parts.master.learn(KnownMaster())
         yield rig.ask(CLEAN_UNUSED)
         self.assertIsNotNone(rig.store.queues.find("T", 0))
-        rig.hears_master = True
+        rig.parts.master.learn(KnownMaster("127.0.0.1:1", None))
         yield rig.ask(CLEAN_UNUSED)
         self.assertIsNone(rig.store.queues.find("T", 0))
 

@@ -4,7 +4,6 @@ import json
 
 from twisted.internet.defer import inlineCallbacks
 
-from hatwisted.broker.put.logrecord import record_at
 from hatwisted.broker.transaction.halfmessages import CHECK_GROUP, committed
 from hatwisted.broker.transaction.transactioncheck import SLICE, CheckOptions, TransactionCheck
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
@@ -23,8 +22,7 @@ class TransactionCheckTests(TransactionCase):
             self.clock,
             self.store,
             self.puts,
-            self.tables.offsets,
-            self.tables.topics,
+            self.tables,
             self.rig.consumers.clients,
             OPTIONS,
         )
@@ -82,7 +80,7 @@ class TransactionCheckTests(TransactionCase):
         self.assertEqual(len(self.records(HALF_TOPIC)), len(halves) + 1)
 
     @inlineCallbacks
-    def test_without_a_producer_it_is_tried_again_up_to_the_limit(self):  # type: ignore[no-untyped-def]
+    def test_B97a_without_a_producer_it_is_tried_again_up_to_the_limit(self):  # type: ignore[no-untyped-def]
         yield self.send_half()
         for _ in range(OPTIONS.max_checks):
             self.round()
@@ -117,7 +115,7 @@ class TransactionCheckTests(TransactionCase):
         self.assertEqual((self.progress(), len(self.records(HALF_TOPIC))), ((2, 1), 2))
 
     @inlineCallbacks
-    def test_a_restart_asks_about_the_undecided_alone(self):  # type: ignore[no-untyped-def]
+    def test_B97a_a_restart_asks_about_the_undecided_alone(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half()
         yield self.send_half(b"second")
         yield self.end(half)
@@ -130,9 +128,9 @@ class TransactionCheckTests(TransactionCase):
         self.assertEqual(self.progress(), (2, 1))
 
     @inlineCallbacks
-    def test_a_crash_between_copy_and_op_repeats_the_message(self):  # type: ignore[no-untyped-def]
+    def test_B97a_a_crash_between_copy_and_op_repeats_the_message(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half()
-        self.puts.put(committed(record_at(self.store, half[1])))
+        self.puts.put(committed(self.store.record_at(half[1])))
         self.rig.turn()
         yield self.restart()
         client = yield self.producer()

@@ -6,6 +6,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.innerput import InnerPuts
 from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor, refuse_end_transaction
 from hatwisted.wire.batch import encode_batch
@@ -36,11 +37,10 @@ class TransactionCase(TestCase):
         self.store, self.tables = self.rig.store, self.rig.tables
         acks = PutAcks(self.clock, self.store.flush, 5.0, None)
         self.puts = InnerPuts(self.store, acks, HOST)
-        sends = SendProcessor(
-            self.store, acks, self.tables.topics, "DefaultCluster", HOST, self.tables.groups
-        )
+        self.state = SendState(lambda: 6, "127.0.0.1")
+        sends = SendProcessor(self.store, acks, self.tables, self.rig.identity, self.state)
         self.rig.table.register_batch(SEND_CODES, sends.process)
-        self.ends = EndTransactionProcessor(self.clock, self.store, self.puts, self.tables.topics)
+        self.ends = EndTransactionProcessor(self.clock, self.store, self.puts, self.tables.topics, self.state)
         self.ends.register_on(self.rig.table)
 
     @inlineCallbacks
@@ -138,7 +138,7 @@ class EndTransactionTests(TransactionCase):
             self.assertEqual(copy.properties["REAL_TOPIC"], "%RETRY%g")
 
     @inlineCallbacks
-    def test_a_commit_puts_a_copy_and_an_op(self):  # type: ignore[no-untyped-def]
+    def test_B97a_a_commit_puts_a_copy_and_an_op(self):  # type: ignore[no-untyped-def]
         yield self.send_half(b"other")
         half = yield self.send_half()
         answer = yield self.end(half)
@@ -152,7 +152,7 @@ class EndTransactionTests(TransactionCase):
         )
 
     @inlineCallbacks
-    def test_a_rollback_puts_an_op_alone(self):  # type: ignore[no-untyped-def]
+    def test_B97a_a_rollback_puts_an_op_alone(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half()
         answer = yield self.end(half, ROLLBACK)
         self.assertEqual(answer.code, 0)
@@ -168,7 +168,7 @@ class EndTransactionTests(TransactionCase):
         self.assertEqual(len(self.records()), 1)
 
     @inlineCallbacks
-    def test_a_second_end_changes_nothing(self):  # type: ignore[no-untyped-def]
+    def test_B97a_a_second_end_changes_nothing(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half()
         for decision in (COMMIT, COMMIT, ROLLBACK):
             answer = yield self.end(half, decision)
@@ -195,5 +195,5 @@ class EndTransactionTests(TransactionCase):
             self.assertIn(text, answer.remark)
         self.assertEqual(len(self.records()), 2)
 
-    def test_a_slave_answers_11(self) -> None:
+    def test_B97a_a_slave_answers_11(self) -> None:
         self.assertEqual(refuse_end_transaction(None, RemotingCommand(END)).code, 11)  # type: ignore[arg-type]

@@ -5,12 +5,13 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.delay.delayrouting import route_delayed
 from hatwisted.broker.delay.schedule import MAX_BATCH
-from hatwisted.broker.node.writepath import WritePath
+from hatwisted.broker.node.masterrole import MasterRole
 from hatwisted.broker.put.innerput import InnerMessage
 from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.transaction.transactioncheck import CheckOptions
 from hatwisted.wire.registration import TopicConfig
-from tests.unit.broker.rig import HOST, BrokerRig
+from tests.unit.broker.rig import BrokerRig
 from tests.unit.broker.test_putack import ManualReplication
 from tests.unit.broker.test_send import FIELDS, V2
 
@@ -28,19 +29,10 @@ class WritePathTests(TestCase):
         self.addCleanup(self.rig.turn)
         self.slave = ManualReplication(self.rig.clock)
         self.permission = 6
-        self.writes = WritePath(
-            self.rig.clock,
-            self.store,
-            self.rig.tables,
-            PutAcks(self.rig.clock, self.store.flush, 5.0, self.slave),
-            "DefaultCluster",
-            HOST,
-            lambda: self.permission,
-            self.rig.admin.stats.count_sent_back,
-            self.rig.consumers.clients,
-            CheckOptions(),
-        )
-        self.writes.register_on(self.rig.table)
+        acks = PutAcks(self.rig.clock, self.store.flush, 5.0, self.slave)
+        state = SendState(lambda: self.permission, "127.0.0.1")
+        self.writes = MasterRole(self.rig.parts, acks, state, CheckOptions())
+        self.rig.factory.serve(self.rig.table.joined(self.writes.processors))
         self.writes.start()
         self.addCleanup(self.writes.stop)
 
@@ -69,7 +61,7 @@ class WritePathTests(TestCase):
     def test_a_stopping_broker_takes_nothing_from_anybody(self):  # type: ignore[no-untyped-def]
         half = yield self.send("TRAN_MSG\x01true\x02PGROUP\x01p\x02WAIT\x01false")
         end = self.store.log.max_offset
-        self.writes.refuse()
+        self.writes.stop_taking()
         decision = {
             "producerGroup": "p",
             "tranStateTableOffset": 0,

@@ -230,8 +230,8 @@ class TestCommands(TestCase):
         await self.run_command("produce", "Look", given=b"a\nb\n")
         await self.run_command("consume", "Look", "-g", "lookers", "--from", "first", "-c", "1")
         slave = self.rig.brokers["slave"]
-        await self.rig.until(lambda: slave.store.log.max_offset == self.master_end())
-        slave.synchronizer.round_now()
+        await self.rig.until(lambda: slave.parts.store.log.max_offset == self.master_end())
+        slave.services.synchronizer.round_now()
         offsets = slave.parts.tables.offsets
         await self.rig.until(lambda: any(offsets.queues("lookers", "Look").values()))
         await self.run_command("cluster", "list")
@@ -262,7 +262,7 @@ class TestCommands(TestCase):
         self.assertLess(reactor.seconds() - began, 4 * 2.0, "one after the other")
 
     def master_end(self):
-        return self.rig.brokers["broker-a"].store.log.max_offset
+        return self.rig.brokers["broker-a"].parts.store.log.max_offset
 
     @asynchronous
     async def test_making_and_removing(self):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.log import logwalk
-from hatwisted.cli.log.logwalk import LogWalk
+from hatwisted.logcodec import logwalk
+from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.wire.record import encode_blank, encode_record, make_record
 from tests.unit.cli.stores import GOLDEN_END, Written, golden_copy, open_log, overwrite, write_log
@@ -19,7 +19,8 @@ class WalkTests(SynchronousTestCase):
         self.store = Path(self.mktemp())
 
     def walk(self, file_size: int = 4096, **options: object) -> tuple[LogWalk, list[int]]:
-        walk = LogWalk(open_log(self.store, file_size), **options)  # type: ignore[arg-type]
+        log = open_log(self.store, file_size)
+        walk = LogWalk(log, **{"start": log.min_offset, **options})  # type: ignore[arg-type]
         return walk, [offset for scan in walk for offset in scan.physical_offsets.tolist()]
 
     def written(self) -> Written:
@@ -29,7 +30,7 @@ class WalkTests(SynchronousTestCase):
         golden_copy(str(self.store))
         walk, offsets = self.walk(65536)
         self.assertEqual((len(offsets), offsets[:2], walk.damages), (246, [0, 227], []))
-        self.assertEqual(walk.end, logwalk.LogEnd(GOLDEN_END, 0, "nothing written", False, None))
+        self.assertEqual(walk.end, logwalk.LogEnd(GOLDEN_END, 0, "nothing is written here", False, None))
 
     def test_any_chunk_size_finds_the_same_records(self) -> None:
         records, end = self.written()
@@ -73,7 +74,7 @@ class WalkTests(SynchronousTestCase):
         overwrite(self.store, first.physical_offset, bytes(size), 4096)
         walk, offsets = self.walk()
         self.assertEqual(len(offsets), len(records) - 4)
-        expected = logwalk.Damage(first.physical_offset, behind.physical_offset, "nothing written")
+        expected = logwalk.Damage(first.physical_offset, behind.physical_offset, "nothing is written here")
         self.assertEqual(walk.damages, [expected])
         self.assertEqual(walk.end.offset if walk.end else None, end)
 

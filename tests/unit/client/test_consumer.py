@@ -104,7 +104,7 @@ class TestConsumer(TestCase):
         # As after a restart, before the members' heartbeats; it's the one that is asked first.
         route = await deferred(one._core._session.routes.route("Shared"))
         restarted = self.rig.brokers[route.broker_datas[0].broker_name]
-        restarted._consumers.clients.consumers.clear()
+        restarted.parts.consumers.clients.consumers.clear()
         await deferred(one._core._balance())
         self.assertEqual(set(one.queues), before)
 
@@ -204,8 +204,8 @@ class TestConsumer(TestCase):
         await self.rig.stop_broker("broker-b")
         await self.fill("Failover", 20)
         master, slave = self.rig.brokers["broker-a"], self.rig.brokers["slave-a"]
-        await self.rig.until(lambda: slave.store.log.max_offset == master.store.log.max_offset)
-        slave.synchronizer.round_now()
+        await self.rig.until(lambda: slave.parts.store.log.max_offset == master.parts.store.log.max_offset)
+        slave.services.synchronizer.round_now()
         await self.rig.until(lambda: slave.parts.tables.topics.get("Failover") is not None)
         seen, block = [], Deferred()
 

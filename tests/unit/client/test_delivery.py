@@ -6,8 +6,16 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore.allocation import allocate
 from hatwisted.clientcore.consumestats import ConsumeStats
-from hatwisted.clientcore.delivery import deliver, deliver_in_order
+from hatwisted.clientcore.delivery import (
+    RECONSUME_LATER,
+    AckIndex,
+    deliver,
+    deliver_in_order,
+    deliver_whole,
+)
 from hatwisted.clientcore.errors import Unsettled
+from hatwisted.clientcore.options import ConsumerOptions
+from hatwisted.clientcore.queuereader import PULL_MESSAGES
 from hatwisted.clientcore.selection import BrokerFaults, RoundRobin, interleaved
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -40,7 +48,7 @@ class TestHalving(SynchronousTestCase):
         self.run_with(list(range(8)), set())
         self.assertEqual((self.calls, self.failed), ([list(range(8))], []))
 
-    def test_a_bad_message_ends_alone_and_every_other_one_in_a_batch_that_succeeded(self):
+    def test_B159_a_bad_message_ends_alone_and_every_other_one_in_a_batch_that_succeeded(self):
         for bad in ({0}, {5}, {15}, {3, 4}, set(range(16))):
             self.run_with(list(range(16)), bad)
             self.assertEqual(set(self.failed), bad)
@@ -48,9 +56,15 @@ class TestHalving(SynchronousTestCase):
             good = [message for part in self.calls if not bad & set(part) for message in part]
             self.assertEqual(good, [each for each in range(16) if each not in bad])
 
-    def test_one_bad_message_costs_two_deliveries_a_halving(self):
+    def test_B159_one_bad_message_costs_two_deliveries_a_halving(self):
         self.run_with(list(range(1024)), {700})
         self.assertEqual(len(self.calls), 1 + 2 * 10)
+
+    def test_B159_message_30_of_100_is_alone_after_7_halvings_at_most(self):
+        self.run_with(list(range(100)), {30})
+        sizes = [len(part) for part in self.calls if 30 in part]
+        self.assertEqual((sizes[0], sizes[-1], self.failed), (100, 1, [30]))
+        self.assertLessEqual(len(sizes) - 1, 7)
 
     def test_between_two_halves_a_queue_may_go_away(self):
         stays, found = iter([True, True, False]), []
@@ -61,6 +75,37 @@ class TestHalving(SynchronousTestCase):
         work = deliver([1, 2], failing([], {1, 2}), failed, stays.__next__)
         self.failureResultOf(deferred(work), Unsettled)
         self.assertEqual(found, [1])
+
+
+class TestWholeBatch(SynchronousTestCase):
+    """RocketMQ's own rule."""
+
+    def run_with(self, batch, listener, how=deliver_whole):
+        self.calls, self.failed = [], []
+
+        async def consume(part):
+            self.calls.append(list(part))
+            return listener(part)
+
+        async def failed(message, error):
+            self.failed.append(message)
+
+        self.successResultOf(deferred(how(batch, consume, failed)))
+
+    def test_B125_a_batch_that_fails_goes_back_message_by_message_and_is_delivered_once(self):
+        self.run_with(list(range(10)), lambda part: 1 // 0)
+        self.assertEqual((self.calls, self.failed), ([list(range(10))], list(range(10))))
+        self.run_with(list(range(10)), lambda part: RECONSUME_LATER)
+        self.assertEqual((self.calls, self.failed), ([list(range(10))], list(range(10))))
+
+    def test_B125_only_what_lies_behind_the_ack_index_goes_back(self):
+        for how in (deliver, deliver_whole):
+            for index, back in ((2, list(range(3, 10))), (9, []), (99, []), (-5, list(range(10)))):
+                self.run_with(list(range(10)), lambda part, index=index: AckIndex(index), how)
+                self.assertEqual((len(self.calls), self.failed), (1, back))
+
+    def test_B125_one_message_for_a_call_and_32_for_a_pull(self):
+        self.assertEqual((ConsumerOptions().batch, PULL_MESSAGES), (1, 32))
 
 
 class TestInOrder(SynchronousTestCase):

@@ -36,7 +36,7 @@ class OrderlyCase(TestCase):
 
     @property
     def locks(self):
-        return self.rig.brokers["broker-a"]._consumer_admin.locks
+        return self.rig.brokers["broker-a"].parts.consumer_admin.locks
 
 
 class TestOrder(OrderlyCase):

@@ -72,7 +72,7 @@ class Loading(ConfigCase):
     def test_keys_without_effect_are_told_when_that_matters(self) -> None:
         self.assertEqual(
             self.warnings(self.load("\naclEnable=true\n")),
-            ["F:2: aclEnable=true: no access control list is read, every request is let in"],
+            ["F:2: aclEnable=true: no access control list is read: every request is allowed"],
         )
 
     def test_a_log_we_would_misread_is_refused(self) -> None:
@@ -139,7 +139,7 @@ class WrongValues(ConfigCase):
             "deleteWhen=24": "can't be '24'; allowed: hours from 00 to 23, several separated by ';'",
             "haMasterAddress=broker-a": "can't be 'broker-a'; allowed: host:port, or nothing",
             "messageDelayLevel=1s  5s": "can't be '1s  5s'; "
-            "allowed: durations such as 1s 5m 2h, separated by single blanks",
+            "allowed: durations such as 1s 5m 2h, separated by single spaces",
             "brokerName=": "can't be empty; allowed: some text",
         }
         for line, expected in cases.items():
@@ -244,7 +244,7 @@ class Roles(ConfigCase):
         for line in ("brokerId=0", "brokerId=-1"):
             refusal = self.refusal(f"brokerRole=SLAVE\n{line}\n", role=as_slave)
             self.assertTrue(
-                refusal.startswith(f"F:2: brokerId: {line[9:]} is not a slave's; allowed: "), refusal
+                refusal.startswith(f"F:2: brokerId: {line[9:]} is not a slave's id; allowed: "), refusal
             )
 
     def test_B02_the_id_may_be_missing_altogether(self) -> None:
@@ -302,7 +302,7 @@ class Roles(ConfigCase):
 
     def test_B17_a_slave_that_can_find_no_master_is_warned_of(self) -> None:
         slave = "brokerRole=SLAVE\nbrokerId=1\n"
-        self.assertIn("this slave will find no master", as_slave(self.load(slave)).warnings[0])
+        self.assertIn("this slave won't find a master", as_slave(self.load(slave)).warnings[0])
         for known in ("haMasterAddress=a:10912", "namesrvAddr=n:9876"):
             self.assertEqual(as_slave(self.load(slave + known)).warnings, [])
 

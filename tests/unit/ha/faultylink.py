@@ -25,10 +25,13 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from hatwisted.remoting.interfaces import IConnecting
+
 BUFFER_LIMIT = 2000
 """Bytes that a pipe buffers before it pauses its producer."""
 
 
+@implementer(IConnecting)
 class FaultyNetwork:
     """Links between services of one clock."""
 
@@ -50,8 +53,8 @@ class FaultyNetwork:
         self._factory = factory
         return _Port()
 
-    def endpoint(self, host: str, port: int) -> IStreamClientEndpoint:
-        """For HAClientService."""
+    def endpoint(self, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
+        """See IConnecting."""
         return _Endpoint(self)
 
     def connect(self, factory: IProtocolFactory) -> IProtocol:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionDone, ConnectionLost, ConnectionRefusedError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.task import Clock
@@ -19,9 +20,11 @@ from zope.interface import implementer
 
 from hatwisted.ha.connection import HAConnection
 from hatwisted.ha.grouptransfer import GroupTransferService
+from hatwisted.ha.interfaces import IMasterLog
 from hatwisted.ha.master import HAService
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
-from hatwisted.ha.slave import HAClientService
+from hatwisted.ha.slave import HAClientService, SlaveParts
+from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.wire.haframe import FrameReceiver, encode_frames, encode_report
 from tests.support.memorylog import MemoryLog
 
@@ -191,6 +194,20 @@ class FakeEndpoint:
         return succeed(link)
 
 
+@implementer(IMasterLog)
+class ToldMasterLog:
+    """A master that answers what the test says; one that isn't told doesn't know."""
+
+    def __init__(
+        self,
+        bounds: Callable[[], Deferred[tuple[int, int]]] | None,
+        difference: Callable[[], Deferred[str | None]] | None = None,
+    ) -> None:
+        self.bounds = bounds or (lambda: fail(ConnectionRefusedError()))
+        self.difference = difference or (lambda: succeed(None))
+
+
+@implementer(IConnecting)
 class SlaveRig:
     """A slave's HA client on a test clock, its master played by the test."""
 
@@ -209,20 +226,23 @@ class SlaveRig:
         self.dialled: list[tuple[float, str]] = []
         self.wire: Wire = Wire("nobody")
         self.link: Any = None
-        master_range = settings.pop("master_range", None)
-        log_differs = settings.pop("log_differs", None)
-        self.service = HAClientService(
-            self.log,
-            self.clock,
-            lambda host, port: FakeEndpoint(self, host, port),
-            Random(seed),
-            SlaveSettings(**settings),
-            master_range=master_range,
-            log_differs=log_differs,
-            master_address=address,
+        self.master_address = address
+        bounds, difference = settings.pop("master_range", None), settings.pop("log_differs", None)
+        parts = SlaveParts(
+            log=self.log,
+            clock=self.clock,
+            connecting=self,
+            random=Random(seed),
+            master_address=lambda: self.master_address,
+            master_log=ToldMasterLog(bounds, difference) if bounds or difference else None,
             flush_now=self.log.flush_now,
         )
+        self.service = HAClientService(parts, SlaveSettings(**settings))
         self.service.startService()
+
+    def endpoint(self, host: str, port: int, timeout: float) -> FakeEndpoint:
+        """See IConnecting."""
+        return FakeEndpoint(self, host, port)
 
     def send(self, start: int, body: bytes, batch: int = 32768) -> None:
         """The master sends log bytes."""

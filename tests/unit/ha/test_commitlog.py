@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
 from hatwisted.ha.settings import SlaveSettings
-from hatwisted.ha.slave import HAClientService
+from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.store.commitlog import CommitLog
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
@@ -24,6 +24,7 @@ from hatwisted.wire.haframe import HaFirstSync
 from hatwisted.wire.hostport import HostPort
 from tests.support.faultyfs import FaultyFileSystem
 from tests.unit.ha.faultylink import FaultyNetwork
+from tests.unit.ha.rig import ToldMasterLog
 
 FILE_SIZE = 4096
 HOST = HostPort(b"\x7f\0\0\1", 10911).pack()
@@ -50,18 +51,18 @@ class CommitLogLinkTests(SynchronousTestCase):
         return log, folder
 
     def dial(self, **settings: Any) -> HAClientService:
-        def master_range() -> Deferred[tuple[int, int]]:
+        def bounds() -> Deferred[tuple[int, int]]:
             return succeed((self.master_log.min_offset, self.master_log.max_offset))
 
-        slave = HAClientService(
-            self.slave_log,
-            self.clock,
-            self.network.endpoint,
-            self.random,
-            SlaveSettings(**settings),
-            master_range=master_range,
-            master_address="10.0.0.1:10912",
+        parts = SlaveParts(
+            log=self.slave_log,
+            clock=self.clock,
+            connecting=self.network,
+            random=self.random,
+            master_address=lambda: "10.0.0.1:10912",
+            master_log=ToldMasterLog(bounds),
         )
+        slave = HAClientService(parts, SlaveSettings(**settings))
         slave.startService()
         return slave
 

@@ -20,8 +20,9 @@ from hatwisted.ha import connection
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
-from hatwisted.ha.slave import HAClientService
+from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.ha.sockets import SocketSizes
+from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire.haframe import FrameReceiver, encode_frames, encode_report
 from testbed.processes import free_port
 from tests.support.memorylog import MemoryLog
@@ -73,12 +74,14 @@ class LoopbackTests(TestCase):
 
     def slave(self, log: MemoryLog | None = None, **settings: Any) -> HAClientService:
         service = HAClientService(
-            log if log is not None else MemoryLog(self.log.file_size),
-            self.clock,
-            lambda host, port: TCP4ClientEndpoint(reactor, host, port),
-            Random(1),
+            SlaveParts(
+                log=log if log is not None else MemoryLog(self.log.file_size),
+                clock=self.clock,
+                connecting=TcpConnecting(reactor),
+                random=Random(1),
+                master_address=lambda: f"127.0.0.1:{self.port}",
+            ),
             SlaveSettings(**settings),
-            master_address=f"127.0.0.1:{self.port}",
         )
         service.startService()
         self.addCleanup(lambda: service.stopService() if service.running else None)

@@ -12,7 +12,7 @@ from hatwisted.ha import connection
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
-from hatwisted.ha.slave import HAClientService
+from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 from tests.support.memorylog import MemoryLog
 from tests.unit.ha.faultylink import FaultyNetwork
@@ -45,15 +45,15 @@ class Group:
         self.slaves = [self._slave(log) for log in self.slave_logs]
 
     def _slave(self, log: MemoryLog) -> HAClientService:
-        slave = HAClientService(
-            log,
-            self.clock,
-            self.network.endpoint,
-            self.random,
-            SlaveSettings(ack=self.ack),
-            master_address="10.0.0.1:10912",
+        parts = SlaveParts(
+            log=log,
+            clock=self.clock,
+            connecting=self.network,
+            random=self.random,
+            master_address=lambda: "10.0.0.1:10912",
             flush_now=log.flush_now,
         )
+        slave = HAClientService(parts, SlaveSettings(ack=self.ack))
         slave.startService()
         return slave
 

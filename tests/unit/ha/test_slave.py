@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from dataclasses import replace
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import TimeoutError
@@ -22,7 +23,7 @@ def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:
 
 
 class DiallingTests(SynchronousTestCase):
-    def test_B157_the_report_leaves_on_connecting(self) -> None:
+    def test_B53_B157_the_report_leaves_on_connecting(self) -> None:
         rig = SlaveRig(filled(1000))
         self.assertEqual(rig.reports(), [1000])
         self.assertEqual(rig.state, "transfer")
@@ -30,7 +31,7 @@ class DiallingTests(SynchronousTestCase):
     def test_B51_a_master_up_after_12_seconds_is_joined_by_17(self) -> None:
         rig = SlaveRig()
         rig.reachable = False
-        rig.service.master_address = "10.0.0.1:10912"
+        rig.master_address = "10.0.0.1:10912"
         rig.lose()
         rig.seconds(12)
         self.assertGreater(len(rig.dialled), 3)
@@ -41,7 +42,7 @@ class DiallingTests(SynchronousTestCase):
     def test_B51_failed_attempts_back_off_to_5_seconds_with_jitter(self) -> None:
         rig = SlaveRig(address=None)
         rig.reachable = False
-        rig.service.master_address = "10.0.0.1:10912"
+        rig.master_address = "10.0.0.1:10912"
         rig.seconds(60)
         times = [at for at, _ in rig.dialled]
         gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
@@ -52,7 +53,7 @@ class DiallingTests(SynchronousTestCase):
     def test_B51_an_attempt_without_any_answer_ends_after_5_seconds(self) -> None:
         rig = SlaveRig(address=None)
         rig.mute = True
-        rig.service.master_address = "10.0.0.1:10912"
+        rig.master_address = "10.0.0.1:10912"
         rig.seconds(5)
         self.assertEqual(rig.state, "connecting")
         rig.mute = False
@@ -84,13 +85,13 @@ class DiallingTests(SynchronousTestCase):
         rig = SlaveRig(address=None)
         rig.seconds(30)
         self.assertEqual((rig.dialled, rig.state), ([], "disconnected"))
-        rig.service.master_address = "10.0.0.5:10912"
+        rig.master_address = "10.0.0.5:10912"
         rig.seconds(5)
         self.assertEqual(rig.dialled[0][1], "10.0.0.5:10912")
 
     def test_B67_a_changed_address_waits_for_the_next_connect(self) -> None:
         rig = SlaveRig(filled(1000))
-        rig.service.master_address = "10.0.0.9:10912"
+        rig.master_address = "10.0.0.9:10912"
         rig.seconds(10)
         self.assertEqual(len(rig.dialled), 1)
         rig.lose()
@@ -101,7 +102,7 @@ class DiallingTests(SynchronousTestCase):
         rig = SlaveRig(address="nonsense")
         rig.seconds(1)
         self.assertIn("not an address of the form host:port: 'nonsense'", rig.service.status().problem)
-        rig.service.master_address = "10.0.0.1:10912"
+        rig.master_address = "10.0.0.1:10912"
         rig.seconds(6)
         self.assertEqual(rig.state, "transfer")
 
@@ -117,7 +118,7 @@ class DiallingTests(SynchronousTestCase):
         caught = LogCatcher(self)
         rig = SlaveRig(address=None)
         rig.reachable = False
-        rig.service.master_address = "10.0.0.1:10912"
+        rig.master_address = "10.0.0.1:10912"
         rig.seconds(59)
         self.assertEqual(len(caught.texts("warn")), 1)
         self.assertIn("can't connect to the master's HA port 10.0.0.1:10912", caught.texts("warn")[0])
@@ -319,7 +320,7 @@ class ClockTests(SynchronousTestCase):
         rig = SlaveRig(address=None)
         self.successResultOf(rig.service.stopService())
         rig.reachable = False
-        rig.service.master_address = "10.0.0.1:10912"
+        rig.master_address = "10.0.0.1:10912"
         rig.service.startService()
         self.assertEqual(rig.state, "connecting")
         self.successResultOf(rig.service.stopService())
@@ -419,8 +420,8 @@ class DurableAckTests(SynchronousTestCase):
 
     def test_it_needs_a_log_that_can_be_flushed(self) -> None:
         rig = SlaveRig(ack=HaAck.DURABLE)
-        args = (rig.log, rig.clock, lambda host, port: None, None, rig.service.settings)
-        self.assertRaises(ValueError, HAClientService, *args)
+        parts = replace(rig.service._parts, flush_now=None)
+        self.assertRaises(ValueError, HAClientService, parts, rig.service.settings)
 
 
 class MisfitTests(SynchronousTestCase):

@@ -188,10 +188,11 @@ class SyncTests(QueueCase):
         self.assertEqual(len(self.synced(0, 0)), 2)
 
     def test_a_file_removed_meanwhile_is_passed_over(self) -> None:
-        self.made(0, 100)
+        self.made(0, 100, 200)
         self.queue.datasync(0, 0)
         os.unlink(os.path.join(self.folder, file_name(100)))
-        self.queue.datasync(0, 200)
+        self.assertEqual(self.synced(0, 300), [file_name(0), file_name(200)])
+        self.assertEqual(self.names(), [file_name(0), file_name(200)], "and isn't made again")
 
     def test_a_file_closed_meanwhile_is_synced_all_the_same(self) -> None:
         open_files = OpenFiles(self.fs, limit=1)

@@ -14,18 +14,19 @@ from pathlib import Path
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.logcodec import logwalk as logwalk_module
 from hatwisted.logcodec import recordsearch as recordsearch_module
-from hatwisted.logcodec.recordsearch import valid_records_behind, written_end
-from hatwisted.store import logend as logend_module
+from hatwisted.logcodec.logwalk import LogWalk
+from hatwisted.logcodec.recordsearch import records_behind, written_end
 from hatwisted.store import recovery as recovery_module
 from hatwisted.store.errors import DamagedLog, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.logend import find_end
 from hatwisted.store.queuecompleteness import first_incomplete_file
+from hatwisted.store.queueevidence import QueueEvidence
 from hatwisted.store.recovery import RecoveryReport
 from hatwisted.wire import layout
-from hatwisted.wire.record import encode_blank
+from hatwisted.wire.record import encode_blank, encode_record, make_record
 
 from .sample_log import (
     FILE_SIZE,
@@ -225,7 +226,9 @@ class EndTests(RecoveryTestCase):
         last = files.starts[-1]
         for offset in (last, 0):
             self.change(offset, head)
-            self.assertEqual(find_end(files, 0).end, offset)
+            walk = LogWalk(files, 0)
+            end = walk.to_end()
+            self.assertEqual(walk.damages[0].offset if end is None else end.offset, offset)
 
     def test_half_a_blank(self) -> None:
         writer = LogWriter().fill(10)
@@ -276,6 +279,82 @@ class EndTests(RecoveryTestCase):
             (golden,), (index,) = (GOLDEN / "master" / "index").iterdir(), Path(self.root, "index").iterdir()
             self.assertEqual(index.read_bytes(), golden.read_bytes())
             store.close()
+
+
+class ForgedRecordTests(RecoveryTestCase):
+    """A body may hold whole records for the very offsets they will lie at: answers tell a producer where its
+    messages went."""
+
+    def carrier(self, writer: LogWriter, records: int = 3, rest: int = 2000) -> int:
+        """Append a message whose body holds such records; where it begins."""
+        at = writer.end
+        body = b""
+        for number in range(records):
+            body += encode_record(
+                make_record(
+                    "Topic0",
+                    b"forged",
+                    queue_offset=1000 + number,
+                    physical_offset=at + layout.BODY_AT + len(body),
+                    store_timestamp=1 << 42,
+                )
+            )
+        return writer.add("Topic0", 0, body + bytes(rest), raw=b"TAGS\x01t")
+
+    def test_records_in_a_torn_body_are_no_damage(self) -> None:
+        for kept in (300, 400, 1000, -4):
+            writer = LogWriter().fill(20)
+            at = self.carrier(writer)
+            self.written(writer, dispatched=False)
+            torn = at + kept if kept > 0 else writer.end + kept
+            self.change(torn, bytes(writer.end - torn))
+            store, report = self.recovered()
+            self.assertWhole(store, writer, at)
+            self.assertGreater(report.torn_bytes, 200)
+            store.close()
+            shutil.rmtree(self.root)
+
+    def test_records_in_a_body_with_a_wrong_checksum_are_no_place_to_go_on(self) -> None:
+        writer = LogWriter().fill(20)
+        at = self.carrier(writer)
+        behind = writer.add()
+        self.written(writer)
+        self.change(at + 1500, b"?")
+        store = self.opened()
+        error = self.assertRaises(DamagedLog, store.recover, unclean=True)
+        store.close()
+        self.assertEqual((error.offset, error.resumes_at), (at, behind))
+
+    def test_a_wrong_size_hides_no_record(self) -> None:
+        for bit in range(32):
+            writer = LogWriter().fill(60)
+            victim, behind = writer.offsets[30], writer.offsets[31]
+            self.written(writer, dispatched=False)
+            size = (behind - victim) ^ 1 << bit
+            self.change(victim, size.to_bytes(4, "big"))
+            store = self.opened()
+            error = self.assertRaises(DamagedLog, store.recover, unclean=True)
+            store.close()
+            self.assertEqual((error.offset, error.resumes_at), (victim, behind), f"bit {bit}")
+            shutil.rmtree(self.root)
+
+    def test_where_the_carriers_head_is_lost_the_queues_decide(self) -> None:
+        writer = LogWriter().fill(20)
+        at = self.carrier(writer)
+        self.written(writer)
+        self.change(at, bytes(layout.BODY_AT))
+        queues = Path(self.root, "consumequeue")
+        shutil.copytree(queues, queues.with_suffix(".kept"))
+        shutil.rmtree(queues)
+        store = self.opened()
+        # Nobody can tell then: the start is refused rather than something acknowledged cut.
+        self.assertRaises(DamagedLog, store.recover, unclean=True)
+        store.close()
+        shutil.rmtree(queues, ignore_errors=True)
+        queues.with_suffix(".kept").rename(queues)
+        store, _ = self.recovered()
+        self.assertEqual(store.log.max_offset, at)
+        store.close()
 
 
 class DamageTests(RecoveryTestCase):
@@ -346,17 +425,11 @@ class DamageTests(RecoveryTestCase):
         old, new = self.leftovers(20)
         store = self.opened()
         store.queues.recover()
-        behind = list(valid_records_behind(store.files, new.end, old.end))
+        behind = list(records_behind(store.files, new.end, old.end))
         self.assertGreater(len(behind), 5)
-        found = find_end(store.files, 0)
-        run = recovery_module._Recovery(
-            recovery_module._StoreParts(store.log, store.queues, store.index, store.checkpoint),
-            True,
-            True,
-            lambda done, total: None,
-        )
+        evidence = QueueEvidence(store.queues)
         held = [record for record in behind if (record.topic, record.queue_id) == ("Topic0", 0)]
-        self.assertTrue(run._is_leftover(held[0], found))
+        self.assertTrue(evidence.was_cut_before(held[0], new.end, 0))
 
     def test_a_record_that_its_queue_knows_is_never_taken_for_stale(self) -> None:
         writer = LogWriter().fill(30)
@@ -366,7 +439,7 @@ class DamageTests(RecoveryTestCase):
 
     def test_it_is_looked_behind_as_many_zeros_as_a_disk_may_lose_and_as_far_as_queues_know(self) -> None:
         writer = LogWriter().fill_files(2)
-        self.patch(logend_module, "CHUNK", 512)
+        self.patch(logwalk_module, "CHUNK", 512)
         self.patch(recordsearch_module, "CHUNK", 512)
         self.patch(recordsearch_module, "ZEROS_BEHIND", 1024)
         hole, last = writer.offsets[12], writer.offsets[-1]
@@ -401,7 +474,7 @@ class QueueTests(RecoveryTestCase):
         store, report = self.recovered(unclean=False)
         self.assertWhole(store, writer, writer.end)
         self.assertEqual(report.dispatched_from, 0)
-        self.assertEqual(self.warnings("built again"), 1)
+        self.assertEqual(self.warnings("rebuilt"), 1)
 
     def test_B95_a_missing_queue_with_old_messages_only_is_rebuilt(self) -> None:
         writer = LogWriter()
@@ -643,7 +716,7 @@ class LogEndTests(RecoveryTestCase):
 
     def test_every_record_is_found_by_its_magic(self) -> None:
         writer = LogWriter().fill_files(3)
-        found = [record.physical_offset for record in valid_records_behind(self.files(writer), 0, writer.end)]
+        found = [record.physical_offset for record in records_behind(self.files(writer), 0, writer.end)]
         self.assertEqual(found, writer.offsets)
 
     def test_record_heads_on_the_edge_of_a_chunk_are_found_once(self) -> None:
@@ -651,5 +724,5 @@ class LogEndTests(RecoveryTestCase):
         files = self.files(writer)
         for size in (50, 97, 128):
             self.patch(recordsearch_module, "CHUNK", size)
-            found = [record.physical_offset for record in valid_records_behind(files, 0, writer.end)]
+            found = [record.physical_offset for record in records_behind(files, 0, writer.end)]
             self.assertEqual(found, writer.offsets)

@@ -85,7 +85,7 @@ class TestPort(SynchronousTestCase):
         port, told = int(own.for_others.rpartition(":")[2]), own.warning
         self.assertNotEqual(port, taken)
         self.assertIn(f"can't listen on 127.0.0.1:{taken}", told)
-        self.assertIn(f"the name server takes port {port}", told)
+        self.assertIn(f"the name server uses port {port}", told)
 
     def test_a_port_that_the_operator_chose_is_that_or_none(self):
         taken = self.taken()

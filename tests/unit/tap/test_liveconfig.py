@@ -70,14 +70,14 @@ class TestLiveConfig(TestCase):
         node = self.node
         try:
             self.assertEqual((yield self.change(**CHANGES)).code, 0)
-            pull, retention = node.pull.options, node.store.retention._policy()
+            pull, retention = node.parts.pulls._options(), node.parts.store.retention._policy()
             self.assertEqual((pull.broker_permission, pull.slave_read_enable), (4, True))
             self.assertEqual((pull.long_polling_enable, pull.short_polling_time_mills), (False, 7))
             self.assertEqual(pull.slow_distance, 0)
             self.assertEqual((retention.delete_when, retention.reserved_hours), ("05", 5))
             self.assertEqual((retention.max_used, retention.clean_forcibly), (0.5, False))
-            self.assertFalse(node.parts.tables.topics.auto_create)
-            self.assertFalse(node.parts.tables.groups.auto_create)
+            self.assertFalse(node.parts.tables.topics._auto_create())
+            self.assertFalse(node.parts.tables.groups._auto_create())
         finally:
             yield node.stopService()
         lines = self.path.read_text().splitlines()
@@ -92,7 +92,7 @@ class TestLiveConfig(TestCase):
             answer = yield self.change(haHousekeepingInterval=10, fileReservedTime=5)
             self.assertEqual(answer.code, 1)
             self.assertIn("haHousekeepingInterval=10 would drop every idle link", answer.remark)
-            self.assertEqual(self.node.store.retention._policy().reserved_hours, 72)
+            self.assertEqual(self.node.parts.store.retention._policy().reserved_hours, 72)
         finally:
             yield self.node.stopService()
         self.assertNotIn("haHousekeepingInterval", self.path.read_text())

@@ -20,7 +20,7 @@ from hatwisted.config.load import Loaded, load_broker_config
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.errors import DamagedLog, StoreError
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.tap import hanamesrv
+from hatwisted.tap import hanamesrv, haslave
 from hatwisted.tap.startup import BrokerOptions, make_service, one_line
 from hatwisted.tap.storecheck import check_settings_file, check_store
 
@@ -108,6 +108,15 @@ class Startup(StartupCase):
         self.assertIn("haTransferBatchSize=32768\n", self.stdout.getvalue())
         self.assertEqual(self.built, [])
 
+    def test_haslave_without_a_file_is_a_slave(self) -> None:
+        for given, broker_id in (([], 1), (["--set", "brokerId=3"], 3)):
+            options = haslave.Options()
+            options.parseOptions(["--print-config", *given])
+            ended = self.assertRaises(SystemExit, haslave.makeService, options)
+            self.assertEqual(ended.code, 0)
+            self.assertIn("\nbrokerRole=SLAVE\n", self.stdout.getvalue())
+            self.assertIn(f"\nbrokerId={broker_id}\n", self.stdout.getvalue())
+
     def test_warnings_are_logged(self) -> None:
         events: list[Any] = []
         globalLogPublisher.addObserver(events.append)
@@ -174,7 +183,7 @@ class SettingsCheck(SynchronousTestCase):
         self.refused(self.folder, f"{self.folder} is a folder")
         file = self.folder / "file"
         file.write_text("")
-        self.refused(file / "deeper" / "kvConfig.json", f"{file} is no folder")
+        self.refused(file / "deeper" / "kvConfig.json", f"{file} is not a folder")
 
     def test_permissions(self) -> None:
         self.folder.mkdir()

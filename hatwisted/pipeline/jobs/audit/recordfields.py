@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hatwisted.logcodec.onerecord import whole_record
 from hatwisted.wire import layout
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.record import Record
 
 _V4 = 8
 """Bytes of a host field with an IPv4 address."""
@@ -21,15 +22,6 @@ _BEFORE_HOSTS = (
     ("sysFlag", 4),
     ("born timestamp", 8),
 )
-
-
-def whole_record(raw: bytes, *, offset: int | None = None, check_crc: bool = False) -> Record | None:
-    """The record that these bytes begin with, if it's whole; `offset`: the physical one it has to carry."""
-    try:
-        found = decode_record(raw, check_crc=check_crc, at=offset)
-    except CorruptRecord:
-        return None
-    return found if isinstance(found, Record) else None
 
 
 def field_at(raw: bytes, position: int) -> tuple[str, int]:

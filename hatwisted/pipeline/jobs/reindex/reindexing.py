@@ -1,4 +1,4 @@
-"""Consume queues and index built anew from the commit log alone: the offline counterpart of a broker's dispatch.
+"""Consume queues and index rebuilt from the commit log alone: the offline counterpart of a broker's dispatch.
 
 Two passes of Spark tasks. The first reads the log in parts and puts entries and items aside (`spool`); what comes
 back is one line per part and queue. From these lines the driver plans every file (`queueplan`, `indexfiles`), and

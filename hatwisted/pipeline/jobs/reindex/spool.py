@@ -23,7 +23,7 @@ import numpy.typing as npt
 from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.logcodec.queueruns import QueueName, Run, queue_rows
-from hatwisted.logcodec.scan import ScanResult
+from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.jobs.rangecompare import BadRange
 from hatwisted.pipeline.jobs.rangewalk import Filler, WalkedLog, edge, walk_range
 
@@ -109,7 +109,7 @@ class _Spool:
         self._entries: dict[QueueName, list[bytes]] = {}
         self._items: list[npt.NDArray[Any]] = []
 
-    def add(self, scan: ScanResult) -> None:
+    def add(self, scan: Records) -> None:
         """The next records."""
         self._records += len(scan)
         columns = dispatch_columns(scan, self._options.delay_levels, keys=self._options.keys)
@@ -121,7 +121,7 @@ class _Spool:
         self._items.append(items)
         self._add_entries(scan, columns.tags_codes)
 
-    def _add_entries(self, scan: ScanResult, tags_codes: npt.NDArray[Any]) -> None:
+    def _add_entries(self, scan: Records, tags_codes: npt.NDArray[Any]) -> None:
         rows, runs = queue_rows(scan)
         entries = np.empty(len(rows), ENTRIES)
         entries["physical"] = scan.physical_offsets[rows]

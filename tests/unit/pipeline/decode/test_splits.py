@@ -8,9 +8,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hatwisted.logcodec.recordsearch import RecordSearch
+from hatwisted.pipeline.decode.filebytes import FileBytes
 from hatwisted.pipeline.decode.logbytes import open_file
 from hatwisted.pipeline.decode.reader import read_split
-from hatwisted.pipeline.decode.recordsearch import RecordSearch
 from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.wire.record import encode_record
 from tests.unit.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of
@@ -79,7 +80,7 @@ class Splits(StoreCase):
         offset = data.draw(st.integers(0, end))
         look_back = data.draw(st.integers(1, 600))
         with open_file(str(path)) as file:
-            search = RecordSearch(file, 0, 1 << 14, end, look_back)
+            search = RecordSearch(FileBytes(file, 0, 1 << 14), 0, end, look_back)
             starts = [record.physical_offset for record in log.records]
             expected = min((start for start in starts if offset <= start < end), default=end)
             self.assertEqual(search.at_or_behind(offset), expected)
@@ -144,7 +145,7 @@ class RecordsInBodies(StoreCase):
         sixth, seventh = log.records[5], log.records[6]
         with open_file(store.files[0].path) as file:
             for look_back in (50, 100, 200, 1000):
-                search = RecordSearch(file, 0, 1 << 20, log.end, look_back)
+                search = RecordSearch(FileBytes(file, 0, 1 << 20), 0, log.end, look_back)
                 for offset in range(sixth.physical_offset + 1, seventh.physical_offset + 1, 37):
                     self.assertEqual(
                         search.at_or_behind(offset),

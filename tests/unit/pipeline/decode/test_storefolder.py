@@ -128,7 +128,7 @@ class Folders(TestCase):
         with self.assertRaisesRegex(WrongLogFile, "0{20}: has 100 bytes, 4096 when"):
             list(read_split(first))
         Path(second.path).unlink()
-        with self.assertRaisesRegex(WrongLogFile, "0{16}4096: isn't there any more"):
+        with self.assertRaisesRegex(WrongLogFile, "0{16}4096: doesn't exist any more"):
             list(read_split(second))
 
     def test_splits_travel(self) -> None:

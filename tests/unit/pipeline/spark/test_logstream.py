@@ -222,7 +222,7 @@ class TestDeletedFiles:
         if lossy:
             assert list(reader.read(first)) == []
         else:
-            with pytest.raises(PipelineError, match="isn't there any more; its broker may have deleted it"):
+            with pytest.raises(PipelineError, match="doesn't exist any more; its broker may have deleted it"):
                 list(reader.read(first))
 
 

@@ -18,13 +18,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hatwisted.pipeline.decode.logbytes import LogBytes, read
-from hatwisted.pipeline.decode.logwindow import LogWindow
-from hatwisted.pipeline.decode.records import Records, Stop
-from hatwisted.pipeline.decode.recordsearch import BREAKS, LOOK_BACK, SEARCH_SIZE, RecordSearch
+from hatwisted.logcodec.logwalk import is_torn
+from hatwisted.logcodec.onerecord import record_at, store_timestamp_at
+from hatwisted.logcodec.recordsearch import CHUNK, LOOK_BACK, RecordSearch
+from hatwisted.logcodec.scan import Records, Stop
+from hatwisted.logcodec.window import BREAKS, LogWindow
+from hatwisted.pipeline.decode.filebytes import FileBytes
+from hatwisted.pipeline.decode.logbytes import LogBytes
 from hatwisted.pipeline.errors import WrongLogFile
 from hatwisted.wire import layout
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
 
 PROBE: Final = 64 << 10
 """Bytes looked at in one place: as many zeros in a row are taken for the end, until the chain says otherwise."""
@@ -39,16 +41,16 @@ class Tail(NamedTuple):
     end: int
 
 
-class LogEnd:
+class EndProbe:
     """Looks for it in one open file, which begins at physical offset `base`."""
 
     def __init__(self, file: LogBytes, path: str, base: int, file_size: int) -> None:
-        self._file = file
+        self._log = log = FileBytes(file, base, file_size)
         self._path = path
         self._base = base
         self._file_end = base + file_size
-        self._search = RecordSearch(file, base, file_size)
-        self._window = LogWindow(file, base, file_size, SEARCH_SIZE)
+        self._search = RecordSearch(log, base)
+        self._window = LogWindow(log.fill, file_size, CHUNK)
 
     def is_unwritten(self) -> bool:
         """Is this a file made ahead, in which nothing was written yet?"""
@@ -56,7 +58,9 @@ class LogEnd:
 
     def check_first_record(self) -> None:
         """Raises WrongLogFile when the file neither begins with a record nor holds one."""
-        size, magic = layout.RECORD_HEAD.unpack(read(self._file, 0, layout.BLANK_HEAD_SIZE).ljust(8, b"\0"))
+        size, magic = layout.RECORD_HEAD.unpack(
+            self._log.read(self._base, layout.BLANK_HEAD_SIZE).ljust(8, b"\0")
+        )
         if magic in (layout.MAGIC_V1, layout.MAGIC_V2, layout.MAGIC_BLANK) or not (size or magic):
             return
         if self._search.next_record(self._base, self._file_end) is None:
@@ -69,7 +73,7 @@ class LogEnd:
         """The log's tail; known: what it was earlier, from where the search begins if it is still there."""
         if known is None or not self._is_still_there(known):
             at = self._newest_record()
-        elif not any(read(self._file, known.end - self._base, layout.BLANK_HEAD_SIZE)):
+        elif not any(self._log.read(known.end, layout.BLANK_HEAD_SIZE)):
             # What is written next begins here.
             return known
         else:
@@ -77,14 +81,14 @@ class LogEnd:
         last: tuple[int, bytes] | None = None
         times: list[int] = []
         while True:
-            records, end = self._window.chain(at, self._file_end)
+            records = self._window.records(at, self._file_end)
             if len(records):
                 last = _last_of(records)
-                times = [*times, *records.heads["store_timestamp"][-2:].tolist()][-2:]
-            if end.stop is Stop.BLANK:
+                times = [*times, *records.store_timestamps[-2:].tolist()][-2:]
+            if records.end.stop is Stop.BLANK:
                 return Tail(last[0] if last else at, self._file_end)
-            at = end.offset
-            if end.stop in BREAKS:
+            at = records.end_offset
+            if records.end.stop in BREAKS:
                 following = self._newer_behind(at, min(times, default=0))
                 if following is None:
                     return _tail(at, last)
@@ -92,12 +96,8 @@ class LogEnd:
 
     def _is_still_there(self, known: Tail) -> bool:
         """Is the last record as it was? A log that was cut and written on has another."""
-        data = read(self._file, known.last - self._base, known.end - known.last)
-        try:
-            found = decode_record(data, at=known.last)
-        except CorruptRecord:
-            return False
-        return isinstance(found, Record) and found.total_size == len(data)
+        record = record_at(self._log, known.last)
+        return record is not None and known.last + record.total_size == known.end
 
     def _newer_behind(self, offset: int, store_timestamp: int) -> int | None:
         """Where the log goes on behind a break."""
@@ -107,26 +107,19 @@ class LogEnd:
         following = self._search.behind_damage(offset, min(written + 2 * PROBE, self._file_end))
         if following is None:
             return None
-        return following if self._time_of(following) >= store_timestamp else None
+        return following if store_timestamp_at(self._log, following) >= store_timestamp else None
 
     def _newest_record(self) -> int:
         """A record from which the chain leads to the end: near the last bytes written, unless a record far in
         front of those is newer."""
         last = self._search.before(self._last_written())
-        newest, time, distance, at = last, self._time_of(last), LOOK_BACK, last
+        newest, time, distance, at = last, store_timestamp_at(self._log, last), LOOK_BACK, last
         while at > self._base:
             at = self._search.before(max(last - distance, self._base))
             distance *= 2
-            if self._time_of(at) > time:
-                newest, time = at, self._time_of(at)
+            if store_timestamp_at(self._log, at) > time:
+                newest, time = at, store_timestamp_at(self._log, at)
         return newest
-
-    def _time_of(self, offset: int) -> int:
-        """When the record there was stored, in ms."""
-        head = read(self._file, offset - self._base, layout.BODY_AT + layout.IPV6_EXTRA).ljust(layout.BODY_AT)
-        born_v6 = head[layout.SYS_FLAG_AT + 3] & layout.SYS_BORN_HOST_V6
-        at = layout.STORE_TIMESTAMP_AT + (layout.IPV6_EXTRA if born_v6 else 0)
-        return int.from_bytes(head[at : at + 8], "big", signed=True)
 
     def _last_written(self) -> int:
         """Near the last place, going by probes, that isn't zeros."""
@@ -146,25 +139,17 @@ class LogEnd:
         return next((place for place in reversed(places) if not self._is_zero(place)), None)
 
     def _is_zero(self, offset: int) -> bool:
-        data = read(self._file, offset - self._base, PROBE)
+        data = self._log.read(offset, PROBE)
         return not np.frombuffer(data, np.uint8).any()
 
 
 def _tail(end: int, last: tuple[int, bytes] | None) -> Tail:
     if last is None:
         return Tail(end, end)
-    return Tail(last[0], last[0] if _is_torn(last[1]) else end)
+    return Tail(last[0], last[0] if is_torn(last[1], check_crc=True) else end)
 
 
 def _last_of(records: Records) -> tuple[int, bytes]:
     """Offset and bytes of the last."""
-    start, end = int(records.starts[-1]), int(records.ends[-1])
-    return start + records.chunk.shift, records.chunk.octets[start:end].tobytes()
-
-
-def _is_torn(raw: bytes) -> bool:
-    try:
-        record = decode_record(raw)
-    except CorruptRecord:
-        return True
-    return isinstance(record, Record) and record.topic.endswith("\0")
+    start, end = int(records.positions[-1]), records.end.position
+    return start + records.base, bytes(records.buf[start:end])

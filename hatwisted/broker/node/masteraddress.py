@@ -1,0 +1,64 @@
+"""Where a slave's master is: as the operator says, or as the name servers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+
+class KnownMaster(msgspec.Struct, frozen=True):
+    """What a broker was told of its master: remoting and HA address, None when no living one is known."""
+
+    address: str | None = None
+    ha_address: str | None = None
+
+
+class MasterAddress:
+    """The master's addresses at present, "host:port" or None.
+
+    fixed: haMasterAddress, which outranks what name servers say of the HA port (B17); alone: is there no name
+    server? Then the remoting port follows from `fixed` as well.
+    """
+
+    def __init__(self, fixed: str | None = None, *, alone: bool = False) -> None:
+        self._fixed = fixed
+        self._alone = alone
+        self._known = KnownMaster()
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the name servers say something else than before."""
+        self._listeners.append(listener)
+
+    def learn(self, known: KnownMaster) -> None:
+        """The name servers say so."""
+        self._known = known
+        for listener in self._listeners:
+            listener()
+
+    @property
+    def registered(self) -> str | None:
+        """The remoting address of a master that is alive, as the name servers know."""
+        return self._known.address
+
+    @property
+    def ha(self) -> str | None:
+        """Where its log is copied from."""
+        return self._fixed or self._known.ha_address
+
+    @property
+    def tables(self) -> str | None:
+        """Whom to ask for its tables."""
+        return remoting_of(self._fixed) if self._fixed is not None and self._alone else self._known.address
+
+    @property
+    def log(self) -> str:
+        """Whom to ask about its log: there is a link to it already."""
+        return self._known.address or remoting_of(self.ha)
+
+
+def remoting_of(ha_address: str | None) -> str:
+    """A broker's remoting address, by the rule that its HA port is the one after (B15)."""
+    host, _, port = (ha_address or "").rpartition(":")
+    return f"{host}:{int(port) - 1}"

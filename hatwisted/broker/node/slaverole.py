@@ -1,0 +1,86 @@
+"""A slave: copies its master's log and tables, serves readers, and refuses what only a master may take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from hatwisted.broker.admin.hastatus import HAStatusProcessor
+from hatwisted.broker.node.brokernode import NodeParts
+from hatwisted.broker.node.slavesync import SlaveSynchronizer, SyncOptions
+from hatwisted.broker.send.sendback import refuse_send_back
+from hatwisted.broker.send.sendmessage import SEND_CODES, refuse_on_slave
+from hatwisted.broker.transaction.endtransaction import refuse_end_transaction
+from hatwisted.ha.slave import HAClientService
+from hatwisted.ha.slavestate import SlaveState
+from hatwisted.remoting.server import ProcessorTable
+from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.codes import RequestCode
+
+MASTER_LOOK = 2.0
+"""Seconds between two questions to the name servers while a slave knows no master: it may have registered a
+moment before its master did, and the next regular registration is half a minute away."""
+
+LOGS_DIFFER = frozenset((SlaveState.OFFSET_MISMATCH, SlaveState.MASTER_LACKS_OFFSET))
+"""Where offsets of this slave mean other messages than the master's."""
+
+
+def logs_agree(link: HAClientService) -> bool:
+    """Is our log, as far as anybody can tell, a beginning of the master's? Not any more once the master had lost
+    its tail: what it has written there since are other messages than those that consumers of this slave saw."""
+    return link.state not in LOGS_DIFFER and link.suspect_from is None
+
+
+class SlaveRole:
+    """What a node does as a slave. ha_client: copies the master's log; sync: how its tables are asked for."""
+
+    def __init__(self, node: NodeParts, ha_client: HAClientService, sync: SyncOptions) -> None:
+        self._store = node.store
+        self._registration = node.registration
+        self._master = node.master
+        self._running = False
+        self.ha_client = ha_client
+        self.synchronizer = SlaveSynchronizer(
+            node.client, node.clock, node.tables, sync, lambda: logs_agree(ha_client)
+        )
+        self._look = PeriodicCall(node.clock, "the search for a master", self._look_for_master)
+        node.master.on_change(self._follow)
+        # The moment when a master has come, or come back.
+        ha_client.on_join(self.synchronizer.round_now)
+        self.processors = ProcessorTable()
+        self.processors.register_batch(SEND_CODES, refuse_on_slave)
+        self.processors.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
+        self.processors.register(RequestCode.END_TRANSACTION, refuse_end_transaction)
+        status = HAStatusProcessor(
+            node.store.log, node.ha, ha_client, lambda: self.synchronizer.master_flush_offset
+        )
+        self.processors.register(RequestCode.GET_BROKER_HA_STATUS, status.status)
+
+    def start(self) -> None:
+        """Copy."""
+        self._running = True
+        self._follow()
+        self.ha_client.startService()
+        self.synchronizer.start()
+        self._store.add_arrival_listener(self.synchronizer.arrived)
+        self._look.start(MASTER_LOOK)
+
+    def _look_for_master(self) -> None:
+        if self._master.registered is None:
+            self._registration.register_now()
+
+    def _follow(self) -> None:
+        if self._running:
+            self.synchronizer.follow(self._master.tables)
+
+    def stop_taking(self) -> None:
+        """Ask for no tables any more; the log is copied on until the link closes."""
+        self._running = False
+        self._store.remove_arrival_listener(self.synchronizer.arrived)
+        self.synchronizer.stop()
+        self._look.stop()
+
+    def stop(self) -> Deferred[Any]:
+        """Close the link."""
+        return self.ha_client.stopService()

@@ -1,0 +1,177 @@
+"""The one walk to the log's end: recovery, the offline tools and rebuilds find it here.
+
+Nothing on disk records the end: files have their full length from the beginning and what was never written reads
+as zeros. So the end is found by following the records, checking each, until something isn't one. What lies behind
+that place decides what it is:
+
+* Zeros only: a clean end. Bytes, but no proved record (see `recordsearch`): a *torn tail*, normal after a crash.
+* A proved record: *damage*. Cutting there would lose it, so recovery refuses, and the tools go on behind it.
+* A record that was cut off before: no damage. RocketMQ's recovery only moves its write position back and leaves
+  the bytes behind it; new records then overwrite them piece by piece, and what is left of the old ones still
+  carries the right offsets. Queues and store times tell them apart (`Evidence`).
+* No further file, behind a file that was closed by its blank: a *roll*. The end is the next file's start then.
+  RocketMQ takes the blank's start instead, which lies below what a slave has already copied.
+
+A record torn inside its properties passes every check of RocketMQ's, because only the body has a checksum and
+missing bytes read as zeros. Properties of a whole message hardly end in a zero byte, so a last record that does
+looks torn; whether it is must be decided by who knows more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, Protocol
+
+from hatwisted.logcodec.recordsearch import records_behind, written_end
+from hatwisted.logcodec.scan import Records, ScanEnd, Stop
+from hatwisted.logcodec.window import LogBytes, LogWindow, file_end, filled_from
+from hatwisted.wire.record import CorruptRecord, Record, decode_record
+
+CHUNK: Final = 1 << 20
+"""Bytes read at once; they stay in the processor's cache for the checksums."""
+
+
+class Damage(NamedTuple):
+    """No valid records in [offset, resumes_at)."""
+
+    offset: int
+    resumes_at: int
+    reason: str
+
+
+class LogEnd(NamedTuple):
+    """Where valid records end for good. torn: bytes from there to the last one that isn't zero (0: clean
+    end); leftovers: some of these are records that were cut off before; torn_record: offset of the last
+    record if it passes every check but ends in zeros, as one that a crash broke off in its properties does."""
+
+    offset: int
+    torn: int
+    reason: str
+    leftovers: bool
+    torn_record: int | None
+
+
+class Evidence(Protocol):
+    """What is known of a log besides its bytes."""
+
+    def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
+        """Is this record behind the log's `end` what an earlier cut left? last_timestamp: store time (ms) of the
+        last record in front."""
+
+    def reaches_over(self, offset: int) -> bool:
+        """Is it known that `offset` is inside a record?"""
+
+
+class NoEvidence:
+    """Nothing but the bytes, and that store times rise."""
+
+    def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
+        """See Evidence."""
+        return 0 < record.store_timestamp < last_timestamp
+
+    def reaches_over(self, offset: int) -> bool:
+        """See Evidence."""
+        return False
+
+
+_NO_EVIDENCE: Final = NoEvidence()
+
+
+class LogWalk:
+    """Iterate to get the valid records; look at `damages` and `end` afterwards.
+
+    log: its files; start: a file's or a record's start; stop: where to end if the log goes on, by default the end
+    of the last file. evidence: helps to tell leftovers. check_crc: compare body checksums, which makes damage
+    inside bodies visible. known: something is said to have been written up to there. progress: told the offset
+    reached after each chunk. read_size: bytes.
+    """
+
+    def __init__(
+        self,
+        log: LogBytes,
+        start: int,
+        *,
+        stop: int | None = None,
+        evidence: Evidence = _NO_EVIDENCE,
+        check_crc: bool = True,
+        known: int = 0,
+        progress: Callable[[int], None] = lambda offset: None,
+        read_size: int | None = None,
+    ) -> None:
+        self._log = log
+        self._stop = log.capacity_end if stop is None else stop
+        self._evidence = evidence
+        self._check_crc = check_crc
+        self._known = known
+        self._progress = progress
+        self._window = LogWindow(filled_from(log), log.file_size, read_size or CHUNK, check_crc=check_crc)
+        self._last: Records | None = None
+        self.at = start
+        """Offset reached: behind the last valid record or blank."""
+        self.count = 0
+        """Valid records met."""
+        self.last_timestamp = 0
+        """Store time (ms) of the last one; 0 without any."""
+        self.written = 0
+        """Offset behind the last byte that isn't zero, as found at the last break."""
+        self.damages: list[Damage] = []
+        self.end: LogEnd | None = None
+
+    def __iter__(self) -> Iterator[Records]:
+        while self.at < self._stop:
+            records = self._window.records(self.at, self._stop)
+            self.at = records.end_offset
+            if len(records):
+                self.count += len(records)
+                self.last_timestamp = int(records.store_timestamps[-1])
+                self._last = records
+                yield records
+            self._progress(self.at)
+            if records.end.stop is Stop.BLANK:
+                self.at, self._last = file_end(self.at, self._log.file_size), None
+            elif records.end.stop in (Stop.END, Stop.CORRUPT) and not self._pass_over(records.end):
+                return
+        self.end = LogEnd(self.at, 0, "the last file is full", False, None)
+
+    def to_end(self) -> LogEnd | None:
+        """Walk on to the end, but over no damage: None if there is some, see `damages`."""
+        for _ in self:
+            if self.damages:
+                return None
+        return self.end
+
+    def _pass_over(self, end: ScanEnd) -> bool:
+        """Go on behind damage; False if there's nothing to go on to."""
+        offset, leftovers, reason = self.at, False, end.reason or end.stop.value
+        self.written = written_end(self._log, offset, self._known)
+        for record in records_behind(
+            self._log,
+            offset,
+            self.written,
+            check_crc=self._check_crc,
+            held=self._evidence.reaches_over,
+        ):
+            if not self._evidence.was_cut_before(record, offset, self.last_timestamp):
+                self.damages.append(Damage(offset, record.physical_offset, reason))
+                self.at = record.physical_offset
+                return True
+            leftovers = True
+        self.end = LogEnd(offset, self.written - offset, reason, leftovers, _torn_at(self._last))
+        return False
+
+
+def is_torn(raw: bytes, *, check_crc: bool = False) -> bool:
+    """Does a valid record break off in zeros, in its topic or its properties? check_crc: or in its body."""
+    try:
+        record = decode_record(raw, check_crc=check_crc)
+    except CorruptRecord:
+        return True
+    return isinstance(record, Record) and record.topic.endswith("\0")
+
+
+def _torn_at(records: Records | None) -> int | None:
+    """Offset of the last of some records if it looks torn."""
+    if records is None:
+        return None
+    at = int(records.positions[-1])
+    return records.base + at if is_torn(bytes(records.buf[at : at + int(records.sizes[-1])])) else None

@@ -1,0 +1,110 @@
+"""The one way along a log: the records that follow one another from an offset on, a piece at a time.
+
+Whoever follows a log (recovery, the tools, Arrow readers, audits) asks for the records at an offset and goes on
+behind them; what a piece ends with is judged here and nowhere else. A record longer than a piece is read whole. A
+blank counts only if it ends with its file, and a record only if it doesn't reach over that end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from hatwisted.logcodec.scan import NO_LIMIT, Buffer, Records, ScanEnd, Stop, scan_records
+from hatwisted.wire import layout
+
+READ_SIZE: Final = 4 << 20
+"""Bytes read at once, at most, unless a single record has more."""
+READ_RECORDS: Final = 8192
+"""Records read at once, roughly: so many that what is done once a read doesn't count, and not more, because small
+records pass through the CPU's cache several times."""
+BEYOND: Final = 64 << 10
+"""Bytes read beyond a limit, where the last record may go on."""
+
+BREAKS: Final = (Stop.CORRUPT, Stop.END)
+"""Where the chain of records ends so, it may go on elsewhere."""
+
+
+class LogBytes(Protocol):
+    """Log files as one stream of bytes; offsets are physical."""
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of each file."""
+
+    @property
+    def capacity_end(self) -> int:
+        """Where the last file ends."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes, fewer only at a file's end."""
+
+
+Fill = Callable[[int, int], tuple[Buffer, int]]
+"""Bytes of a log: takes an offset and a size, gives a buffer and the position in it where that offset is. Fewer
+bytes come only at a file's end; they may be gone with the next call."""
+
+
+def filled_from(log: LogBytes) -> Fill:
+    """A buffer of its own for each read."""
+    return lambda offset, size: (log.read(offset, size), 0)
+
+
+def file_end(offset: int, file_size: int) -> int:
+    """Where the file that holds `offset` ends."""
+    return offset - offset % file_size + file_size
+
+
+class LogWindow:
+    """Moves along a log of files of `file_size` bytes. read_size: bytes; check_crc: is a record with a wrong body
+    checksum none?"""
+
+    def __init__(
+        self, fill: Fill, file_size: int, read_size: int = READ_SIZE, *, check_crc: bool = False
+    ) -> None:
+        self._fill = fill
+        self._file_size = file_size
+        self._read_size = read_size
+        self._check_crc = check_crc
+        self._mean = 0.0
+
+    def records(self, offset: int, limit: int) -> Records:
+        """Records of the chain from `offset` on that start below `limit`: as many as one read gives, at least one
+        unless the chain ends at `offset`. NEED_DATA only ever comes with records; asking on from their end goes
+        on. BLANK is the rest of a file. Valid until the next call."""
+        end = file_end(offset, self._file_size)
+        ahead = max(limit - offset, 0) + BEYOND
+        size = min(self._read_size, ahead, int(self._mean) * READ_RECORDS or self._read_size)
+        while True:
+            size = min(size, end - offset)
+            buf, start = self._fill(offset, size)
+            records = scan_records(
+                buf,
+                offset - start,
+                start=start,
+                limit=NO_LIMIT,
+                before=limit - offset + start,
+                mean_size=self._mean,
+                check_crc=self._check_crc,
+            )
+            records.end = _judged(records, end, len(buf) - start < size)
+            if len(records):
+                self._mean = (records.end_offset - offset) / len(records)
+            elif records.end.stop is Stop.NEED_DATA:
+                size = records.end.size or 2 * size
+                continue
+            return records
+
+
+def _judged(records: Records, file_end: int, is_cut: bool) -> ScanEnd:
+    """What a scan's end means to a log whose file ends at `file_end`; is_cut: before it should."""
+    end, room = records.end, file_end - records.end_offset
+    if end.stop is Stop.BLANK and end.size != room:
+        reason = f"a blank of {end.size} bytes where the file has {room} left"
+    elif end.stop is Stop.NEED_DATA and room < max(end.size, layout.BLANK_MIN_SIZE):
+        reason = f"a record of {end.size} bytes where the file has {room} left" if end.size else "no blank"
+    elif end.stop is Stop.NEED_DATA and is_cut:
+        reason = "the file breaks off"
+    else:
+        return end
+    return ScanEnd(end.position, Stop.CORRUPT, end.size, reason)

@@ -1,0 +1,28 @@
+"""One open log file by physical offsets, as `logcodec` reads logs, into a buffer that is used again and again."""
+
+from __future__ import annotations
+
+from hatwisted.pipeline.decode.logbytes import LogBytes, read
+from hatwisted.pipeline.decode.ragged import PREFIX, new_buffer
+
+
+class FileBytes:
+    """Reads the file that begins at physical offset `base`."""
+
+    def __init__(self, file: LogBytes, base: int, file_size: int) -> None:
+        self._file = file
+        self._base = base
+        self._octets = new_buffer(0)
+        self.file_size = file_size
+        self.capacity_end = base + file_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes, fewer only at the file's end."""
+        return read(self._file, offset - self._base, size)
+
+    def fill(self, offset: int, size: int) -> tuple[memoryview, int]:
+        """The same in the buffer, behind its prefix; valid until the next call."""
+        if len(self._octets) - PREFIX < size:
+            self._octets = new_buffer(size)
+        target = self._octets.data[PREFIX : PREFIX + size]
+        return self._octets.data[: PREFIX + self._file.read_into(target, offset - self._base)], PREFIX

@@ -1,0 +1,32 @@
+"""The data pipeline's examples on a store that RocketMQ wrote."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.exampleprogram import lines_of
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7" / "slave"
+
+
+@pytest.fixture
+def store(java: None, tmp_path: Path) -> str:
+    shutil.copytree(GOLDEN, tmp_path / "store")
+    return str(tmp_path / "store")
+
+
+def test_a_log_is_landed_and_audited(store: str, tmp_path: Path) -> None:
+    landed, verdict, *topics = lines_of("landing", tmp_path, store, "table")
+    assert landed == "landed: 246 rows"
+    assert verdict == "audit: 2 copies are identical from 0 to 111713"
+    assert "TopicB: 153 messages, 70038 bytes" in topics
+
+
+def test_the_source_tells_topics_and_the_biggest_messages(store: str, tmp_path: Path) -> None:
+    shown = lines_of("sparksource", tmp_path, store)
+    assert "TopicB: 153 messages, 70038 bytes" in shown
+    sizes = [int(line.split()[0]) for line in shown[-3:]]
+    assert sizes == sorted(sizes, reverse=True)
