@@ -14,8 +14,11 @@ from typing import Final
 
 import numpy as np
 
-ENTRY_SIZE: Final = 20
-"""Bytes: physical offset i64, record size i32, tags code i64."""
+from hatwisted.wire import layout
+
+ENTRY_SIZE: Final = layout.QUEUE_ENTRY_SIZE
+ENTRY: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
+"""An entry in a column: physical offset, record size, tags code."""
 
 DEFAULT_FILE_SIZE: Final = 6_000_000
 """Bytes per queue file (300,000 entries): RocketMQ's mappedFileSizeConsumeQueue."""
@@ -27,19 +30,17 @@ file's worth of the default size. More is no gap but a foreign record."""
 PLACE: Final = struct.Struct(">qi")
 """The part of an entry that places its record: physical offset, size."""
 
-BLANK_RECORD_SIZE: Final = 0x7FFFFFFF
+BLANK_RECORD_SIZE: Final = layout.PRE_BLANK_SIZE
 """Size in a blank entry. RocketMQ writes those, with offset 0, for the indexes before a queue's first one;
 with the end of the record before it one stands for a record missing in between."""
 
 PHYSICAL_LIMIT: Final = 1 << 62
 """Physical offsets at or above it are garbage (bytes), and would overflow when a size is added."""
 
-_ENTRIES = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-
 
 def blank_entry(physical: int) -> bytes:
     """A blank entry; `physical`: end of the record before it in the queue, 0 if there's none."""
-    return struct.pack(">qiq", physical, BLANK_RECORD_SIZE, 0)
+    return layout.QUEUE_ENTRY.pack(physical, BLANK_RECORD_SIZE, 0)
 
 
 def place(entry: bytes) -> tuple[int, int]:
@@ -54,7 +55,7 @@ def place(entry: bytes) -> tuple[int, int]:
 def count_in_use(chunk: bytes, floor: int) -> tuple[int, int]:
     """How many entries from the start of `chunk` are in use and in log order, and the end of the last record
     they name. floor: end of the records named before `chunk`; it comes back if no entry follows it."""
-    entries = np.frombuffer(chunk, _ENTRIES, count=len(chunk) // ENTRY_SIZE)
+    entries = np.frombuffer(chunk, ENTRY, count=len(chunk) // ENTRY_SIZE)
     physical = entries["physical"].astype(np.int64)
     size = entries["size"].astype(np.int64)
     blank = size == BLANK_RECORD_SIZE

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hatwisted.logcodec.queueentry import ENTRY
 from hatwisted.logcodec.scan import Records
 from hatwisted.wire import layout
 
@@ -53,17 +54,27 @@ class QueueRows(NamedTuple):
     runs: list[tuple[QueueName, int, Run]]
 
 
-def queue_rows(scan: Records) -> QueueRows:
-    """The runs of a scan as (queue, start among the rows, run)."""
-    rows = np.flatnonzero(scan.sys_flags & UNQUEUED == 0)
+def sorted_by_queue(scan: Records) -> tuple[npt.NDArray[Any], list[int]]:
+    """Rows of the records that have a place in a queue, by queue and in log order within each; and where among
+    them a run begins."""
+    unqueued = scan.sys_flags & UNQUEUED
+    rows = np.flatnonzero(unqueued == 0) if unqueued.any() else np.arange(len(scan))
     if not len(rows):
-        return QueueRows(rows, [])
-    codes = _queue_codes(scan)[rows]
-    order = codes.argsort(kind="stable")
-    rows, codes = rows[order], codes[order]
+        return rows, []
+    codes = queue_codes(scan)[rows]
+    if int(codes.min()) != int(codes.max()):
+        order = codes.argsort(kind="stable")
+        rows, codes = rows[order], codes[order]
     indexes = scan.queue_offsets[rows]
     cuts = ((codes[1:] != codes[:-1]) | (indexes[1:] != indexes[:-1] + 1)).nonzero()[0] + 1
-    starts = [0, *cuts.tolist()]
+    return rows, [0, *cuts.tolist()]
+
+
+def queue_rows(scan: Records) -> QueueRows:
+    """The runs of a scan as (queue, start among the rows, run)."""
+    rows, starts = sorted_by_queue(scan)
+    if not len(rows):
+        return QueueRows(rows, [])
     lengths = np.diff([*starts, len(rows)]).tolist()
     heads, tails = rows[starts], rows[np.add(starts, lengths) - 1]
     begins = scan.physical_offsets[heads].tolist()
@@ -75,12 +86,21 @@ def queue_rows(scan: Records) -> QueueRows:
     return QueueRows(rows, list(zip(names, starts, runs, strict=True)))
 
 
-def _queue_codes(scan: Records) -> npt.NDArray[Any]:
+def queue_codes(scan: Records) -> npt.NDArray[Any]:
     """A number per record that tells queues apart; 16 bits if that's enough, which sorts in linear time."""
     lowest, highest = int(scan.queue_ids.min()), int(scan.queue_ids.max())
     span = highest - lowest + 1
     codes = scan.topic_rows * span + (scan.queue_ids - lowest)
     return codes.astype(np.uint16) if len(scan.topics) * span <= 1 << 16 else codes
+
+
+def queue_entries(scan: Records, rows: npt.NDArray[Any], tags_codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """ENTRY[k]: the queue entries of these rows; tags_codes: of all records."""
+    entries = np.empty(len(rows), ENTRY)
+    entries["physical"] = scan.physical_offsets[rows]
+    entries["size"] = scan.sizes[rows]
+    entries["tags"] = tags_codes[rows]
+    return entries
 
 
 class QueueRuns:

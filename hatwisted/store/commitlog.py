@@ -24,11 +24,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from hatwisted.logcodec.kernel import RecordEncoder
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
 from hatwisted.store.put import Put, PutLimits, PutStatus
-from hatwisted.store.recordencoder import AppendRun, RecordEncoder
 from hatwisted.wire import layout
 
 CLOCK_STEP = 3600 * 1000
@@ -42,6 +42,18 @@ _TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
 
 _UNQUEUED = layout.SYS_TRANSACTION_PREPARED
 """The sysFlag bit that prepared and rolled-back messages share: they take no queue offset."""
+
+
+class AppendRun:
+    """Records encoded but not yet written; all in one file."""
+
+    __slots__ = ("at", "parts", "puts", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.at = start
+        self.parts: list[bytes] = []
+        self.puts: list[Put] = []
 
 
 @implementer(IReplicatedLog)
@@ -183,7 +195,9 @@ class CommitLog:
                     put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
                     continue
                 file_end = self._files.capacity_end_of(run.at)
-            encoder.encode(put, topic_field, run, timestamp, self._take_queue_offsets(put))
+            encoder.encode(put, topic_field, run.parts, run.at, timestamp, self._take_queue_offsets(put))
+            run.at = put.end
+            run.puts.append(put)
         self._write_run(run)
         self.last_store_timestamp = timestamp
         self._announce()
@@ -214,7 +228,7 @@ class CommitLog:
         except (OSError, StoreFull) as error:
             self._dirty_end = max(self._dirty_end, run.start + len(blob))
             reason = f"commit log write at offset {run.start} failed: {error}"
-            self._tell_failure(reason, error)
+            self._log_failure(reason, error)
             self._unwind(run, reason)
             return reason
         self._failed_at = -1
@@ -232,7 +246,7 @@ class CommitLog:
             at += size
         self._dirty_end = 0
 
-    def _tell_failure(self, reason: str, error: Exception) -> None:
+    def _log_failure(self, reason: str, error: Exception) -> None:
         """Once per place: while writes fail the log's end stays, and every read brings more puts."""
         if self._failed_at != self.max_offset:
             self._failed_at = self.max_offset
@@ -275,12 +289,12 @@ class CommitLog:
             try:
                 self._files.create(start)
             except (OSError, StoreFull) as error:
-                self._tell_no_file(start, error)
+                self._log_no_file(start, error)
                 return False
         self._prepare(start + self.file_size)
         return True
 
-    def _tell_no_file(self, start: int, error: Exception) -> None:
+    def _log_no_file(self, start: int, error: Exception) -> None:
         self._full_reason = str(error)
         if not isinstance(error, StoreFull):
             self._full_reason = f"commit log file {layout.file_name(start)} couldn't be made: {error}"

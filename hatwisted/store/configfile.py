@@ -47,7 +47,7 @@ class ConfigFile:
         self._dirty = False
         self._spoilt = False
         """The file couldn't be read, so that the backup is the only version: the next write keeps it."""
-        self._told = ""
+        self._last_reason = ""
         """Why the last write failed, as told in the log: a full disk would be told every few seconds."""
         self._writing = False
         self._waiting: list[Deferred[None]] = []
@@ -91,7 +91,7 @@ class ConfigFile:
         """One write for all who wait: they may be hundreds, as each new topic is saved at once."""
         waiting, self._waiting = self._waiting, []
         if not self._dirty:
-            self._tell(waiting)
+            self._fire(waiting)
             return
         self._dirty = False
         self._writing = True
@@ -101,11 +101,11 @@ class ConfigFile:
 
     def _end_write(self, waiting: Sequence[Deferred[None]]) -> None:
         self._writing = False
-        self._tell(waiting)
+        self._fire(waiting)
         if self._waiting and not self._writing:
             self._write()
 
-    def _tell(self, waiting: Sequence[Deferred[None]]) -> None:
+    def _fire(self, waiting: Sequence[Deferred[None]]) -> None:
         for done in waiting:
             done.callback(None)
 
@@ -119,15 +119,15 @@ class ConfigFile:
         self._spoilt = False
 
     def _written(self, _result: None) -> None:
-        if self._told:
-            self._told = ""
+        if self._last_reason:
+            self._last_reason = ""
             self._log.info("{path} could be written again", path=self.path)
 
     def _not_written(self, failure: Failure) -> None:
         self._dirty = True
         reason = failure.getErrorMessage()
-        if reason != self._told:
-            self._told = reason
+        if reason != self._last_reason:
+            self._last_reason = reason
             if not failure.check(OSError, StoreError):
                 self._log.failure("{path} can't be encoded", failure, LogLevel.error, path=self.path)
             self._log.error("{path} was not written, will try again: {error}", path=self.path, error=reason)

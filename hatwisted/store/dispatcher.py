@@ -17,18 +17,19 @@ here the dispatch stops at that offset and says so, since nobody knows what is b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.logcodec.dispatchscan import DispatchColumns, dispatch_columns
-from hatwisted.logcodec.fewscan import FEW, Entry, decode_few
+from hatwisted.logcodec.fewscan import FEW
+from hatwisted.logcodec.kernel import DispatchColumns, Entry, decode_few, dispatch_columns, gather, walk
+from hatwisted.logcodec.queueentry import ENTRY
+from hatwisted.logcodec.queueruns import UNQUEUED, queue_codes, queue_entries, sorted_by_queue
 from hatwisted.logcodec.recordsearch import begins_record
-from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop, gather, walk
+from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop
 from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.errors import OtherFileSize, StoreError, StoreFull
 from hatwisted.store.index import IndexService
@@ -43,10 +44,6 @@ step of about 1 ms. A longer record is read whole."""
 
 ArrivalListener = Callable[[str, int, int], None]
 """(topic, queue id, queue's new max offset): called once per queue and step."""
-
-_ENTRIES: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-_UNQUEUED: Final = layout.SYS_TRANSACTION_PREPARED
-"""The sysFlag bit that prepared and rolled-back records share: they have no queue entry."""
 
 
 class Dispatcher:
@@ -219,7 +216,7 @@ class Dispatcher:
         """Queues first, then index; whether the index took everything."""
         items: list[Item] = []
         for entry in entries:
-            if not entry.sys_flag & _UNQUEUED:
+            if not entry.sys_flag & UNQUEUED:
                 self._queue_one(entry)
             for key_hash in entry.key_hashes:
                 items.append((key_hash, entry.physical_offset, entry.store_timestamp))
@@ -280,14 +277,14 @@ class Dispatcher:
         """Only the records that their queue or the index doesn't have yet: a dispatch after a restart mostly
         meets known ones, and those cost no look at their properties then."""
         ends = scan.physical_offsets + scan.sizes
-        codes = _queue_codes(scan)
+        codes = queue_codes(scan)
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         reached = [
             queue.max_physical if (queue := self._find(scan, row)) is not None else 0
             for row in first.tolist()
         ]
         queued = ends <= np.array(reached, np.int64)[inverse]
-        queued |= (scan.sys_flags & _UNQUEUED) != 0
+        queued |= (scan.sys_flags & UNQUEUED) != 0
         if self._index is not None:
             queued &= scan.physical_offsets < self._index.end_physical
         return scan.take(~queued)
@@ -297,26 +294,15 @@ class Dispatcher:
 
     def _append_to_queues(self, scan: Records, columns: DispatchColumns) -> None:
         """One append for every run of consecutive entries of a queue."""
-        rows = _queued_rows(scan)
+        rows, firsts = sorted_by_queue(scan)
         if not len(rows):
             return
-        codes = _queue_codes(scan)[rows]
-        if int(codes.min()) != int(codes.max()):
-            order = codes.argsort(kind="stable")
-            rows, codes = rows[order], codes[order]
-        entries = np.empty(len(rows), _ENTRIES)
-        entries["physical"] = physical = scan.physical_offsets[rows]
-        entries["size"] = scan.sizes[rows]
-        entries["tags"] = columns.tags_codes[rows]
-        blob = entries.tobytes()
-        indexes = scan.queue_offsets[rows]
-        cuts = ((codes[1:] != codes[:-1]) | (indexes[1:] != indexes[:-1] + 1)).nonzero()[0] + 1
-        firsts = [0, *cuts.tolist()]
+        blob = queue_entries(scan, rows, columns.tags_codes).tobytes()
         lasts = [*firsts[1:], len(rows)]
         heads = rows[firsts]
         runs = zip(
             *(firsts, lasts, scan.topic_rows[heads].tolist(), scan.queue_ids[heads].tolist()),
-            *(indexes[firsts].tolist(), physical[firsts].tolist()),
+            *(scan.queue_offsets[heads].tolist(), scan.physical_offsets[heads].tolist()),
             strict=True,
         )
         find, arrival, topics = self._queues.find, self._arrival, scan.topics
@@ -364,24 +350,8 @@ class Dispatcher:
         return True
 
 
-def _queued_rows(scan: Records) -> npt.NDArray[np.intp]:
-    """Rows of the records that get a queue entry."""
-    unqueued = scan.sys_flags & _UNQUEUED
-    if unqueued.any():
-        return np.flatnonzero(unqueued == 0)
-    return np.arange(len(scan))
-
-
-def _queue_codes(scan: Records) -> npt.NDArray[Any]:
-    """A number per record that tells queues apart; 16 bits if that's enough, which sorts in linear time."""
-    lowest, highest = int(scan.queue_ids.min()), int(scan.queue_ids.max())
-    span = highest - lowest + 1
-    codes = scan.topic_rows * span + (scan.queue_ids - lowest)
-    return codes.astype(np.uint16) if len(scan.topics) * span <= 1 << 16 else codes
-
-
 def _known_entries(run: bytes, physical_end: int) -> int:
     """How many entries of a run name records that end at or below `physical_end`."""
-    entries = np.frombuffer(run, _ENTRIES)
+    entries = np.frombuffer(run, ENTRY)
     ends = entries["physical"].astype(np.int64) + entries["size"]
     return int(np.searchsorted(ends, physical_end, "right"))

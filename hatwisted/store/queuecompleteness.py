@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from hatwisted.logcodec.queueentry import ENTRY
 from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.queuetable import ConsumeQueueTable
@@ -28,8 +29,6 @@ and a few seconds. What is older has been checked at earlier starts."""
 
 BLOCK: Final = 1 << 16
 """Entries read at once: 1.3 MB."""
-
-_ENTRIES: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
 
 
 def first_incomplete_file(
@@ -56,7 +55,7 @@ def _add_up(
     high = queue.max_offset
     while high > queue.min_offset:
         low = max(queue.min_offset, high - BLOCK)
-        entries = np.frombuffer(queue.read(low, high - low), _ENTRIES)
+        entries = np.frombuffer(queue.read(low, high - low), ENTRY)
         physical, sizes = entries["physical"].astype(np.int64), entries["size"].astype(np.int64)
         named = (sizes != layout.PRE_BLANK_SIZE) & (physical >= first)
         files = (physical[named] - first) // file_size

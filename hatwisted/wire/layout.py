@@ -65,6 +65,14 @@ def _fixed_fields(born_address: int, store_address: int) -> struct.Struct:
 
 FIXED_FIELDS: Final = (_fixed_fields(4, 4), _fixed_fields(16, 4), _fixed_fields(4, 16), _fixed_fields(16, 16))
 """All fields up to and including the body length, chosen by `sys_flag >> 4 & 3`."""
+
+
+def _head(born_host: int, store_host: int) -> struct.Struct:
+    return struct.Struct(f">iIIiiqqiq{born_host}sq{store_host}siqi")
+
+
+HEADS: Final = (_head(8, 8), _head(20, 8), _head(8, 20), _head(20, 20))
+"""The same with each host as it is stored: address and port in one field."""
 TOPIC_LENGTH: Final = {1: struct.Struct(">b"), 2: struct.Struct(">h")}
 PROPERTIES_LENGTH: Final = struct.Struct(">h")
 

@@ -20,7 +20,7 @@ PIPELINE = ("landing", "sparksource")
 
 
 def lines_of(name: str, folder: Path, *arguments: str) -> list[str]:
-    """What a program prints; it must end well, and a client log no bug (Spark's workers die with a traceback)."""
+    """What a program prints; it must end well, a client's without a traceback (Spark's workers leave some)."""
     done = subprocess.run(
         [*dies_with_us(), sys.executable, str(FOLDER / f"{name}.py"), *arguments],
         cwd=folder,

@@ -7,20 +7,18 @@ queue's entries, column by column. What lies outside of the compared range is lo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hatwisted.cli.log.findings import Findings
 from hatwisted.logcodec.dispatchscan import DispatchColumns
-from hatwisted.logcodec.queueentry import ENTRY_SIZE, place
+from hatwisted.logcodec.queueentry import ENTRY, ENTRY_SIZE, place
+from hatwisted.logcodec.queueruns import queue_entries
 from hatwisted.logcodec.scan import Longs, Records
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
-
-ENTRY: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-"""The fields of an entry; see formats.md section 3."""
 
 
 class QueueComparison:
@@ -53,11 +51,7 @@ class QueueComparison:
             indexes = scan.queue_offsets[rows]
             self._check_order(topic, queue_id, indexes, scan.physical_offsets[rows])
             if self._table is not None:
-                wanted = np.empty(len(rows), ENTRY)
-                wanted["physical"] = scan.physical_offsets[rows]
-                wanted["size"] = scan.sizes[rows]
-                wanted["tags"] = columns.tags_codes[rows]
-                self._compare(topic, queue_id, indexes, wanted)
+                self._compare(topic, queue_id, indexes, queue_entries(scan, rows, columns.tags_codes))
 
     def _check_order(self, topic: str, queue_id: int, indexes: Longs, physical: Longs) -> None:
         """Queue offsets rise one by one along the log."""

@@ -22,13 +22,11 @@ import numpy.typing as npt
 
 from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
-from hatwisted.logcodec.queueruns import QueueName, Run, queue_rows
+from hatwisted.logcodec.queueruns import QueueName, Run, queue_entries, queue_rows
 from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.jobs.rangecompare import BadRange
 from hatwisted.pipeline.jobs.rangewalk import Filler, WalkedLog, edge, walk_range
 
-ENTRIES: Final = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-"""Queue entries as they are in a queue file."""
 ITEMS: Final = np.dtype([("hash", "<i4"), ("physical", "<i8"), ("timestamp", "<i8")])
 """Index items: key hash as an index file stores it, physical offset, store timestamp (ms)."""
 
@@ -123,11 +121,7 @@ class _Spool:
 
     def _add_entries(self, scan: Records, tags_codes: npt.NDArray[Any]) -> None:
         rows, runs = queue_rows(scan)
-        entries = np.empty(len(rows), ENTRIES)
-        entries["physical"] = scan.physical_offsets[rows]
-        entries["size"] = scan.sizes[rows]
-        entries["tags"] = tags_codes[rows]
-        blob = entries.tobytes()
+        blob = queue_entries(scan, rows, tags_codes).tobytes()
         for queue, start, run in runs:
             self._runs.setdefault(queue, []).append(run)
             piece = blob[start * ENTRY_SIZE : (start + run.count) * ENTRY_SIZE]

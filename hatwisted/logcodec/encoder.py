@@ -1,46 +1,41 @@
-"""Puts turned into records: sizes first, because they decide which file a put lands in, then bytes.
+"""Messages turned into records: sizes first, because they decide which file a put lands in, then bytes.
 
-One loop per put packs the fixed fields (layout's fields 1 to 15) and lists the parts; the bytes are joined once
-per run. Rejected: numpy columns for the heads of a batch (slower below some hundred messages), and writing the
-parts with pwritev (the joined run is what the HA link sends as well).
+One loop per put packs the fixed fields and lists the parts; the bytes are joined once per run. Rejected: numpy
+columns for the heads of a batch (slower below some hundred messages), and writing the parts with pwritev (the
+joined run is what the HA link sends as well).
 """
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from isal.isal_zlib import crc32
 
-from hatwisted.store.interfaces import Buffer
-from hatwisted.store.put import Put
 from hatwisted.wire import layout
 
+_HOST_BITS: Final = layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
 
-def _head_struct(born_v6: bool, store_v6: bool) -> struct.Struct:
-    """A V1 record from its total size to its body length (layout fields 1 to 15)."""
-    return struct.Struct(f">iIiiiqqiq{20 if born_v6 else 8}sq{20 if store_v6 else 8}siqi")
-
-
-_HEADS = {
-    (layout.SYS_BORN_HOST_V6 if born else 0) | (layout.SYS_STORE_HOST_V6 if store else 0): _head_struct(
-        bool(born), bool(store)
-    )
-    for born in (0, 1)
-    for store in (0, 1)
-}
-_HOST_BITS = layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
+Entry = tuple[int, bytes, bytes]
+"""(flag, body, raw properties) of one message."""
 
 
-class AppendRun:
-    """Records encoded but not yet written; all in one file."""
+class MessageBatch(Protocol):
+    """What is encoded together: the messages of one put. The encoder sets the last five."""
 
-    __slots__ = ("at", "parts", "puts", "start")
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.at = start
-        self.parts: list[Buffer] = []
-        self.puts: list[Put] = []
+    sys_flag: int
+    queue_id: int
+    entries: Sequence[Entry]
+    born_host: bytes
+    born_timestamp: int
+    reconsume_times: int
+    prepared_transaction_offset: int
+    shared_properties: bytes
+    content_size: int
+    offset: int
+    end: int
+    queue_offset: int
+    record_offsets: Sequence[int]
 
 
 class RecordEncoder:
@@ -53,7 +48,7 @@ class RecordEncoder:
         self._fixed = layout.FIXED_SIZE - 1 + (layout.IPV6_EXTRA if self._store_v6 else 0)
         self._topic_fields: dict[str, bytes] = {}
 
-    def size(self, put: Put, topic_field: bytes) -> int:
+    def size(self, put: MessageBatch, topic_field: bytes) -> int:
         """Record bytes of a whole put; counts its content where the caller hasn't."""
         fixed = self._fixed + len(topic_field)
         if put.sys_flag & layout.SYS_BORN_HOST_V6:
@@ -72,21 +67,32 @@ class RecordEncoder:
             field = self._topic_fields[topic] = bytes([len(raw) & 0xFF]) + raw
         return field
 
-    def encode(self, put: Put, topic_field: bytes, run: AppendRun, timestamp: int, queue_offset: int) -> None:
-        """Add the put's records at the run's end, and set the put's offsets. timestamp: ms; queue_offset: of the
-        first message, -1 for messages that have none (prepared, rolled back)."""
+    def encode(
+        self,
+        put: MessageBatch,
+        topic_field: bytes,
+        parts: list[bytes],
+        at: int,
+        timestamp: int,
+        queue_offset: int,
+    ) -> None:
+        """Add the put's records to the `parts` that are joined later, and set the put's offsets.
+
+        topic_field: see there; at: physical offset of the first record; timestamp: ms; queue_offset: of the first
+        message, -1 for messages that have none (prepared, rolled back).
+        """
         sys_flag = put.sys_flag & ~layout.SYS_STORE_HOST_V6 | self._store_v6
-        pack = _HEADS[sys_flag & _HOST_BITS].pack
+        pack = layout.HEADS[sys_flag >> 4 & 3].pack
         fixed = self._fixed + len(topic_field)
         if sys_flag & layout.SYS_BORN_HOST_V6:
             fixed += layout.IPV6_EXTRA
         step = 1
         if queue_offset < 0:
             queue_offset = step = 0
-        at = put.offset = run.at
+        put.offset = at
         put.queue_offset = queue_offset
         # Locals: this loop is what a batch of thousands of messages a second is made of.
-        parts, offsets = run.parts, []
+        offsets = []
         shared, queue_id, magic, mask = put.shared_properties, put.queue_id, layout.MAGIC_V1, layout.CRC_MASK
         shared_size = len(shared)
         born_timestamp, born_host, store_host = put.born_timestamp, put.born_host, self._store_host
@@ -123,5 +129,4 @@ class RecordEncoder:
             at += size
             queue_offset += step
         put.record_offsets = offsets
-        run.at = put.end = at
-        run.puts.append(put)
+        put.end = at
