@@ -307,7 +307,7 @@ class Retention:
         await self._watermark.check()
         if self._is_due():
             removed = await self._remove_log_files()
-            self._tell_if_in_vain(removed)
+            self._log_if_in_vain(removed)
         await self._follow_the_log()
 
     # -- the log ---------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ class Retention:
         self.removed_total += len(paths) - len(kept)
         return not kept
 
-    def _tell_if_in_vain(self, removed: int) -> None:
+    def _log_if_in_vain(self, removed: int) -> None:
         in_vain = not removed and self._space_is_short()
         if in_vain and not self._in_vain:
             self._log.warn(

@@ -95,10 +95,10 @@ def make_service(
         from twisted.internet import reactor
 
         with _placed(loaded.source):
-            return ToldService(build(loaded.config, reactor), terminal, SteadyTimeService(reactor))
+            return StartupService(build(loaded.config, reactor), terminal, SteadyTimeService(reactor))
 
 
-class ToldService(MultiService):
+class StartupService(MultiService):
     """The server's services, run by steady `time`; a failure to start them is logged, and told on the terminal,
     which a daemon has left by then."""
 
@@ -109,11 +109,11 @@ class ToldService(MultiService):
         service.setServiceParent(self)
 
     def privilegedStartService(self) -> None:
-        with self._terminal.told():
+        with self._terminal.reported():
             super().privilegedStartService()
 
     def startService(self) -> None:
-        with self._terminal.told():
+        with self._terminal.reported():
             super().startService()
         self._terminal.close()
 
@@ -139,7 +139,7 @@ class Terminal:
             self._descriptor = None
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def reported(self) -> Iterator[None]:
         """Log what goes wrong inside; behind a fork tell it as well, for there twistd cuts it short."""
         try:
             yield

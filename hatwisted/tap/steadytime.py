@@ -65,9 +65,9 @@ class SteadyTime:
             now, behind = now + behind, 0.0
         self._anchor, self._base = self._monotonic(), now
         self._rate = min(FASTEST, max(SLOWEST, 1.0 + behind / FOLLOW_INTERVAL))
-        self._tell(behind)
+        self._log_step(behind)
 
-    def _tell(self, behind: float) -> None:
+    def _log_step(self, behind: float) -> None:
         if self._following:
             self._following = abs(behind) > FOLLOW_INTERVAL / 10
         elif abs(behind) > WORTH_TELLING:

@@ -124,7 +124,7 @@ class LogStore:
 
     def boundary_at_or_after(self, offset: int) -> int:
         """The nearest place at or behind `offset` where a record starts, or the log's end."""
-        return self._boundary(offset, RecordSearch.at_or_behind)
+        return self._boundary(offset, RecordSearch.at_or_after)
 
     def boundary_at_or_before(self, offset: int) -> int:
         """The nearest place at or in front of `offset` where a record or a blank starts, or the log ends."""

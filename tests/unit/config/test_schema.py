@@ -89,7 +89,7 @@ class Schema(SynchronousTestCase):
         """A key that nothing reads would be a promise that isn't kept: it belongs to the unused ones."""
         sources = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "config"]
         text = "".join(path.read_text() for path in [*sources, PACKAGE / "config" / "schema.py"])
-        read = set(re.findall(r"(?:config|self)\.(\w+)", text))
+        read = set(re.findall(r"(?:config|self|changed)\.(\w+)", text))
         for schema in (BrokerConfig, NamesrvConfig):
             for field in fields(schema):
                 self.assertIn(field.name, read, field.encode_name)
