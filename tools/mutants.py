@@ -7,9 +7,9 @@ Here they are drawn, counted and held against the goal:
 
 A full run takes hours, so SAMPLE mutants of a room (200; 0 for all) are drawn; SEED draws the same again. Those
 that change nothing but prose (log lines, texts of several words) or types are left out: tests quote words where
-somebody acts on them. Survivors are listed in tests/mutants/survivors.toml with a reason why no test should catch
-them; they don't count against the room. What survives and isn't listed is printed with its change, and a room that
-misses the goal fails the run.
+somebody acts on them. Survivors are listed in tests/mutants/survivors.toml with the reason why no test should
+catch them; they don't count against the room. What survives and isn't listed is printed with its change, and a
+room that misses the goal fails the run.
 
 Rejected: cosmic-ray, which starts Python and pytest anew for every mutant: seconds each, where a fork takes a
 fraction of one.
