@@ -23,19 +23,22 @@ import tempfile
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-LATEST_RELEASE = re.compile(r"^## \S+ \((\d{4}-\d{2}-\d{2})\)$", re.MULTILINE)
+LATEST_RELEASE = re.compile(r"^## (\S+) \((\d{4}-\d{2}-\d{2})\)$", re.MULTILINE)
 
 
 def main() -> None:
     """Build into dist/ of the checkout, or into the folder that is the only argument."""
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else CHECKOUT / "dist"
-    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or _release_date(CHECKOUT / "CHANGELOG.md"))
+    version, date = _latest_release(CHECKOUT / "CHANGELOG.md")
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or date)
     os.umask(0o022)
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder, "sources")
         ignored = shutil.ignore_patterns(".git", *_ignored(CHECKOUT / ".gitignore"))
         shutil.copytree(CHECKOUT, sources, ignore=ignored)
         sdist = _built("sdist", sources, Path(folder, "sdist"), epoch)
+        if sdist.name != f"hatwisted-{version}.tar.gz":
+            sys.exit(f"CHANGELOG.md ends at {version}, the sources make {sdist.name}: see docs/releases.md")
         unpacked = _unpacked(sdist, Path(folder, "unpacked"))
         repacked = Path(folder, sdist.name)
         _pack(unpacked, repacked, epoch)
@@ -48,13 +51,13 @@ def main() -> None:
             print(target / archive.name)
 
 
-def _release_date(changelog: Path) -> int:
-    """Midnight UTC of the latest release, in seconds since the epoch."""
+def _latest_release(changelog: Path) -> tuple[str, int]:
+    """Version, and midnight UTC of its day in seconds since the epoch."""
     found = LATEST_RELEASE.search(changelog.read_text(encoding="utf-8"))
     if found is None:
         sys.exit(f"{changelog}: no heading '## VERSION (YYYY-MM-DD)' to take the archives' date from")
-    day = datetime.datetime.fromisoformat(found[1]).replace(tzinfo=datetime.UTC)
-    return int(day.timestamp())
+    day = datetime.datetime.fromisoformat(found[2]).replace(tzinfo=datetime.UTC)
+    return found[1], int(day.timestamp())
 
 
 def _ignored(gitignore: Path) -> list[str]:

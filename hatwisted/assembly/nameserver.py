@@ -91,7 +91,7 @@ def needs_name_server(config: BrokerConfig) -> bool:
     return not config.name_servers and config.embedded_namesrv
 
 
-def told_of(config: BrokerConfig, name_server: EmbeddedNameServer) -> BrokerConfig:
+def with_name_server(config: BrokerConfig, name_server: EmbeddedNameServer) -> BrokerConfig:
     """The configuration of the master that brings `name_server`."""
     return msgspec.structs.replace(config, namesrv_addr=name_server.for_master)
 

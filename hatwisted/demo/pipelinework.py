@@ -26,9 +26,9 @@ def main(arguments: Sequence[str]) -> int:
     """arguments: the master's store, the slave's, and where to write. 0: done, and the copies are the same."""
     master, slave, out = arguments
     try:
-        return _work(master, slave, Path(out), _tell)
+        return _work(master, slave, Path(out), _report)
     except (PipelineError, ClientError) as error:
-        _tell(failed=str(error))
+        _report(failed=str(error))
         return 1
 
 
@@ -58,7 +58,7 @@ def _work(master: str, slave: str, out: Path, tell: Tell) -> int:
     return 0
 
 
-def _tell(**what: str) -> None:
+def _report(**what: str) -> None:
     print(json.dumps(what), flush=True)
 
 

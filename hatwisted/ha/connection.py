@@ -212,9 +212,9 @@ class HAConnection(Protocol):
 
     def _refuse(self) -> None:
         self._service.refused(self)
-        self._timer = self._service.clock.callLater(REFUSED_LINGER, self._tell_refusal)
+        self._timer = self._service.clock.callLater(REFUSED_LINGER, self._log_refusal)
 
-    def _tell_refusal(self) -> None:
+    def _log_refusal(self) -> None:
         self._timer = None
         # A heartbeat at another offset than the slave's own is the only "no" on this wire: every slave takes
         # it for a mismatch, names both offsets in its log and closes.

@@ -21,7 +21,7 @@ FIRST_LAG_LOG = 10.0
 LAG_LOG_INTERVAL = 60.0
 """Seconds between two log lines about the lag."""
 
-MAX_LAGS_TOLD = 10
+MAX_LAGS_SHOWN = 10
 """Slaves that the line about the lag names, those furthest behind; the rest is counted."""
 
 ALONE_LIMIT = 60.0
@@ -76,7 +76,7 @@ class SlaveWatch:
         """Say what is due."""
         if now >= self._lag_due:
             self._lag_due = now + LAG_LOG_INTERVAL
-            self._tell_lag(links)
+            self._log_lag(links)
         if self._alone_due is not None and now >= self._alone_due:
             self._alone_due = None
             self._log.warn(
@@ -85,7 +85,7 @@ class SlaveWatch:
                 age=ALONE_LIMIT,
             )
 
-    def _tell_lag(self, links: Iterable[HAConnection]) -> None:
+    def _log_lag(self, links: Iterable[HAConnection]) -> None:
         """Of each slave, those furthest behind first: the best one's says nothing of the others."""
         end = self._commit_log.max_offset
         lags = sorted(
@@ -97,11 +97,11 @@ class SlaveWatch:
             reverse=True,
         )
         if lags:
-            more = f", and {len(lags) - MAX_LAGS_TOLD} more" if len(lags) > MAX_LAGS_TOLD else ""
+            more = f", and {len(lags) - MAX_LAGS_SHOWN} more" if len(lags) > MAX_LAGS_SHOWN else ""
             self._log.info(
                 "slaves behind the log's end at {end}: {lags}{more}",
                 end=end,
-                lags=", ".join(f"{peer} {lag} bytes ({state})" for lag, peer, state in lags[:MAX_LAGS_TOLD]),
+                lags=", ".join(f"{peer} {lag} bytes ({state})" for lag, peer, state in lags[:MAX_LAGS_SHOWN]),
                 more=more,
             )
         elif newest := self._replicas.push2_slave_max_offset:

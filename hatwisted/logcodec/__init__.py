@@ -1,14 +1,16 @@
 """The commit log's records: encoding, finding, reading and proving them, and what queues and index need of each.
 
-Read first `wire.layout` (the format, on one page), then `scan` (records of a buffer as columns), `fewscan` (the
-same for a handful) and `encoder`; `dispatchscan` with `propertyareas`, `keyhash` and `queueruns` (what records
-mean to queues and index); `window` (the way along a log), `recordsearch` (where records go on behind damage, and
-the one rule of what proves a record), `logwalk` (the way to the log's end), `onerecord` (what a peer names by its
-offset). `kernel` names the inner loops that a compiled twin could replace.
+Read first `wire.layout` (the format, on one page), then `scan` (records of a buffer as columns), `fewscan`
+(the same for a handful) and `encoder`; `dispatchscan` with `propertyareas`, `keyhash` and `queueruns` (what
+records mean to queues and index), down to `queueentry` and `delaylevel`; `window` (the way along a log),
+`recordsearch` (where records go on behind damage, and the one rule of what proves a record), `logwalk` (the
+way to the log's end), `onerecord` (what a peer names by its offset). `kernel` names the inner loops that a
+compiled twin could replace.
 
-One record alone is `wire.record`: clients take apart by it what they pull, and so it stays below; the tests hold
-everything here to it.
+One record alone is `wire.record`: clients take apart by it what they pull, and so it stays below; the tests
+hold everything here to it.
 
-It imports `wire`, numpy, isal and msgspec: no Twisted, no zope, no Arrow (Spark workers and brokers alike pay for
-every import). It never opens a file or a socket: buffers and anything that reads bytes at an offset come in.
+It imports `wire`, numpy, isal and msgspec: no Twisted, no zope, no Arrow (Spark workers and brokers alike pay
+for every import). It never opens a file or a socket: buffers and anything that reads bytes at an offset come
+in.
 """

@@ -104,7 +104,7 @@ def records_behind(
         while found is not None and found < limit and not search.is_file_end(found):
             record = record_at(log, found, check_crc=check_crc)
             if record is None:
-                found = search.behind_damage(found, limit)
+                found = search.after_damage(found, limit)
             else:
                 yield record
                 found += record.total_size
@@ -137,7 +137,7 @@ class RecordSearch:
         self._limit = self._file_end if limit is None else limit
         self._window = LogWindow(filled_from(log), log.file_size, CHUNK, check_crc=check_crc)
 
-    def at_or_behind(self, offset: int) -> int:
+    def at_or_after(self, offset: int) -> int:
         """Where the chain has its first record that starts at or behind `offset`; the log's or the file's end if
         it has none."""
         return self._around(offset)[1]
@@ -157,7 +157,7 @@ class RecordSearch:
             back *= FURTHER
         return self._base
 
-    def behind_damage(self, offset: int, limit: int) -> int | None:
+    def after_damage(self, offset: int, limit: int) -> int | None:
         """Where the chain, which leads to `offset` and no further, goes on; None: nowhere below `limit`."""
         at = offset
         while True:
@@ -171,7 +171,7 @@ class RecordSearch:
 
     def at_or_behind_damage(self, offset: int, limit: int) -> int | None:
         """The same, if the chain may go on at `offset` itself."""
-        return offset if self._goes_on_at(offset, limit) else self.behind_damage(offset, limit)
+        return offset if self._goes_on_at(offset, limit) else self.after_damage(offset, limit)
 
     def next_record(self, offset: int, limit: int) -> int | None:
         """The first proved record that starts in [offset, limit)."""
@@ -212,7 +212,7 @@ class RecordSearch:
             if stop is Stop.BLANK:
                 return at, self._file_end, whole
             if stop in BREAKS:
-                following = self.behind_damage(at, self._limit)
+                following = self.after_damage(at, self._limit)
                 if following is None:
                     return before, self._limit, False
                 at, whole = following, False

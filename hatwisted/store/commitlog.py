@@ -228,7 +228,7 @@ class CommitLog:
         except (OSError, StoreFull) as error:
             self._dirty_end = max(self._dirty_end, run.start + len(blob))
             reason = f"commit log write at offset {run.start} failed: {error}"
-            self._tell_failure(reason, error)
+            self._log_failure(reason, error)
             self._unwind(run, reason)
             return reason
         self._failed_at = -1
@@ -246,7 +246,7 @@ class CommitLog:
             at += size
         self._dirty_end = 0
 
-    def _tell_failure(self, reason: str, error: Exception) -> None:
+    def _log_failure(self, reason: str, error: Exception) -> None:
         """Once per place: while writes fail the log's end stays, and every read brings more puts."""
         if self._failed_at != self.max_offset:
             self._failed_at = self.max_offset
@@ -289,12 +289,12 @@ class CommitLog:
             try:
                 self._files.create(start)
             except (OSError, StoreFull) as error:
-                self._tell_no_file(start, error)
+                self._log_no_file(start, error)
                 return False
         self._prepare(start + self.file_size)
         return True
 
-    def _tell_no_file(self, start: int, error: Exception) -> None:
+    def _log_no_file(self, start: int, error: Exception) -> None:
         self._full_reason = str(error)
         if not isinstance(error, StoreFull):
             self._full_reason = f"commit log file {layout.file_name(start)} couldn't be made: {error}"

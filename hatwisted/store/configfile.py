@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.store.wholefile import replace_file
 from hatwisted.timing.periodic import PeriodicCall
 
 BACKUP = ".bak"
@@ -47,7 +48,7 @@ class ConfigFile:
         self._dirty = False
         self._spoilt = False
         """The file couldn't be read, so that the backup is the only version: the next write keeps it."""
-        self._told = ""
+        self._last_reason = ""
         """Why the last write failed, as told in the log: a full disk would be told every few seconds."""
         self._writing = False
         self._waiting: list[Deferred[None]] = []
@@ -91,7 +92,7 @@ class ConfigFile:
         """One write for all who wait: they may be hundreds, as each new topic is saved at once."""
         waiting, self._waiting = self._waiting, []
         if not self._dirty:
-            self._tell(waiting)
+            self._fire(waiting)
             return
         self._dirty = False
         self._writing = True
@@ -101,11 +102,11 @@ class ConfigFile:
 
     def _end_write(self, waiting: Sequence[Deferred[None]]) -> None:
         self._writing = False
-        self._tell(waiting)
+        self._fire(waiting)
         if self._waiting and not self._writing:
             self._write()
 
-    def _tell(self, waiting: Sequence[Deferred[None]]) -> None:
+    def _fire(self, waiting: Sequence[Deferred[None]]) -> None:
         for done in waiting:
             done.callback(None)
 
@@ -113,21 +114,21 @@ class ConfigFile:
         """In the worker: the former content becomes the backup, then the new one the file."""
         former = self._fs.read(self.path) if self._fs.exists(self.path) else b""
         if former and not self._spoilt:
-            self._fs.write(self.path + BACKUP, former)
+            replace_file(self._fs, self.path + BACKUP, former)
         self._fs.makedirs(self.path.rpartition("/")[0])
-        self._fs.write(self.path, content)
+        replace_file(self._fs, self.path, content)
         self._spoilt = False
 
     def _written(self, _result: None) -> None:
-        if self._told:
-            self._told = ""
+        if self._last_reason:
+            self._last_reason = ""
             self._log.info("{path} could be written again", path=self.path)
 
     def _not_written(self, failure: Failure) -> None:
         self._dirty = True
         reason = failure.getErrorMessage()
-        if reason != self._told:
-            self._told = reason
+        if reason != self._last_reason:
+            self._last_reason = reason
             if not failure.check(OSError, StoreError):
                 self._log.failure("{path} can't be encoded", failure, LogLevel.error, path=self.path)
             self._log.error("{path} was not written, will try again: {error}", path=self.path, error=reason)

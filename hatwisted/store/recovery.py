@@ -153,7 +153,7 @@ class _Recovery:
         self._checkpoint = parts.checkpoint
         self._check_crc = check_crc
         self._progress = progress
-        self._done = self._total = self._told = 0
+        self._done = self._total = self._reported = 0
         self.report = RecoveryReport(unclean)
 
     # -- the log's end ---------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class _Recovery:
         report.end = end
         written = found.offset + found.torn if end == found.offset else written_end(self._files, end)
         report.torn_bytes = written - end
-        self._remove_behind(end, written)
+        self._remove_after(end, written)
         if report.torn_bytes:
             report.torn_reason = reason
             _log.warn(
@@ -239,7 +239,7 @@ class _Recovery:
             return found.offset, found.reason
         return found.torn_record, "a record whose properties end in zero bytes"
 
-    def _remove_behind(self, end: int, written: int) -> None:
+    def _remove_after(self, end: int, written: int) -> None:
         """Remove the files behind the end and zero what the last one still holds there, up to `written`."""
         self.report.files_removed = self._files.delete_from(end + 1)
         stale_end = min(written, self._files.capacity_end)
@@ -291,6 +291,6 @@ class _Recovery:
         self._tick(self._total)
 
     def _tick(self, done: int) -> None:
-        if done - self._told >= PROGRESS_BYTES or done >= self._total:
-            self._told = done
+        if done - self._reported >= PROGRESS_BYTES or done >= self._total:
+            self._reported = done
             self._progress(done, max(done, self._total))

@@ -10,7 +10,7 @@ from twisted.application.service import IService, Service
 from twisted.logger import Logger
 
 from hatwisted.assembly.broker import build_broker
-from hatwisted.assembly.nameserver import embed_name_server, needs_name_server, stacked, told_of
+from hatwisted.assembly.nameserver import embed_name_server, needs_name_server, stacked, with_name_server
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.schema import BrokerConfig
 
@@ -20,7 +20,7 @@ def build_master(config: BrokerConfig, parts: Parts) -> IService:
     if not needs_name_server(config):
         return build_broker(config, parts)
     own = embed_name_server(config, parts)
-    broker = build_broker(told_of(config, own), parts)
+    broker = build_broker(with_name_server(config, own), parts)
     return stacked(own.service, broker, Announcement(own.for_others, own.warning))
 
 

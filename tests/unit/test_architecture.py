@@ -78,3 +78,22 @@ class ArchitecturePageTests(SynchronousTestCase):
         rooms = {folder.parent.name for folder in PACKAGE.glob("*/__init__.py")}
         named = re.findall(r"^\| (`[a-z, `]+`) \|", section("The rooms"), re.MULTILINE)
         self.assertEqual(rooms - {room for cell in named for room in NAMED.findall(cell)}, set())
+
+
+class RoomTests(SynchronousTestCase):
+    def test_a_rooms_init_names_each_of_its_modules(self) -> None:
+        """A module that isn't in its room's reading order is found by nobody."""
+        unnamed = []
+        for init in sorted(PACKAGE.rglob("__init__.py")):
+            text = ast.get_docstring(ast.parse(init.read_text())) or ""
+            modules = [
+                path.stem
+                for path in init.parent.glob("*.py")
+                if not path.stem.startswith("__") and path.stem != "errors"
+            ]
+            rooms = [path.parent.name for path in init.parent.glob("*/__init__.py")]
+            words = set(re.findall(r"\w+", text))
+            unnamed += [
+                f"{init.parent.relative_to(PACKAGE)}: {name}" for name in modules + rooms if name not in words
+            ]
+        self.assertEqual("\n".join(unnamed), "")

@@ -91,7 +91,7 @@ class TopicAdmin:
         self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._topics.put(config)
         answer: Deferred[RemotingCommand] = Deferred()
-        late = self._clock.callLater(REGISTER_WAIT, self._tell_late, config.topic_name, answer, request)
+        late = self._clock.callLater(REGISTER_WAIT, self._answer_late, config.topic_name, answer, request)
 
         def registered(_: None) -> None:
             if late.active():
@@ -101,7 +101,7 @@ class TopicAdmin:
         self._settled().addCallback(registered)
         return answer
 
-    def _tell_late(self, topic: str, answer: Deferred[RemotingCommand], request: RemotingCommand) -> None:
+    def _answer_late(self, topic: str, answer: Deferred[RemotingCommand], request: RemotingCommand) -> None:
         self._log.warn("topic {topic}: not every name server knows of it yet", topic=topic)
         answer.callback(response(request))
 

@@ -107,14 +107,14 @@ class SubscriptionGroupTable:
         self._groups[config.group_name] = config
         self._log.info("consumer group {group} created or changed", group=config.group_name)
         self.version = self.version.following(self._now())
-        self._tell()
+        self._notify()
 
     def delete(self, name: str) -> None:
         """Forget a group's settings; an unknown one is no error."""
         if self._groups.pop(name, None) is not None:
             self._log.info("consumer group {group} deleted", group=name)
             self.version = self.version.following(self._now())
-            self._tell()
+            self._notify()
 
     def replace(self, table: GroupTable) -> bool:
         """Take over the master's table, deletions included, unless it is the one held; was it another?"""
@@ -123,10 +123,10 @@ class SubscriptionGroupTable:
         self._groups = dict(table.subscription_group_table)
         self._forbidden = table.forbidden_table
         self.version = table.data_version
-        self._tell()
+        self._notify()
         return True
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()
 

@@ -153,7 +153,7 @@ class LevelDelivery:
         self._stored: set[int] = set()
         """Queue offsets that have been dealt with in front of one that hasn't; fewer than MAX_BATCH."""
         self._pause = FIRST_PAUSE
-        self._told = ""
+        self._last_reason = ""
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class LevelDelivery:
             except Undeliverable as problem:
                 batch[index] = None
                 problems.append(f"queue offset {index}: {problem}")
-        self._tell_passed(problems)
+        self._log_skipped(problems)
         return batch
 
     def _correct(self, low: int, high: int) -> int:
@@ -297,7 +297,7 @@ class LevelDelivery:
             wait=True,
         )
 
-    def _tell_passed(self, problems: Sequence[str]) -> None:
+    def _log_skipped(self, problems: Sequence[str]) -> None:
         if problems:
             self._log.error(
                 "delay level {number}: {count} messages can't be delivered and are skipped; the first, at {first}",
@@ -327,7 +327,7 @@ class LevelDelivery:
                 self._stored.add(index)
             elif put.status in _HOPELESS:
                 self._stored.add(index)
-                self._tell_passed([f"queue offset {index}: {put.topic} doesn't take it: {put.reason}"])
+                self._log_skipped([f"queue offset {index}: {put.topic} doesn't take it: {put.reason}"])
             else:
                 reason = reason or put.reason or str(put.status)
         self._move_on()
@@ -348,7 +348,7 @@ class LevelDelivery:
     def _broken(self, failure: Failure) -> str:
         """Told with its traceback when it begins; returns the reason."""
         reason = f"{failure.type.__name__ if failure.type else 'error'}: {failure.getErrorMessage()}"
-        if reason != self._told:
+        if reason != self._last_reason:
             self._log.failure("delivery of delay level {number} failed", failure, number=self._level)
         return reason
 
@@ -357,15 +357,15 @@ class LevelDelivery:
         if reason:
             self._try_later(reason)
         else:
-            self._pause, self._told = FIRST_PAUSE, ""
+            self._pause, self._last_reason = FIRST_PAUSE, ""
             self._again(0)
         if putting is not None:
             putting.callback(None)
 
     def _try_later(self, reason: str) -> None:
         """Told when it begins, and when the reason changes."""
-        if reason != self._told:
-            self._told = reason
+        if reason != self._last_reason:
+            self._last_reason = reason
             self._log.warn(
                 "delay level {number} can't be delivered at present, will try again: {reason}",
                 number=self._level,

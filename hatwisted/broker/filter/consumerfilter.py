@@ -161,7 +161,7 @@ class ConsumerFilterTable:
         try:
             return record_test(compile_filter(wanted.expression_type, wanted.expression))
         except Sql92Error as error:
-            self._tell_refused(group, wanted, f"{error}; everything passes")
+            self._log_refused(group, wanted, f"{error}; everything passes")
             return None
 
     # ---- who wants what
@@ -200,12 +200,12 @@ class ConsumerFilterTable:
         try:
             compiled = compile_filter(wanted.expression_type, wanted.expression)
         except Sql92Error as error:
-            self._tell_refused(group, wanted, str(error))
+            self._log_refused(group, wanted, str(error))
             return
         if self._text + len(wanted.expression) > MAX_TEXT:
-            self._tell_refused(group, wanted, f"there are more than {MAX_TEXT} characters of expressions")
+            self._log_refused(group, wanted, f"there are more than {MAX_TEXT} characters of expressions")
             return
-        self._tell_ignored(group, wanted, compiled)
+        self._log_ignored(group, wanted, compiled)
         new = ConsumerFilter(
             group=group, topic=wanted.topic, compiled=compiled, born=self._now(), version=wanted.version
         )
@@ -229,7 +229,7 @@ class ConsumerFilterTable:
             known.died = max(self._now(), known.born)
             self._tell()
 
-    def _tell_refused(self, group: str, wanted: Subscription, reason: str) -> None:
+    def _log_refused(self, group: str, wanted: Subscription, reason: str) -> None:
         key = (group, wanted.topic)
         if self._refused.get(key) == wanted.expression:
             return
@@ -244,7 +244,7 @@ class ConsumerFilterTable:
             reason=reason,
         )
 
-    def _tell_ignored(self, group: str, wanted: Subscription, compiled: Sql92Filter) -> None:
+    def _log_ignored(self, group: str, wanted: Subscription, compiled: Sql92Filter) -> None:
         at = compiled.ignored_from
         if at is not None:
             self._log.warn(

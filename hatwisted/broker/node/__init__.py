@@ -1,8 +1,8 @@
 """A broker as a service: a node, its role, and what it has to do with other nodes.
 
 Read `brokernode` (start and stop, in order), `masterrole` and `slaverole` (what each role adds), `registration`
-(name servers), `masteraddress` (where the master is), `masterlog` (what a slave asks about its log) and
-`slavesync` (a slave takes over its master's tables).
+(name servers), `masteraddress` (where the master is), `masterlog` (what a slave asks about its log),
+`slavesync` (a slave takes over its master's tables) and `slaveids` (two slaves with one id).
 
 A node is put together by `hatwisted.assembly` and makes nothing that reaches outside by itself. No slave
 becomes a master.

@@ -125,7 +125,7 @@ class BrokerNode(Service):
         super().startService()
         parts = self.parts
         self._progress_due = parts.clock.seconds() + PROGRESS_INTERVAL
-        self._tell_loaded(parts.store.load(self._progress))
+        self._log_loaded(parts.store.load(self._progress))
         parts.tables.load()
         parts.store.start()
         parts.ha.startService()
@@ -139,7 +139,7 @@ class BrokerNode(Service):
         self.services.start()
         parts.registration.start()
 
-    def _tell_loaded(self, report: RecoveryReport) -> None:
+    def _log_loaded(self, report: RecoveryReport) -> None:
         store = self.parts.store
         self._logger.info(
             "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records checked, "

@@ -218,12 +218,12 @@ class _NameServer:
         """Has it taken a registration on the present connection?"""
         self._retry = GuardedTimer(clock, f"registering at {address}", self.register, owner.period)
         self._waiting: list[Deferred[None]] = []
-        self._told = KnownMaster()
+        self._answered = KnownMaster()
 
     @property
     def master(self) -> KnownMaster | None:
         """What it says of the master; None while it says nothing: its last word may be long outdated."""
-        return self._told if self._known else None
+        return self._answered if self._known else None
 
     def register(self) -> None:
         if self._under_way >= MAX_UNDER_WAY:
@@ -268,7 +268,7 @@ class _NameServer:
     def settled(self) -> Deferred[None]:
         done: Deferred[None] = Deferred()
         self._waiting.append(done)
-        self._tell_settled()
+        self._settle_waiting()
         return done
 
     def _registered(self, response: RemotingCommand) -> None:
@@ -277,7 +277,7 @@ class _NameServer:
         self._failures = 0
         self._known = True
         ext = response.ext
-        self._told = KnownMaster(ext.get("masterAddr") or None, ext.get("haServerAddr") or None)
+        self._answered = KnownMaster(ext.get("masterAddr") or None, ext.get("haServerAddr") or None)
         self._owner.answered(response)
 
     def _failed(self, failure: Failure) -> None:
@@ -296,9 +296,9 @@ class _NameServer:
         self._under_way -= 1
         if self._once_more and self._owner.running:
             self.register()
-        self._tell_settled()
+        self._settle_waiting()
 
-    def _tell_settled(self) -> None:
+    def _settle_waiting(self) -> None:
         if not self._under_way:
             waiting, self._waiting = self._waiting, []
             for done in waiting:

@@ -68,8 +68,10 @@ class SyncOptions:
 
 
 class SlaveSynchronizer:
-    """Runs the rounds between `start` and `stop`. may_hand_back: are our messages the master's? If the logs have
-    parted, so have the offsets."""
+    """Runs the rounds between `start` and `stop`.
+
+    may_send_progress: are our messages the master's? If the logs have diverged, so have the offsets.
+    """
 
     _log = Logger()
 
@@ -79,9 +81,9 @@ class SlaveSynchronizer:
         clock: IReactorTime,
         tables: BrokerTables,
         options: SyncOptions,
-        may_hand_back: Callable[[], bool],
+        may_send_progress: Callable[[], bool],
     ) -> None:
-        self._may_hand_back = may_hand_back
+        self._may_send_progress = may_send_progress
         self._master: str | None = None
         self._client = client
         self._clock = clock
@@ -208,10 +210,10 @@ class SlaveSynchronizer:
         self.master_flush_offset = flush_offset_of(answer)
         theirs = parse_progress(answer.body)
         self._offsets.join(theirs)
-        return self._hand_back(self._offsets.ahead_of(theirs)) if self._may_hand_back() else None
+        return self._send_progress(self._offsets.ahead_of(theirs)) if self._may_send_progress() else None
 
     @inlineCallbacks
-    def _hand_back(self, progress: Progress) -> Any:
+    def _send_progress(self, progress: Progress) -> Any:
         master = self._master
         for part in parts(progress):
             if master is None:

@@ -220,14 +220,14 @@ class TopicConfigTable:
             return False
         self._topics = dict(table.topic_config_table)
         self.version = table.data_version
-        self._tell()
+        self._notify()
         return True
 
     def _changed(self) -> None:
         self.version = self.version.following(self._now())
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()
 

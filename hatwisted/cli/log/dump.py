@@ -105,7 +105,7 @@ def start_of(log: FileQueue, wanted: RecordFilter) -> int:
 
 def _record_from(log: FileQueue, offset: int) -> int:
     """Where the first valid record at or behind `offset` begins; the end of the files without one."""
-    return RecordSearch(log, offset).at_or_behind(offset) if offset < log.capacity_end else log.capacity_end
+    return RecordSearch(log, offset).at_or_after(offset) if offset < log.capacity_end else log.capacity_end
 
 
 def dump(

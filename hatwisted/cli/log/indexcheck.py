@@ -106,8 +106,8 @@ class IndexComparison:
         self._findings = findings
         self._held: npt.NDArray[Any] = np.empty(0, _ITEM)
         self._indexed_from: int | None = None
-        self._behind_from: int | None = None
-        self._behind = 0
+        self._unindexed_from: int | None = None
+        self._unindexed = 0
         self._exhausted = False
         self.items = 0
         """Items compared."""
@@ -154,8 +154,8 @@ class IndexComparison:
             return
         where = begin + int(missing[0] >> 32)
         if self._exhausted and not len(self._held):
-            self._behind += len(missing)
-            self._behind_from = where if self._behind_from is None else self._behind_from
+            self._unindexed += len(missing)
+            self._unindexed_from = where if self._unindexed_from is None else self._unindexed_from
         else:
             self._findings.add(
                 "keys without an index item",
@@ -204,9 +204,11 @@ class IndexComparison:
         if len(left):
             where = f"log offset {left['physical'][0]}; the log ends at {log_end}"
             self._findings.add("index items without a record in the log", where, len(left))
-        if self._behind:
+        if self._unindexed:
             self._findings.add(
-                "keys without an index item", f"all from log offset {self._behind_from} on", self._behind
+                "keys without an index item",
+                f"all from log offset {self._unindexed_from} on",
+                self._unindexed,
             )
 
 

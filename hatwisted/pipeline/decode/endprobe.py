@@ -66,7 +66,7 @@ class EndProbe:
         if self._search.next_record(self._base, self._file_end) is None:
             raise WrongLogFile(
                 f"{self._path}: no commit log: at offset {self._base} (byte 0) there is no record but the magic "
-                f"{magic:08x}, nor is there one behind it"
+                f"{magic:08x}, nor does one follow"
             )
 
     def tail(self, known: Tail | None = None) -> Tail:
@@ -89,7 +89,7 @@ class EndProbe:
                 return Tail(last[0] if last else at, self._file_end)
             at = records.end_offset
             if records.end.stop in BREAKS:
-                following = self._newer_behind(at, min(times, default=0))
+                following = self._newer_after(at, min(times, default=0))
                 if following is None:
                     return _tail(at, last)
                 at = following
@@ -99,12 +99,12 @@ class EndProbe:
         record = record_at(self._log, known.last)
         return record is not None and known.last + record.total_size == known.end
 
-    def _newer_behind(self, offset: int, store_timestamp: int) -> int | None:
+    def _newer_after(self, offset: int, store_timestamp: int) -> int | None:
         """Where the log goes on behind a break."""
         written = self._written_from(offset)
         if written is None:
             return None
-        following = self._search.behind_damage(offset, min(written + 2 * PROBE, self._file_end))
+        following = self._search.after_damage(offset, min(written + 2 * PROBE, self._file_end))
         if following is None:
             return None
         return following if store_timestamp_at(self._log, following) >= store_timestamp else None

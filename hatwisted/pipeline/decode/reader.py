@@ -105,7 +105,7 @@ class _SplitReader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         split = self._split
-        at = split.begin if split.aligned else self._search.at_or_behind(split.begin)
+        at = split.begin if split.aligned else self._search.at_or_after(split.begin)
         while at < split.end:
             records = self._window.records(at, split.end)
             at, end = records.end_offset, records.end
@@ -129,14 +129,14 @@ class _SplitReader:
         """Where reading goes on behind damage: at a record, or at the end of the log or file."""
         split = self._split
         limit = split.base + split.file_size if split.limit is None else split.limit
-        following = self._search.behind_damage(offset, limit)
+        following = self._search.after_damage(offset, limit)
         return limit if following is None else following
 
     def _damaged(self, begin: int, end: int, reason: str) -> Iterator[pa.RecordBatch]:
         if self._mode == "failfast":
             raise DamagedLogRange(
                 f"{self._split.path}: no valid record at offset {begin} (byte {begin - self._split.base}): "
-                f"{reason}; the log goes on at {end}. Read with mode=skip-and-report to leave this range out"
+                f"{reason}; the log continues at {end}. Read with mode=skip-and-report to leave this range out"
             )
         if self._damages is not None:
             self._damages(Damage(self._split.broker, self._name, begin, end, reason))

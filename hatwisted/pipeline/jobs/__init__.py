@@ -3,7 +3,8 @@
 A room per job: `land` (a log as a Delta table), `audit` (are the copies the same), `reindex` (queues and
 index from the log), `report` (what was stored, when, how late), `messages` (export and import). Beside them
 is what several share: `tasks` and `sparkactions` (running work with progress), `storecopy` and `logbytes` (a
-store to read), `rangewalk` and `rangecompare` (parts of a log), `selection`, `columns`, `htmlpage`.
+store to read), `rangewalk` and `rangecompare` with `recordfields` (parts of a log), `selection`, `columns`,
+`htmlpage`.
 
 A job prints nothing and asks nobody: `cli.pipeline` does. None changes the store that it reads.
 """

@@ -23,8 +23,8 @@ from hatwisted.logcodec.onerecord import record_at, whole_record
 from hatwisted.logcodec.queueentry import has_data
 from hatwisted.logcodec.queueruns import QueueRuns
 from hatwisted.logcodec.recordsearch import records_behind
-from hatwisted.pipeline.jobs.audit.recordfields import field_at
 from hatwisted.pipeline.jobs.rangewalk import Buffer, Filler, Step, WalkedLog, edge, walk_range
+from hatwisted.pipeline.jobs.recordfields import field_at
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record
 

@@ -73,7 +73,7 @@ def edge(log: WalkedLog, cut: int, end: int) -> int:
     in front of it where no record follows in the file."""
     if cut >= end:
         return end
-    return cut if cut % log.file_size == 0 else log.search(cut, end).at_or_behind(cut)
+    return cut if cut % log.file_size == 0 else log.search(cut, end).at_or_after(cut)
 
 
 class Buffer:
@@ -145,7 +145,7 @@ def _chunks(log: WalkedLog, begin: int, end: int) -> Iterator[tuple[int, bytes]]
 def _next_landmark(log: WalkedLog, at: int, stop: int) -> int:
     """Where damage ends: at the next valid record, or at the blank that closes this file."""
     closed_at = file_end(at, log.file_size)
-    resumes_at = log.search(at, stop).behind_damage(at, stop) or stop
+    resumes_at = log.search(at, stop).after_damage(at, stop) or stop
     tail = b""
     for cut, read in _chunks(log, at + 1, resumes_at):
         chunk = tail + read

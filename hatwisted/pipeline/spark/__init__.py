@@ -1,7 +1,8 @@
 """The logs as Spark tables: the data sources `commitlog` and `rocketmq`, batch and streaming, and the session.
 
 Read `commitlog` with `commitlogstream`, `logtask` and `logplaces`; `rocketmq` with `rocketmqstream`,
-`queuereads` and `queueoffsets`; then what both use: `options`, `filters`, `columns`, `damagetable`.
+`queuereads` and `queueoffsets`; then what both use: `options`, `filters`, `columns`, `damagetable`,
+`failures` (a worker's error in one line); `storelist` and `rocketmqoptions` say what a read is of.
 `deltasink` writes, `session` and `javahome` start Spark, `planstream` reads in one place what another has
 planned.
 

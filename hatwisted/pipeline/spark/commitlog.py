@@ -23,7 +23,7 @@ from hatwisted.pipeline.spark.columns import spark_schema
 from hatwisted.pipeline.spark.commitlogstream import LogStreamReader, starting_offsets
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS, TakesFilters, is_given_filters, offset_bounds
 from hatwisted.pipeline.spark.logplaces import TIME_GRAIN, time_bounds
-from hatwisted.pipeline.spark.logtask import SOURCE, Asked, LogPartition
+from hatwisted.pipeline.spark.logtask import SOURCE, LogPartition, ReadTask
 from hatwisted.pipeline.spark.options import Limits, Options
 from hatwisted.pipeline.spark.storelist import STORE_OPTIONS, StoreList
 
@@ -49,14 +49,14 @@ class CommitLogSource(DataSource):
     def reader(self, schema: StructType) -> LogReader:
         options = self._options()
         kind = PushingLogReader if is_given_filters() else LogReader
-        return kind(StoreList.of(options), Asked.of(options, schema), options.size("splitBytes"))
+        return kind(StoreList.of(options), ReadTask.of(options, schema), options.size("splitBytes"))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:
         options = self._options()
         lossy = not options.flag("failOnDataLoss", True)
-        asked = replace(Asked.of(options, schema), lossy=lossy)
+        task = replace(ReadTask.of(options, schema), lossy=lossy)
         stores, split_bytes = StoreList.of(options), options.size("splitBytes")
-        return LogStreamReader(stores, asked, split_bytes, Limits.of(options, starting_offsets(options)))
+        return LogStreamReader(stores, task, split_bytes, Limits.of(options, starting_offsets(options)))
 
     def _options(self) -> Options:
         return Options(SOURCE, cast("dict[str, str]", self.options), READ_OPTIONS + STREAM_OPTIONS)
@@ -66,15 +66,15 @@ class LogReader(DataSourceReader):
     """A batch read. split_bytes: of a task, by the amount if None; time_grain: as `time_bounds` takes it."""
 
     def __init__(
-        self, stores: StoreList, asked: Asked, split_bytes: int | None, time_grain: int = TIME_GRAIN
+        self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, time_grain: int = TIME_GRAIN
     ) -> None:
         self._stores = stores
-        self._asked = asked
+        self._read_task = read_task
         self._split_bytes = split_bytes
         self._time_grain = time_grain
 
     def partitions(self) -> list[InputPartition]:
-        where = self._asked.where
+        where = self._read_task.where
         first, last = offset_bounds(where)
         found: list[InputPartition] = []
         for store in self._stores.stores().values():
@@ -85,7 +85,7 @@ class LogReader(DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._asked.rows(partition)
+        return self._read_task.rows(partition)
 
 
 class PushingLogReader(TakesFilters, LogReader):

@@ -28,8 +28,8 @@ from pyspark.sql.streaming.datasource import (
 
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.spark.logplaces import behind_records, offset_at_time, shares
-from hatwisted.pipeline.spark.logtask import Asked, LogPartition
+from hatwisted.pipeline.spark.logplaces import end_of_records, offset_at_time, shares
+from hatwisted.pipeline.spark.logtask import LogPartition, ReadTask
 from hatwisted.pipeline.spark.options import Edge, Limits, Options, Start
 from hatwisted.pipeline.spark.storelist import StoreList
 
@@ -54,9 +54,11 @@ def starting_offsets(options: Options) -> Start:
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read. Spark asks one instance for places and plans, and copies of another one for rows."""
 
-    def __init__(self, stores: StoreList, asked: Asked, split_bytes: int | None, limits: Limits) -> None:
+    def __init__(
+        self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, limits: Limits
+    ) -> None:
         self._stores = stores
-        self._asked = asked
+        self._read_task = read_task
         self._split_bytes = split_bytes
         self._limits = limits
         self._target: Offsets | None = None
@@ -111,7 +113,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._asked.rows(partition)
+        return self._read_task.rows(partition)
 
     def _first(self, store: LogStore) -> int:
         """Where a new stream begins in a log; one that `startingOffsets` doesn't name is read from its begin."""
@@ -129,7 +131,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reached = store.end()  # lists the files anew, so it comes before what asks for the first one
         begin = self._begin(store, start, end)
         if reached < end:
-            self._lost(store, f"the log ends at {reached}, in front of {end}, which it had reached")
+            self._lost(store, f"the log ends at {reached}, before {end}, which it had reached")
         for split in store.splits(begin, end, self._split_bytes):
             aligned = split.aligned or split.begin == begin == start
             yield LogPartition(replace(split, aligned=aligned))
@@ -142,7 +144,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(store, f"offsets {start} to {store.min_offset} were deleted before they were read")
             return store.min_offset
         if end < start:
-            self._lost(store, f"the log ends at {end}, in front of {start}, which was read already")
+            self._lost(store, f"the log ends at {end}, before {start}, which was read already")
         return start
 
     def _limited(self, stores: Mapping[str, LogStore], begins: Offsets, ends: Offsets) -> Offsets:
@@ -169,13 +171,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = dict(ends)
         for index, broker in enumerate(waiting):
             share = max(1, records // (len(waiting) - index))
-            found[broker], count = behind_records(stores[broker], begins[broker], ends[broker], share)
+            found[broker], count = end_of_records(stores[broker], begins[broker], ends[broker], share)
             records = max(0, records - count)
         return found
 
     def _check_brokers(self, offsets: Mapping[str, Any], stores: Mapping[str, LogStore]) -> None:
         for broker in offsets.keys() - stores.keys():
-            if not self._asked.lossy:
+            if not self._read_task.lossy:
                 raise LostRange(
                     f"commitlog: the stream has read broker {broker!r} up to {offsets[broker]}, and its store is "
                     "gone: bring it back, or set failOnDataLoss=false"
@@ -183,8 +185,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _lost(self, store: LogStore, what: str) -> None:
         told = f"{store.path}: broker {store.broker}: {what}"
-        if not self._asked.lossy:
-            raise LostRange(f"{told}: set failOnDataLoss=false to go on with what there is")
+        if not self._read_task.lossy:
+            raise LostRange(f"{told}: set failOnDataLoss=false to continue with what there is")
         _log.warning("%s", told)
 
 

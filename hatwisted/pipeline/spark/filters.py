@@ -143,9 +143,11 @@ def time_span(condition: Condition, slack: timedelta) -> tuple[datetime | None, 
 
 
 class TakesFilters:
-    """A batch read that Spark gives its filters: mixed into a reader whose `_asked`, a dataclass, has `where`."""
+    """A batch read that Spark gives its filters.
 
-    _asked: Any
+    Mixed into a reader whose `_read_task`, a dataclass, has the conditions as `where`."""
+
+    _read_task: Any
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Takes what can be a condition; what is given back stays Spark's to apply."""
@@ -153,4 +155,4 @@ class TakesFilters:
             if (condition := pushed(filter)) is None:
                 yield filter
             else:
-                self._asked = replace(self._asked, where=(*self._asked.where, condition))
+                self._read_task = replace(self._read_task, where=(*self._read_task.where, condition))

@@ -33,7 +33,7 @@ def shares(backlog: Mapping[str, int], limit: int) -> dict[str, int]:
     return found
 
 
-def behind_records(store: LogStore, begin: int, end: int, count: int) -> tuple[int, int]:
+def end_of_records(store: LogStore, begin: int, end: int, count: int) -> tuple[int, int]:
     """The end of the `count`th record from `begin` on, and how many records are in front of it; `end`, if there
     are fewer. Damage is passed over: it is for the tasks to tell."""
     found = 0

@@ -35,7 +35,7 @@ class LogPartition(InputPartition):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadTask:
     """What every task of a read needs to know. lossy: a file that is gone is no error."""
 
     schema: pa.Schema
@@ -46,7 +46,7 @@ class Asked:
     lossy: bool = False
 
     @classmethod
-    def of(cls, options: Options, schema: StructType) -> Asked:
+    def of(cls, options: Options, schema: StructType) -> ReadTask:
         """From the options; raises WrongSchema and BadOption."""
         mode = cast(Mode, options.choice("mode", MODES, "failfast"))
         damage_path = options.text("damagePath")

@@ -39,7 +39,7 @@ class QueuePartition(InputPartition):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadTask:
     """What every task of a read needs to know. lossy: deleted messages are no error."""
 
     settings: ClusterSettings
@@ -66,7 +66,7 @@ class Asked:
         return [QueuePartition(group) for group in packed(ranges, self.min_partitions)]
 
     @classmethod
-    def of(cls, options: Options, schema: StructType) -> Asked:
+    def of(cls, options: Options, schema: StructType) -> ReadTask:
         """From the options and the columns wanted."""
         return cls(
             settings=cluster_settings(options),
@@ -81,33 +81,33 @@ class Asked:
 class QueueReader(DataSourceReader):
     """A batch read."""
 
-    def __init__(self, asked: Asked, start: Start, end: Start) -> None:
-        self._asked = asked
+    def __init__(self, read_task: ReadTask, start: Start, end: Start) -> None:
+        self._read_task = read_task
         self._start = start
         self._end = end
 
     def partitions(self) -> list[InputPartition]:
-        asked = self._asked
-        with ClusterReader(asked.settings) as cluster:
-            queues = asked.choice.queues(cluster)
+        task = self._read_task
+        with ClusterReader(task.settings) as cluster:
+            queues = task.choice.queues(cluster)
             check_places(queues, self._start, "startingOffsets")
             check_places(queues, self._end, "endingOffsets")
-            queues = {queue: at for queue, at in queues.items() if may_hold_rows(queue, asked.where)}
+            queues = {queue: at for queue, at in queues.items() if may_hold_rows(queue, task.where)}
             bounds = cluster.bounds(queues)
             begins = resolve(cluster, queues, bounds, self._start, Edge.EARLIEST)
             ends = resolve(cluster, queues, bounds, self._end, Edge.LATEST)
             self._check_ends(ends, bounds)
-            begins, ends = narrowed(cluster, queues, bounds, begins, ends, asked.where)
-        return asked.tasks(QueueRange(each, begins[each], ends[each], queues[each]) for each in queues)
+            begins, ends = narrowed(cluster, queues, bounds, begins, ends, task.where)
+        return task.tasks(QueueRange(each, begins[each], ends[each], queues[each]) for each in queues)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._asked.rows(partition)
+        return self._read_task.rows(partition)
 
     def _check_ends(self, ends: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> None:
         for queue, end in ends.items():
             if end > bounds[queue].high and bounds[queue].by_master:
                 raise BadSetting(
-                    f"endingOffsets: {queue_name(queue)} ends at {bounds[queue].high}, in front of {end}"
+                    f"endingOffsets: {queue_name(queue)} ends at {bounds[queue].high}, before {end}"
                 )
 
 

@@ -18,7 +18,7 @@ from hatwisted.pipeline.decode.schema import check_columns
 from hatwisted.pipeline.spark.columns import spark_schema
 from hatwisted.pipeline.spark.filters import is_given_filters
 from hatwisted.pipeline.spark.options import BadOption, Edge, Limits, Options
-from hatwisted.pipeline.spark.queuereads import Asked, PushingQueueReader, QueueReader
+from hatwisted.pipeline.spark.queuereads import PushingQueueReader, QueueReader, ReadTask
 from hatwisted.pipeline.spark.rocketmqoptions import NAME, place, rocketmq_options
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 
@@ -40,14 +40,14 @@ class RocketMQSource(DataSource):
         if start is Edge.LATEST:
             raise BadOption(f"{NAME}: startingOffsets=latest of a batch read would find nothing")
         kind = PushingQueueReader if is_given_filters() else QueueReader
-        return kind(Asked.of(options, schema), start, place(options, "endingOffsets", Edge.LATEST))
+        return kind(ReadTask.of(options, schema), start, place(options, "endingOffsets", Edge.LATEST))
 
     def streamReader(self, schema: StructType) -> QueueStreamReader:
         options = self._options()
         if options.text("endingOffsets") is not None:
             raise BadOption(f"{NAME}: a stream has no endingOffsets; use trigger(availableNow=True)")
-        asked, start = Asked.of(options, schema), place(options, "startingOffsets", Edge.EARLIEST)
-        return QueueStreamReader(asked, Limits.of(options, start))
+        task, start = ReadTask.of(options, schema), place(options, "startingOffsets", Edge.EARLIEST)
+        return QueueStreamReader(task, Limits.of(options, start))
 
     def _options(self) -> Options:
         return rocketmq_options(cast("dict[str, str]", self.options))

@@ -34,7 +34,7 @@ from hatwisted.pipeline.remote.reader import ClusterReader, Queues
 from hatwisted.pipeline.spark.logplaces import shares
 from hatwisted.pipeline.spark.options import Edge, Limits
 from hatwisted.pipeline.spark.queueoffsets import Offsets, offsets_json, stored_offsets
-from hatwisted.pipeline.spark.queuereads import Asked, check_places, may_hold_rows, resolve
+from hatwisted.pipeline.spark.queuereads import ReadTask, check_places, may_hold_rows, resolve
 from hatwisted.wire.messagequeue import MessageQueue
 
 QUEUES_KNOWN_FOR: Final = 10.0
@@ -46,8 +46,8 @@ _log = logging.getLogger(__name__)
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read. Spark asks one instance for places and plans, and copies of another one for rows."""
 
-    def __init__(self, asked: Asked, limits: Limits) -> None:
-        self._asked = asked
+    def __init__(self, read_task: ReadTask, limits: Limits) -> None:
+        self._read_task = read_task
         self._limits = limits
         self._cluster: ClusterReader | None = None
         self._queues: Queues = {}
@@ -111,12 +111,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = []
         for queue in wanted:
             begin = lows[queue].low if queue in lows else reached.get(queue, 0)
-            if may_hold_rows(queue, self._asked.where):
+            if may_hold_rows(queue, self._read_task.where):
                 ranges.append(QueueRange(queue, begin, ends[queue], placed[queue]))
-        return self._asked.tasks(ranges)
+        return self._read_task.tasks(ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._asked.rows(partition)
+        return self._read_task.rows(partition)
 
     def stop(self) -> None:
         if self._cluster is not None:
@@ -127,19 +127,19 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _reader(self) -> ClusterReader:
         if self._cluster is None:
-            self._cluster = ClusterReader(self._asked.settings)
+            self._cluster = ClusterReader(self._read_task.settings)
         return self._cluster
 
     def _current_queues(self) -> Queues:
         if time.monotonic() >= self._queues_until:
-            self._queues = self._asked.choice.queues(self._reader)
+            self._queues = self._read_task.choice.queues(self._reader)
             self._queues_until = time.monotonic() + QUEUES_KNOWN_FOR
         return self._queues
 
     def _queues_with(self, reached: Mapping[MessageQueue, int]) -> Queues:
         """What there is now. A name server forgets queues while no broker that has them is alive, so it's asked
         again, for as long as a broker is given for its restart, before they are lost."""
-        retries = self._asked.settings.retries
+        retries = self._read_task.settings.retries
         for tried in range(retries + 1):
             try:
                 queues = self._current_queues()
@@ -167,9 +167,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if reached is None:
             return bounds.low
         if reached > bounds.high and bounds.by_master:
-            self._lost(
-                f"{queue_name(queue)} ends at {bounds.high}, in front of {reached}, which was read already"
-            )
+            self._lost(f"{queue_name(queue)} ends at {bounds.high}, before {reached}, which was read already")
             return bounds.low
         return reached
 
@@ -196,8 +194,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _lost(self, what: str) -> None:
         told = f"rocketmq: {what}"
-        if not self._asked.lossy:
-            raise OffsetsGone(f"{told}: set failOnDataLoss=false to go on with what there is")
+        if not self._read_task.lossy:
+            raise OffsetsGone(f"{told}: set failOnDataLoss=false to continue with what there is")
         _log.warning("%s", told)
 
 

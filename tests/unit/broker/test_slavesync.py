@@ -48,9 +48,9 @@ class SyncCase(TestCase):
             self.slave.clock,
             self.tables,
             SyncOptions(own_address=self.slave.address, broker_id=1),
-            lambda: self.may_hand_back(),
+            lambda: self.may_send_progress(),
         )
-        self.may_hand_back = lambda: True
+        self.may_send_progress = lambda: True
         self.addCleanup(self.sync.stop)
         self.asked = []
 
@@ -275,7 +275,7 @@ class TestProgress(SyncCase):
     def test_nothing_is_handed_back_while_the_logs_differ(self):
         master = self.ours()
         self.tables.offsets.commit("g", "T", 0, 99)
-        self.may_hand_back = lambda: False
+        self.may_send_progress = lambda: False
         yield self.sync.round()
         self.assertIsNone(master.tables.offsets.query("g", "T", 0))
         self.assertEqual(self.tables.offsets.query("g", "T", 0), 99)

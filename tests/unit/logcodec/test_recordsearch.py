@@ -97,4 +97,4 @@ class ProofTests(SynchronousTestCase):
         whole += record(end, b"behind")
         search = RecordSearch(MemoryLog(whole), 0, len(whole), look_back=100)
         for offset in range(at + 1, end + 1, 7):
-            self.assertEqual(search.at_or_behind(offset), end)
+            self.assertEqual(search.at_or_after(offset), end)

@@ -126,6 +126,19 @@ class TimersTests(SteadyCase):
         self.beat.start(5, now=False)
         self.addCleanup(self.beat.stop)
 
+    def test_a_look_at_the_clock_that_fails_is_followed_by_the_next(self) -> None:
+        self.service.startService()
+        self.begin()
+        self.assertEqual(self.run_for(10), 2)
+        wall = self.machine.wall
+        del self.machine.wall
+        self.machine.monotonic += 1
+        self.reactor.runUntilCurrent()
+        self.assertEqual(len(self.flushLoggedErrors(AttributeError)), 1)
+        self.machine.wall = wall + 1 - HOUR
+        self.run_for(5)
+        self.assertTrue(any("was set" in line for line in self.lines), "it follows again")
+
     def test_without_it_a_clock_set_back_stops_every_timer(self) -> None:
         self.begin()
         self.assertEqual(self.run_for(20), 4)

@@ -273,10 +273,10 @@ class _Landing:
             if stop.is_set():
                 self._drain(query)
                 return
-            self._tell(query)
+            self._report_progress(query)
             if self.order.mode == "continuous" and self.seconds() - self._compacted_at >= COMPACT_EVERY:
                 self._compact()
-        self._tell(query)
+        self._report_progress(query)
 
     def _drain(self, query: StreamingQuery) -> None:
         """Let the trigger under way end, so that nothing has to be done again."""
@@ -286,7 +286,7 @@ class _Landing:
             if _ended(query, LOOK_EVERY / 5):
                 return
 
-    def _tell(self, query: StreamingQuery) -> None:
+    def _report_progress(self, query: StreamingQuery) -> None:
         batch = _batch_of(query)
         if batch != self._batch:
             self._batch = batch

@@ -83,7 +83,7 @@ class Splits(StoreCase):
             search = RecordSearch(FileBytes(file, 0, 1 << 14), 0, end, look_back)
             starts = [record.physical_offset for record in log.records]
             expected = min((start for start in starts if offset <= start < end), default=end)
-            self.assertEqual(search.at_or_behind(offset), expected)
+            self.assertEqual(search.at_or_after(offset), expected)
 
     def test_splits_cover_the_log_once_and_no_more(self) -> None:
         store = self.store(lay_out([plain(bytes(700)) for _ in range(30)], FILE_SIZE))
@@ -148,7 +148,7 @@ class RecordsInBodies(StoreCase):
                 search = RecordSearch(FileBytes(file, 0, 1 << 20), 0, log.end, look_back)
                 for offset in range(sixth.physical_offset + 1, seventh.physical_offset + 1, 37):
                     self.assertEqual(
-                        search.at_or_behind(offset),
+                        search.at_or_after(offset),
                         seventh.physical_offset,
                         f"offset {offset}, {look_back} bytes back",
                     )

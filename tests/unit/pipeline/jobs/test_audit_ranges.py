@@ -11,7 +11,6 @@ from pathlib import Path
 from unittest import TestCase
 
 from hatwisted.logcodec.queueruns import QueueRuns, Run
-from hatwisted.pipeline.jobs.audit.recordfields import field_at
 from hatwisted.pipeline.jobs.rangecompare import (
     Difference,
     Kind,
@@ -21,6 +20,7 @@ from hatwisted.pipeline.jobs.rangecompare import (
     compare_part,
 )
 from hatwisted.pipeline.jobs.rangewalk import Filler, Step, edge, walk_range
+from hatwisted.pipeline.jobs.recordfields import field_at
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import file_name
 from hatwisted.wire.record import Record, encode_record, make_record

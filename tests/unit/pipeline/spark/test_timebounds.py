@@ -14,7 +14,7 @@ from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.spark.columns import spark_schema
 from hatwisted.pipeline.spark.commitlog import LogReader
 from hatwisted.pipeline.spark.logplaces import CLOCK_SLACK, time_bounds
-from hatwisted.pipeline.spark.logtask import Asked, LogPartition
+from hatwisted.pipeline.spark.logtask import LogPartition, ReadTask
 from hatwisted.pipeline.spark.options import Options
 from hatwisted.pipeline.spark.storelist import StoreList
 from tests.support.growing import FIRST_TIME, STEP, GrowingStore
@@ -69,8 +69,8 @@ class TestTimeBounds:
         log.append(3000)
         at = datetime.fromtimestamp((FIRST_TIME + STEP * 1500) / 1000, UTC)
         given = {"storeTimestampFrom": at.isoformat(), "physicalOffsetTo": "600000"}
-        asked = Asked.of(Options("commitlog", given, given), spark_schema(("physical_offset",)))
-        reader = LogReader(StoreList((str(log.root),)), asked, 10 << 10, self.GRAIN)
+        task = ReadTask.of(Options("commitlog", given, given), spark_schema(("physical_offset",)))
+        reader = LogReader(StoreList((str(log.root),)), task, 10 << 10, self.GRAIN)
         partitions = reader.partitions()
         found = [
             offset for each in partitions for batch in reader.read(each) for offset in batch[0].to_pylist()
