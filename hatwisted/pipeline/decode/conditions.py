@@ -79,4 +79,6 @@ def _constant(condition: Condition, value: Any, kind: pa.DataType) -> pa.Scalar:
     try:
         return pa.scalar(value, wide)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise WrongSchema(f"condition on {condition.column}: {value!r} isn't of type {kind} ({error})") from None
+        raise WrongSchema(
+            f"condition on {condition.column}: {value!r} isn't of type {kind} ({error})"
+        ) from None
