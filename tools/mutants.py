@@ -6,10 +6,10 @@ Here they are drawn, counted and held against the goal:
     SAMPLE=100 SEED=7 make mutants ROOMS="ha put"
 
 A full run takes hours, so SAMPLE mutants of a room (200; 0 for all) are drawn; SEED draws the same again. Those
-that change nothing but prose (log lines, texts of several words) are left out: tests quote words where somebody
-acts on them. Survivors are listed in tests/mutants/survivors.toml with the reason why no test should catch them;
-they don't count against the room. What survives and isn't listed is printed with its change, and a room that
-misses the goal fails the run.
+that change nothing but prose (log lines, texts of several words) or types are left out: tests quote words where
+somebody acts on them. Survivors are listed in tests/mutants/survivors.toml with the reason why no test should
+catch them; they don't count against the room. What survives and isn't listed is printed with its change, and a
+room that misses the goal fails the run.
 
 Rejected: cosmic-ray, which starts Python and pytest anew for every mutant: seconds each, where a fork takes a
 fraction of one.
@@ -51,6 +51,7 @@ CONTEXT: Final = 60
 
 SURVIVED, NO_TESTS = {0}, {5, 33}
 """mutmut's codes; None is "not tested", whatever else there is means that a test failed or hung."""
+SPINNER = re.compile("[\u2800-\u28ff] ")
 LEVELS = frozenset("debug info warn error failure critical".split())
 LOGGERS = re.compile(r"(\b|_)log(ger)?$")
 
@@ -74,12 +75,18 @@ ROOMS: Final[Mapping[str, Room]] = {
     ),
 }
 
+COPIED: Final = ("hatwisted", "tests", "testbed", "conf", "docs")
+"""What the unit tests of these rooms need of the checkout."""
+
+# Zope's interfaces have no functions that could be exchanged.
 SETTINGS = """
 [mutmut]
 source_paths =
     hatwisted
 only_mutate =
 {sources}
+do_not_mutate =
+    */interfaces.py
 pytest_add_cli_args_test_selection =
 {tests}
 pytest_add_cli_args =
@@ -132,14 +139,18 @@ def prepared(room: Room, folder: Path) -> Path:
     """A folder in which mutmut makes and knows the room's mutants; its subfolder with the changed sources."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name in ("hatwisted", "tests", "testbed", "conf", "docs", "pyproject.toml", "README.md"):
-        (folder / name).symlink_to(CHECKOUT / name)
+    for name in COPIED:  # a copy, so that whoever goes on working doesn't change what is being tested
+        shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     lists = {"sources": _indented(room.sources), "tests": _indented(room.tests)}
     (folder / "setup.cfg").write_text((CHECKOUT / "setup.cfg").read_text() + SETTINGS.format(**lists))
     # A name that fits no mutant: they are made, and the tests of each function found out, and that's all.
     made = _mutmut(folder, ["none"], folder / "making.log", jobs=None, minutes=ROOM_MINUTES, total=0)
     if "nothing matches" not in made:
-        raise SystemExit(f"mutants: mutmut couldn't make mutants; the end of {folder}/making.log:\n{made}")
+        said = [line for line in made.splitlines() if line.strip() and not SPINNER.match(line)]
+        raise SystemExit(
+            f"mutants: mutmut couldn't make mutants of {folder.name}: {' / '.join(said[-3:])}; do its unit tests "
+            f"pass in {folder}/mutants with MUTANT_UNDER_TEST set to nothing?"
+        )
     return folder / "mutants"
 
 
@@ -198,12 +209,15 @@ def _logs(function: ast.Attribute) -> bool:
 
 
 class _Wordless(ast.NodeTransformer):
-    """Empties what is written for people: log calls, and every text of several words."""
+    """Empties what is written for people and type checkers: log calls, texts of several words, casts."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
         if isinstance(function, ast.Attribute) and _logs(function):
             return ast.Call(function, [], [])
+        if isinstance(function, ast.Name) and function.id == "cast":
+            value: ast.AST = self.visit(node.args[-1])
+            return value
         return self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
@@ -226,7 +240,7 @@ def tested(folder: Path, drawn: Sequence[Mutant], jobs: int, minutes: float) -> 
 def _mutmut(
     folder: Path, names: Sequence[str], log: Path, jobs: int | None, minutes: float, total: int
 ) -> str:
-    """Run mutmut with a line of progress now and then; the end of what it said."""
+    """Run mutmut with a line of progress now and then; what it said."""
     command = [sys.executable, "-m", "mutmut", "run", *names]
     command += [] if jobs is None else ["--max-children", str(jobs)]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -254,7 +268,7 @@ def _mutmut(
             if running.poll() is None:
                 os.killpg(running.pid, 15)
                 running.wait()
-    return log.read_text(errors="replace")[-3000:]
+    return log.read_text(errors="replace").replace("\r", "\n")
 
 
 def _progress(log: Path, total: int) -> None:

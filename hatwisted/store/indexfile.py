@@ -19,7 +19,7 @@ and a full disk under a hole of a mapping kills the process: its blocks are rese
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -66,9 +66,12 @@ def file_length(slots: int, items: int) -> int:
     return HEADER.size + slots * _SLOT.size + items * ITEM.size
 
 
-def file_name_at(seconds: float, last: str = "") -> str:
-    """The name of a file made at a time (seconds since the epoch), in any case above the last file's."""
-    name = datetime.fromtimestamp(seconds).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
+def file_name_at(
+    seconds: float, last: str = "", local_time: Callable[[float], datetime] = datetime.fromtimestamp
+) -> str:
+    """The name of a file made at a time (seconds since the epoch), in any case above the last file's. local_time:
+    shows such a time as this host's wall clock does."""
+    name = local_time(seconds).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
     return name if name > last else f"{int(last) + 1:0{NAME_DIGITS}d}"
 
 
