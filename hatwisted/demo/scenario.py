@@ -138,7 +138,7 @@ class Scenario:
             if figures.slave_offset > before:
                 before, give_up = figures.slave_offset, self._reactor.seconds() + CATCH_UP_LIMIT
             if self._reactor.seconds() > give_up:
-                raise DemoError(f"the slave stands at {figures.slave_offset} of {figures.master_offset}")
+                raise DemoError(f"the slave is at {figures.slave_offset} of {figures.master_offset}")
             yield deferLater(self._reactor, POLL)
 
     @inlineCallbacks
@@ -235,7 +235,7 @@ class Scenario:
             self._reactor.stop()
             return
         self._screen.note(
-            f"everything runs on, with stores and logs in {self._cluster.folder}; Ctrl-C ends it"
+            f"everything keeps running, with stores and logs in {self._cluster.folder}; Ctrl-C ends it"
         )
 
     @inlineCallbacks

@@ -1,6 +1,6 @@
 """The HA link: a master streams its commit log to any number of slaves, which acknowledge by offset.
 
-Read `interfaces` first, then the parts without I/O: `progress` (a link seen from the master) and `replicas`,
+Read `interfaces` and `events` first (what a dialect makes of a link's bytes), then the parts without I/O: `progress` (a link seen from the master) and `replicas`,
 `framecheck` and `slavestate` (the same from the slave), `firstsync` (where an empty slave begins),
 `grouptransfer` (puts that wait for a slave), `settings`. Then the Twisted classes: `master` with
 `connection`, `slave` with `client`. `slavewatch` and `transferrate` are what the master says about its
