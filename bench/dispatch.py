@@ -25,15 +25,15 @@ from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.fewscan import FEW, scan_few
 from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.logcodec.scan import scan_records
-from hatwisted.store.checkpoint import StoreCheckpoint
-from hatwisted.store.dispatcher import Dispatcher
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.index import IndexOptions, IndexService
-from hatwisted.store.logfiles import LogFiles
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.recovery import recover
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
+from hatwisted.store.dispatch.dispatcher import Dispatcher
+from hatwisted.store.index.indexservice import IndexOptions, IndexService
+from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.recovery import recover
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.logfiles import LogFiles
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 
 HEAD = struct.Struct(">iIiiiqqiq4siq4siiqi")

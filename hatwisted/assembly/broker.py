@@ -45,9 +45,9 @@ from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
-from hatwisted.store.configfile import ConfigFile
+from hatwisted.store.disk.configfile import ConfigFile
+from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.worker import DEFAULT_THREADS as STORE_THREADS
 
 
 def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:

@@ -20,8 +20,8 @@ from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
+from hatwisted.store.lifecycle.retention import FOR_A_MASTER, FOR_A_SLAVE, RetentionPolicy
 from hatwisted.store.messagestore import StoreOptions
-from hatwisted.store.retention import FOR_A_MASTER, FOR_A_SLAVE, RetentionPolicy
 from hatwisted.wire.hostport import HostPort
 
 

@@ -16,7 +16,7 @@ from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, FilterOptions
 from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
-from hatwisted.store.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
+from hatwisted.store.disk.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
 from hatwisted.store.interfaces import IFileSystem, IWorker
 
 DELAY_FLUSH_INTERVAL = 10.0

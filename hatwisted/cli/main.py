@@ -37,9 +37,9 @@ from hatwisted.cli.progress import ScanProgress
 from hatwisted.cli.values import milliseconds
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE
+from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import WrongFile
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
+from hatwisted.store.index.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
 from hatwisted.wire.record import Record
 
 

@@ -25,8 +25,8 @@ from twisted.python.failure import Failure
 
 from hatwisted.config.properties import format_property
 from hatwisted.remoting.client import CallFailed, RemotingClient
+from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import StoreLocked
-from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.interfaces import ILock
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.store.waitline import WaitLine
+from hatwisted.store.log.waitline import WaitLine
 from hatwisted.timing.throttle import LogThrottle
 
 MAX_WAITS = 250_000

@@ -14,7 +14,7 @@ from hatwisted.namesrv.processors import NameServerProcessors
 from hatwisted.namesrv.routes import RouteTable
 from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, RemotingServerFactory
-from hatwisted.store.configfile import ConfigFile
+from hatwisted.store.disk.configfile import ConfigFile
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall
 

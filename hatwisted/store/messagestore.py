@@ -19,28 +19,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.logcodec.onerecord import NO_TIME, whole_record
-from hatwisted.store.checkpoint import StoreCheckpoint
-from hatwisted.store.commitlog import CommitLog
+from hatwisted.store.dispatch.reput import Dispatcher, ReputService
 from hatwisted.store.errors import OtherFileSize
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.flush import AsyncFlush, Flusher, GroupCommitFlush
-from hatwisted.store.index import IndexOptions, IndexService
+from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
-from hatwisted.store.lookup import (
-    earliest_time,
-    entry_time,
-    offset_by_time,
-    queue_earliest_time,
-    raw_record_at,
-)
-from hatwisted.store.put import Put
-from hatwisted.store.queueremoval import QueueRemoval
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.queuewriter import QueueWriter
-from hatwisted.store.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
-from hatwisted.store.recovery import RecoveryReport, recover
-from hatwisted.store.reput import Dispatcher, ReputService
-from hatwisted.store.retention import (
+from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
+from hatwisted.store.lifecycle.retention import (
     FOR_A_MASTER,
     DiskWatermark,
     Expiring,
@@ -50,8 +35,23 @@ from hatwisted.store.retention import (
     RetentionRules,
     WatermarkLimits,
 )
+from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
+from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.flush import AsyncFlush, Flusher, GroupCommitFlush
+from hatwisted.store.log.put import Put
+from hatwisted.store.queue.lookup import (
+    earliest_time,
+    entry_time,
+    offset_by_time,
+    queue_earliest_time,
+    raw_record_at,
+)
+from hatwisted.store.queue.queueremoval import QueueRemoval
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.queuewriter import QueueWriter
+from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
 from hatwisted.store.stats import StoreStats
-from hatwisted.store.storelock import AbortFile, StoreLock
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.record import Record

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from twisted.internet.interfaces import IReactorTime
 
-from hatwisted.store.put import Put, PutStatus
+from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.timing.periodic import PeriodicCall
 
 SAMPLES = 601

@@ -12,9 +12,9 @@ from typing import Any
 
 from hatwisted.assembly.parts import Parts
 from hatwisted.remoting.tcp import TcpConnecting
-from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import ThreadWorker
 from hatwisted.store.interfaces import IWorker
-from hatwisted.store.worker import ThreadWorker
 from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.tap.steadytime import SteadyTime, SteadyTimeService
 

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.errors import StoreError
-from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 
 LOCK_FILE = "lock"
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from zope.interface import implementer
 
-from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, ILock, IPages
 
 STALL_LIMIT = 50.0

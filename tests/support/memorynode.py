@@ -27,8 +27,8 @@ from hatwisted.assembly.nameserver import build_name_server
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.haframe import FrameReceiver, encode_report
 from hatwisted.wire.remoting import RemotingCommand

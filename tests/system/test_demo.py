@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.disk.filesystem import PosixFileSystem
 from testbed.processes import REPOSITORY, wait_until
 
 LIMIT = 280.0  # s; the slave learns of new topics every 10 s, and Spark starts

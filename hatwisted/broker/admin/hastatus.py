@@ -12,7 +12,7 @@ from typing import Any
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService
 from hatwisted.remoting.server import RemotingConnection, response
-from hatwisted.store.commitlog import CommitLog
+from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.wire import fastjson
 from hatwisted.wire.remoting import RemotingCommand
 

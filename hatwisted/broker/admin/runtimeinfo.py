@@ -13,8 +13,8 @@ from datetime import datetime
 
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.store.log.put import PutStatus
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import PutStatus
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V4_9_7

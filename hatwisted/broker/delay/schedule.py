@@ -39,8 +39,8 @@ from twisted.python.failure import Failure
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.store.errors import StoreError
+from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import STORED, Put, PutStatus
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.layout import (
     HALF_TOPIC,

@@ -23,7 +23,7 @@ from hatwisted.broker.filter.subscription import Subscription
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import Lookup, Sql92Filter, sql92_filter
 from hatwisted.store.interfaces import Buffer
-from hatwisted.store.reading import RecordTest
+from hatwisted.store.queue.reading import RecordTest
 from hatwisted.wire import fastjson
 from hatwisted.wire.properties import find_property
 from hatwisted.wire.record import raw_properties

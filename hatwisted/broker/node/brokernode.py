@@ -37,8 +37,8 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
+from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.recovery import RecoveryReport
 
 PROGRESS_INTERVAL = 2.0
 """Seconds between two log lines of a recovery under way."""

@@ -17,7 +17,7 @@ from zope.interface import implementer
 from hatwisted.ha.interfaces import IMasterLog
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.layout import QUEUE_ENTRY

@@ -25,7 +25,7 @@ from typing import TypeVar
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.remoting.server import RemotingConnection
-from hatwisted.store.reading import Wanted
+from hatwisted.store.queue.reading import Wanted
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.remoting import RemotingCommand

@@ -23,7 +23,7 @@ from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.role import Role
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
-from hatwisted.store.reading import GetResult, GetStatus, Wanted
+from hatwisted.store.queue.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import PERM_READ
 from hatwisted.wire.remoting import RemotingCommand

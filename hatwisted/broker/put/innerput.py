@@ -16,8 +16,8 @@ import msgspec
 from twisted.internet.defer import Deferred
 
 from hatwisted.broker.put.putack import PutAcks
+from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import Put, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
 

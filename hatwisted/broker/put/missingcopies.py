@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.store.errors import StoreError
-from hatwisted.store.put import Put, PutStatus
+from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import SYS_BORN_HOST_V6

@@ -23,7 +23,7 @@ from hatwisted.broker.put.missingcopies import MissingCopies
 from hatwisted.broker.requests import Refusal
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
-from hatwisted.store.put import Put, PutStatus
+from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.record import Record
 

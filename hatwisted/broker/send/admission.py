@@ -21,8 +21,8 @@ from hatwisted.broker.send.deadletter import DLQ_QUEUES, dead_letter_topic, max_
 from hatwisted.broker.send.sentproperties import SentProperties
 from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, park
 from hatwisted.remoting.server import RemotingConnection
+from hatwisted.store.log.put import Entry, Put
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import Entry, Put
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.properties import encode_properties

@@ -23,8 +23,8 @@ from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import Refusal, answer_bad_requests
 from hatwisted.broker.send.deadletter import dead_letter_topic, max_times, retry_topic, unknown_group
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import Put, PutStatus
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.layout import PROPERTY_DELAY, PROPERTY_WAIT
 from hatwisted.wire.messageid import encode_message_id

@@ -18,8 +18,8 @@ from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.admission import Admission, Refused
 from hatwisted.remoting.server import RemotingConnection, response
+from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import STORED, Put, PutStatus
 from hatwisted.wire.batch import CorruptBatch
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_send_response

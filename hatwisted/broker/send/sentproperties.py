@@ -7,7 +7,7 @@ out: parsing properties of every message would cost more than its append.
 
 from __future__ import annotations
 
-from hatwisted.store.put import Entry
+from hatwisted.store.log.put import Entry
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, decode_batch
 from hatwisted.wire.properties import decode_properties

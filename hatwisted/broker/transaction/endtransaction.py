@@ -24,8 +24,8 @@ from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, committed, op_message
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import STORED, Put, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.properties import NoDestination

@@ -42,8 +42,8 @@ from hatwisted.broker.transaction.halfmessages import (
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.errors import StoreError
+from hatwisted.store.log.put import STORED, Put
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import STORED, Put
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import (

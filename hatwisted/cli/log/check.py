@@ -19,10 +19,10 @@ from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_leve
 from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.logwalk import LogEnd, LogWalk
 from hatwisted.store.errors import WrongFile
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.queueevidence import QueueEvidence
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.storelock import ABORT_FILE
+from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.lifecycle.storelock import ABORT_FILE
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 
 
 class DamageReport(msgspec.Struct, rename="camel"):

@@ -16,7 +16,7 @@ import numpy as np
 
 from hatwisted.cli.errors import CannotRun
 from hatwisted.logcodec.logwalk import LogWalk
-from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.log.filequeue import FileQueue
 
 CHUNK: Final = 8 << 20
 """Bytes compared at once."""

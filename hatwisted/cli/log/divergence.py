@@ -14,8 +14,8 @@ from hatwisted.cli.log.storefolder import StoreFolder
 from hatwisted.cli.progress import ScanProgress
 from hatwisted.cli.values import size_text
 from hatwisted.logcodec.logwalk import LogWalk
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.log.filequeue import FileQueue
 
 
 @click.command("compare")

@@ -20,7 +20,7 @@ from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import RecordSearch, records_behind
 from hatwisted.logcodec.scan import Longs, Records, Stop
 from hatwisted.logcodec.window import LogWindow, filled_from
-from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
 from hatwisted.wire.record import Record, decode_record
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hatwisted.cli.log.findings import Findings
 from hatwisted.logcodec.dispatchscan import DispatchColumns
 from hatwisted.logcodec.scan import Longs, Records
-from hatwisted.store.indexfile import HEADER, ITEM, file_length
+from hatwisted.store.index.indexfile import HEADER, ITEM, file_length
 from hatwisted.store.interfaces import IFile, IFileSystem
 
 BLOCK: Final = 1 << 16

@@ -15,7 +15,7 @@ import msgspec
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.cli.log.storefolder import StoreFolder
 from hatwisted.store.errors import StoreError
-from hatwisted.store.storelock import StoreLock
+from hatwisted.store.lifecycle.storelock import StoreLock
 
 P = ParamSpec("P")
 Found = TypeVar("Found")

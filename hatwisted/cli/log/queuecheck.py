@@ -17,7 +17,7 @@ from hatwisted.logcodec.dispatchscan import DispatchColumns
 from hatwisted.logcodec.queueentry import ENTRY, ENTRY_SIZE, place
 from hatwisted.logcodec.queueruns import queue_entries
 from hatwisted.logcodec.scan import Longs, Records
-from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 
 

@@ -22,15 +22,15 @@ from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.log.storefolder import INDEX_FOLDER, QUEUE_FOLDER, StoreFolder
 from hatwisted.logcodec.queueentry import place
 from hatwisted.logcodec.recordsearch import records_behind, written_end
-from hatwisted.store.consumequeue import ConsumeQueue
-from hatwisted.store.dispatcher import Dispatcher
+from hatwisted.store.dispatch.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, StoreError, StoreFull
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.index import IndexOptions, IndexService
+from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.logfiles import LogFiles
-from hatwisted.store.queueevidence import QueueEvidence
-from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.logfiles import LogFiles
+from hatwisted.store.queue.consumequeue import ConsumeQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 
 NEW: Final = ".rebuild"
 """Suffix of what is being built; left behind by an interrupted run, removed by the next."""

@@ -21,10 +21,10 @@ import msgspec
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.log.storefolder import StoreFolder
 from hatwisted.logcodec.logwalk import Damage, LogWalk
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.queueevidence import QueueEvidence
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.wholefile import replace_file
+from hatwisted.store.disk.wholefile import replace_file
+from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import FILE_NAME_DIGITS
 
 SIDE_FOLDER: Final = "repair"

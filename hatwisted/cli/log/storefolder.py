@@ -14,11 +14,11 @@ from os.path import abspath, basename, dirname, isdir, join
 from typing import Final
 
 from hatwisted.cli.errors import CannotRun
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.filesizes import common_size, index_shape, queue_file_size
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.storelock import LOCK_FILE
+from hatwisted.store.lifecycle.filesizes import common_size, index_shape, queue_file_size
+from hatwisted.store.lifecycle.storelock import LOCK_FILE
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import parse_file_name
 
 LOG_FOLDER: Final = "commitlog"

@@ -7,10 +7,10 @@ import time
 
 from twisted.internet.task import Clock
 
-from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
+from hatwisted.store.log.put import STORED, Put
 from hatwisted.store.messagestore import MessageStore, StoreOptions
-from hatwisted.store.put import STORED, Put
-from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.hostport import HostPort
 
 FILE_SIZE = 256 << 10

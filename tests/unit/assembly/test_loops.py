@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.store.put import Put
+from hatwisted.store.log.put import Put
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode

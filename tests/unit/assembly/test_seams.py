@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 import hatwisted
 
 SERVER_ROOMS = ("assembly", "broker", "ha", "logcodec", "namesrv", "remoting", "store", "timing", "wire")
-IMPLEMENTATIONS = {"store/filesystem.py", "store/worker.py", "remoting/tcp.py"}
+IMPLEMENTATIONS = {"store/disk/filesystem.py", "store/disk/worker.py", "remoting/tcp.py"}
 """The real sides of the seams; whoever makes them is above."""
 
 FORBIDDEN = {
@@ -19,8 +19,8 @@ FORBIDDEN = {
     "twisted.internet.endpoints.HostnameEndpoint",
     "twisted.internet.endpoints.TCP4ClientEndpoint",
     "hatwisted.remoting.tcp.TcpConnecting",
-    "hatwisted.store.filesystem.PosixFileSystem",
-    "hatwisted.store.worker.ThreadWorker",
+    "hatwisted.store.disk.filesystem.PosixFileSystem",
+    "hatwisted.store.disk.worker.ThreadWorker",
     "socket.gethostbyname",
     "socket.getaddrinfo",
     "datetime.datetime.now",
@@ -102,7 +102,7 @@ class SeamTests(SynchronousTestCase):
             "from datetime import datetime\ndatetime.now()",
             "import datetime as d\nd.datetime.now()",
             "import socket\nsocket.gethostbyname('x')",
-            "def later():\n    from hatwisted.store.filesystem import PosixFileSystem",
+            "def later():\n    from hatwisted.store.disk.filesystem import PosixFileSystem",
         ):
             self.assertTrue(any(map(is_forbidden, names_used(ast.parse(source)))), source)
         for source in (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.worker import InlineWorker
 from tests.support.manualworker import ManualWorker
 from tests.support.memorynode import MemoryNodes
 

@@ -21,9 +21,9 @@ from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.put import Put, PutStatus
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
+from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command

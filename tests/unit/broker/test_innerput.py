@@ -5,7 +5,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.put.putack import PutAcks
-from hatwisted.store.put import PutStatus
+from hatwisted.store.log.put import PutStatus
 from hatwisted.wire.record import decode_record
 from tests.unit.broker.rig import HOST, BrokerRig
 from tests.unit.broker.test_putack import ManualReplication

@@ -4,7 +4,7 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.admin import messagequery
-from hatwisted.store.put import Put
+from hatwisted.store.log.put import Put
 from tests.unit.broker.rig import HOST, NOW, BrokerRig, records
 
 QUERY = 12

@@ -8,8 +8,8 @@ from zope.interface import implementer
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
-from hatwisted.store.put import Put, PutStatus
-from hatwisted.store.waitline import WaitLine
+from hatwisted.store.log.put import Put, PutStatus
+from hatwisted.store.log.waitline import WaitLine
 from hatwisted.wire.record import Record, make_record
 from tests.unit.ha.rig import LogCatcher
 

@@ -23,8 +23,8 @@ from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.remoting.tcp import TcpConnecting
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicConfig

@@ -13,7 +13,7 @@ from hatwisted.broker.delay.delayrouting import route_delayed
 from hatwisted.broker.delay.schedule import FIRST_DELAY, MAX_BATCH, MAX_PAUSE, ScheduleService
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.put.putack import PutAcks
-from hatwisted.store.put import PutStatus
+from hatwisted.store.log.put import PutStatus
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.record import decode_record
 from tests.unit.broker.rig import HOST, NOW, BrokerRig

@@ -5,8 +5,8 @@ import json
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
-from hatwisted.store import reading
-from hatwisted.store.put import Put
+from hatwisted.store.log.put import Put
+from hatwisted.store.queue import reading
 from hatwisted.wire.properties import encode_properties
 from tests.unit.broker.rig import HOST, BrokerRig, records
 

@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from hatwisted.broker.admin import brokerstats as statsview
 from hatwisted.broker.admin.brokerstats import BrokerStats
-from hatwisted.store.put import Put, PutStatus
+from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.stats import StoreStats
 from tests.unit.broker.rig import HOST, BrokerRig
 

@@ -9,8 +9,8 @@ from hatwisted.broker.role import Role
 from hatwisted.broker.tables import DELAY_FLUSH_INTERVAL, BrokerTables, TableOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
 from hatwisted.config.schema import BrokerRole
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
 
 
 class TablesTests(SynchronousTestCase):

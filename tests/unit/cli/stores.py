@@ -11,12 +11,12 @@ from click.testing import CliRunner, Result
 from twisted.internet.task import Clock
 
 from hatwisted.cli.main import main
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
+from hatwisted.store.lifecycle.recovery import RecoveryReport
+from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.messagestore import MessageStore, StoreOptions
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.recovery import RecoveryReport
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import file_name
 from hatwisted.wire.record import Record, encode_blank, encode_record, make_record

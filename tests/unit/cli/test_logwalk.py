@@ -9,8 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec import logwalk
 from hatwisted.logcodec.logwalk import LogWalk
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.wholefile import replace_file
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.wire.record import encode_blank, encode_record, make_record
 from tests.unit.cli.stores import GOLDEN_END, Written, golden_copy, open_log, overwrite, write_log
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.filesystem import PosixFile, PosixFileSystem
+from hatwisted.store.disk.filesystem import PosixFile, PosixFileSystem
 from tests.unit.cli.stores import (
     GOLDEN,
     GOLDEN_END,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import DamagedLog
-from hatwisted.store.filesystem import PosixFileSystem
 from tests.unit.cli.stores import GOLDEN, GOLDEN_END, golden_copy, overwrite, run, snapshot, start_store
 
 FIRST, SECOND = 4958, 102133

@@ -11,8 +11,8 @@ from hatwisted.client.cluster import Cluster
 from hatwisted.config.load import load_broker_config
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.tap.realparts import real_parts
 from testbed.processes import BROKER_PORTS, free_port

@@ -15,11 +15,11 @@ from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slave import HAClientService, SlaveParts
-from hatwisted.store.commitlog import CommitLog
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.put import Put
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
+from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.put import Put
 from hatwisted.wire.haframe import HaFirstSync
 from hatwisted.wire.hostport import HostPort
 from tests.support.faultyfs import FaultyFileSystem

@@ -11,8 +11,8 @@ from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.tcp import TcpConnecting
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.registration import (
     DataVersion,

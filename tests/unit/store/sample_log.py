@@ -11,15 +11,15 @@ from twisted.internet.task import Clock
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.logcodec.fewscan import Entry, decode_few
 from hatwisted.logcodec.scan import Stop, walk
-from hatwisted.store.checkpoint import StoreCheckpoint
-from hatwisted.store.commitlog import CommitLog
-from hatwisted.store.dispatcher import Dispatcher
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.index import IndexOptions, IndexService
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.recovery import RecoveryReport, recover
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
+from hatwisted.store.dispatch.dispatcher import Dispatcher
+from hatwisted.store.index.indexservice import IndexOptions, IndexService
+from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
+from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
 

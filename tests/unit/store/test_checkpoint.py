@@ -7,7 +7,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from tests.support.faultyfs import FaultyFileSystem
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden", "rocketmq-4.9.7")

@@ -7,13 +7,13 @@ from twisted.logger import Logger
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from hatwisted.store.commitlog import CommitLog
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import OffsetGap, StoreFull
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.put import Put, PutStatus
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import Blank, Record, decode_record

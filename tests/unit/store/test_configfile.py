@@ -10,10 +10,10 @@ from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from hatwisted.store.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
-from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.disk.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.interfaces import IFile
-from hatwisted.store.worker import InlineWorker
 from tests.support.faultyfs import FaultyFileSystem
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
+from hatwisted.store.log.put import Put
 from hatwisted.store.messagestore import MessageStore, StoreOptions
-from hatwisted.store.put import Put
-from hatwisted.store.worker import InlineWorker
 from hatwisted.wire.record import decode_record
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"

@@ -8,9 +8,9 @@ import threading
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
-from hatwisted.store.filequeue import FileQueue, OpenFiles
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.log.filequeue import FileQueue, OpenFiles
 from hatwisted.wire.layout import file_name
 from tests.support.faultyfs import FaultyFileSystem
 from tests.support.manualworker import ManualWorker

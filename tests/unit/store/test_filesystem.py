@@ -13,11 +13,11 @@ import numpy as np
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from hatwisted.store import filesystem
+from hatwisted.store.disk import filesystem
+from hatwisted.store.disk.filesystem import IOV_LIMIT, PosixFileSystem
+from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.errors import StoreLocked
-from hatwisted.store.filesystem import IOV_LIMIT, PosixFileSystem
 from hatwisted.store.interfaces import IFile, IFileSystem, ILock
-from hatwisted.store.wholefile import replace_file
 
 
 class FileCase(SynchronousTestCase):
@@ -229,7 +229,7 @@ HOLD = """
 """
 TRY = """
     import sys
-    from hatwisted.store.filesystem import PosixFileSystem
+    from hatwisted.store.disk.filesystem import PosixFileSystem
     from hatwisted.store.errors import StoreLocked
     try:
         PosixFileSystem().lock(sys.argv[1])

@@ -8,13 +8,13 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from hatwisted.store.commitlog import CommitLog
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.flush import AsyncFlush, Flusher, GroupCommitFlush
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.interfaces import IWorker
-from hatwisted.store.put import Put, PutStatus
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.flush import AsyncFlush, Flusher, GroupCommitFlush
+from hatwisted.store.log.put import Put, PutStatus
 
 HOST = b"\x7f\0\0\1\0\0\0\1"
 

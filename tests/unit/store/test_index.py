@@ -16,11 +16,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.logcodec.fewscan import Entry, scan_few
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import StoreFull, WrongFile
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.index import IndexOptions, IndexService
-from hatwisted.store.indexfile import HEADER, ITEM, IndexFile, Item, file_length
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.index.indexfile import HEADER, ITEM, IndexFile, Item, file_length
+from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from tests.support.faultyfs import FaultyFileSystem
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"

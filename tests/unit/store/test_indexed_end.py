@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 
+from hatwisted.store.lifecycle.recovery import RecoveryReport
+from hatwisted.store.log.put import Put
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.store.put import Put
-from hatwisted.store.recovery import RecoveryReport
 from tests.unit.store.test_messagestore import HOST, StoreTestCase
 
 

@@ -14,12 +14,12 @@ from twisted.internet.task import Clock
 from twisted.logger import Logger
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import DamagedLog, OtherFileSize, StoreError, StoreFull, StoreLocked, WrongFile
+from hatwisted.store.lifecycle.recovery import RecoveryReport
+from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.messagestore import MessageStore, StoreOptions
-from hatwisted.store.put import Put, PutStatus
-from hatwisted.store.reading import GetStatus
-from hatwisted.store.recovery import RecoveryReport
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.queue.reading import GetStatus
 from hatwisted.wire.hostport import HostPort
 from tests.support.faultyfs import FaultyFileSystem
 

@@ -9,8 +9,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.errors import StoreFull
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.queuewriter import INTERVAL, PORTION, RETRY, QueueWriter
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.queuewriter import INTERVAL, PORTION, RETRY, QueueWriter
 from tests.support.faultyfs import FaultyFileSystem
 from tests.unit.store.test_consumequeue import entry
 

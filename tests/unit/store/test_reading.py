@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.reading import (
+from hatwisted.store.queue.reading import (
     MAX_GAP,
     MAX_SCAN,
     ColdLimits,

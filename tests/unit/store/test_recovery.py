@@ -18,13 +18,13 @@ from hatwisted.logcodec import logwalk as logwalk_module
 from hatwisted.logcodec import recordsearch as recordsearch_module
 from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.logcodec.recordsearch import records_behind, written_end
-from hatwisted.store import recovery as recovery_module
+from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import DamagedLog, StoreFull
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.queuecompleteness import first_incomplete_file
-from hatwisted.store.queueevidence import QueueEvidence
-from hatwisted.store.recovery import RecoveryReport
+from hatwisted.store.lifecycle import recovery as recovery_module
+from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
+from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.lifecycle.recovery import RecoveryReport
+from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
 

@@ -14,10 +14,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.fewscan import FEW
 from hatwisted.logcodec.scan import MAX_RECORDS
-from hatwisted.store import dispatcher as dispatcher_module
-from hatwisted.store import reput as reput_module
-from hatwisted.store.errors import StoreError, StoreFull
-from hatwisted.store.reput import (
+from hatwisted.store.dispatch import dispatcher as dispatcher_module
+from hatwisted.store.dispatch import reput as reput_module
+from hatwisted.store.dispatch.reput import (
     BUSY_COALESCE,
     COALESCE,
     PROMPT_BURST,
@@ -27,6 +26,7 @@ from hatwisted.store.reput import (
     STOP_LIMIT,
     ReputService,
 )
+from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
 

@@ -14,10 +14,9 @@ from twisted.internet.task import Clock
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.interfaces import IWorker
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.retention import (
+from hatwisted.store.lifecycle.retention import (
     FOR_A_MASTER,
     FOR_A_SLAVE,
     DiskWatermark,
@@ -28,7 +27,8 @@ from hatwisted.store.retention import (
     RetentionRules,
     WatermarkLimits,
 )
-from hatwisted.store.worker import InlineWorker
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import file_name
 from tests.support.faultyfs import FaultyFileSystem
 from tests.support.manualworker import ManualWorker

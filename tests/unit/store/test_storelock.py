@@ -10,13 +10,13 @@ import textwrap
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.errors import StoreLocked
-from hatwisted.store.storelock import AbortFile, StoreLock
+from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
 from tests.support.faultyfs import FaultyFileSystem
 
 OTHER_BROKER = """
     import sys
-    from hatwisted.store.filesystem import PosixFileSystem
-    from hatwisted.store.storelock import AbortFile, StoreLock
+    from hatwisted.store.disk.filesystem import PosixFileSystem
+    from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
     fs = PosixFileSystem()
     StoreLock(fs, sys.argv[1]).acquire()
     AbortFile(fs, sys.argv[1]).create()

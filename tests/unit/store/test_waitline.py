@@ -3,7 +3,7 @@
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.waitline import EXPIRE_SLICE, WaitLine
+from hatwisted.store.log.waitline import EXPIRE_SLICE, WaitLine
 
 
 class WaitLineTests(SynchronousTestCase):

@@ -9,10 +9,10 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
 
-from hatwisted.store import worker as worker_module
+from hatwisted.store.disk import worker as worker_module
+from hatwisted.store.disk.worker import InlineWorker, ThreadWorker
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IWorker
-from hatwisted.store.worker import InlineWorker, ThreadWorker
 
 
 class ThreadWorkerTests(TestCase):

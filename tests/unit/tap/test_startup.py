@@ -18,8 +18,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.config.errors import SettingError
 from hatwisted.config.load import Loaded, load_broker_config
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import DamagedLog, StoreError
-from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.tap import hanamesrv, haslave
 from hatwisted.tap.startup import BrokerOptions, make_service, one_line
 from hatwisted.tap.storecheck import check_settings_file, check_store

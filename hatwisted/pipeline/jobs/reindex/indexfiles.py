@@ -14,8 +14,8 @@ from os.path import join
 from typing import Final
 
 from hatwisted.pipeline.jobs.reindex.spool import read_items, written_whole
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.indexfile import IndexFile, file_length, file_name_at
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.index.indexfile import IndexFile, file_length, file_name_at
 
 BATCH: Final = 1 << 17
 """Items linked at once: some 10 MB of scratch memory."""

@@ -15,8 +15,8 @@ from os.path import abspath, dirname, exists, isdir, join
 from typing import Final
 
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import StoreLocked
-from hatwisted.store.filesystem import PosixFileSystem
 
 BUILDING: Final = ".reindex"
 """Suffix of the folder that is built in."""

@@ -21,7 +21,7 @@ from hatwisted.pipeline.jobs.reindex.queueplan import plan_queue
 from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpooledRun, SpoolOptions, spool_part
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
 from hatwisted.pipeline.jobs.tasks import Progress, Tasks
-from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.disk.filesystem import PosixFileSystem
 
 QUEUES: Final = "consumequeue"
 INDEX: Final = "index"

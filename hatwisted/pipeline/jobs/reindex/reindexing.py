@@ -29,9 +29,9 @@ from hatwisted.pipeline.jobs.reindex.rebuild import INDEX, QUEUES, Built, Rebuil
 from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpoolOptions
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
 from hatwisted.pipeline.jobs.tasks import Progress, Tasks, as_tasks
-from hatwisted.store.filesizes import index_shape, queue_file_size
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.index.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
+from hatwisted.store.lifecycle.filesizes import index_shape, queue_file_size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

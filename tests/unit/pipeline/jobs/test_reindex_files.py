@@ -21,8 +21,8 @@ from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexResult, re
 from hatwisted.pipeline.jobs.reindex.spool import ITEMS as ITEM
 from hatwisted.pipeline.jobs.reindex.spool import items_path
 from hatwisted.pipeline.jobs.tasks import InlineTasks
-from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.indexfile import file_name_at
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.index.indexfile import file_name_at
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.support.copies import GOLDEN, GOLDEN_END, files_of, flip, patch, save_log
 from tests.support.variedlog import VariedLog

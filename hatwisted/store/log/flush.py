@@ -21,9 +21,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.store.commitlog import CommitLog
 from hatwisted.store.interfaces import IFlushPolicy, IWorker
-from hatwisted.store.waitline import WaitLine
+from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.log.waitline import WaitLine
 from hatwisted.timing.periodic import PeriodicCall
 
 PAGE_SIZE = 4096

@@ -20,9 +20,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem, IWorker
-from hatwisted.store.wholefile import replace_file
 from hatwisted.timing.periodic import PeriodicCall
 
 BACKUP = ".bak"

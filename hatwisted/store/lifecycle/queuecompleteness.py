@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hatwisted.logcodec.queueentry import ENTRY
-from hatwisted.store.consumequeue import ConsumeQueue
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.queue.consumequeue import ConsumeQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 
 CHECKED_FILES: Final = 64

@@ -16,7 +16,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from hatwisted.store.errors import StoreError
-from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.timing.timer import GuardedTimer
 
 INTERVAL: Final = 0.1

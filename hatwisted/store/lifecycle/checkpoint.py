@@ -15,8 +15,8 @@ from typing import Final
 
 from twisted.logger import Logger
 
+from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.wholefile import replace_file
 
 CHECKPOINT_SIZE: Final = 4096
 """Bytes of the file; zeros behind the fields."""

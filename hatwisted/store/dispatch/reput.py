@@ -31,7 +31,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.logcodec.fewscan import FEW
-from hatwisted.store.dispatcher import Dispatcher
+from hatwisted.store.dispatch.dispatcher import Dispatcher
 from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.timing.timer import GuardedTimer
 

@@ -16,8 +16,8 @@ from os.path import join
 
 from twisted.logger import Logger
 
-from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.queue.consumequeue import ConsumeQueue
 
 _MARK = "@"
 """In no topic's name that a broker accepts."""

@@ -30,12 +30,12 @@ from hatwisted.logcodec.queueentry import ENTRY
 from hatwisted.logcodec.queueruns import UNQUEUED, queue_codes, queue_entries, sorted_by_queue
 from hatwisted.logcodec.recordsearch import begins_record
 from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop
-from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.errors import OtherFileSize, StoreError, StoreFull
-from hatwisted.store.index import IndexService
-from hatwisted.store.indexfile import Ints, Item, Longs
-from hatwisted.store.queuetable import ConsumeQueueTable
-from hatwisted.store.reading import ReadableLog
+from hatwisted.store.index.indexfile import Ints, Item, Longs
+from hatwisted.store.index.indexservice import IndexService
+from hatwisted.store.queue.consumequeue import ConsumeQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.reading import ReadableLog
 from hatwisted.wire import layout
 
 CHUNK: Final = 1 << 20

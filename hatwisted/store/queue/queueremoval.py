@@ -16,10 +16,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from hatwisted.store.commitlog import CommitLog
-from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.interfaces import IFileSystem, IWorker
-from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.queue.consumequeue import ConsumeQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 
 QUEUES_PER_TURN = 32
 """Queues taken out before the reactor gets its turn: some 50 us each."""

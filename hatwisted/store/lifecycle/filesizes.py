@@ -6,7 +6,7 @@ from collections import Counter
 from os.path import isdir, join
 from typing import Final
 
-from hatwisted.store.indexfile import file_length
+from hatwisted.store.index.indexfile import file_length
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.wire.layout import parse_file_name
 

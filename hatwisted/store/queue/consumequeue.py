@@ -32,7 +32,7 @@ from hatwisted.logcodec.queueentry import (
     place,
 )
 from hatwisted.store.errors import StoreError
-from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.log.filequeue import FileQueue
 
 RECHECKED_FILES = 3
 """Files at a queue's end that are scanned for the last entry in use, as RocketMQ does."""

@@ -26,9 +26,9 @@ from zope.interface import implementer
 
 from hatwisted.logcodec.kernel import RecordEncoder
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
-from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
-from hatwisted.store.put import Put, PutLimits, PutStatus
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.put import Put, PutLimits, PutStatus
 from hatwisted.wire import layout
 
 CLOCK_STEP = 3600 * 1000

@@ -26,14 +26,14 @@ from twisted.logger import Logger
 from hatwisted.logcodec.logwalk import CHUNK, LogEnd, LogWalk
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import written_end
-from hatwisted.store.checkpoint import StoreCheckpoint
-from hatwisted.store.dispatcher import Dispatcher
+from hatwisted.store.dispatch.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, OtherFileSize
-from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.index import IndexService
-from hatwisted.store.queuecompleteness import first_incomplete_file
-from hatwisted.store.queueevidence import QueueEvidence
-from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.index.indexservice import IndexService
+from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
+from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 
 SCANNED_FILES: Final = 3

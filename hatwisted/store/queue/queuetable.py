@@ -13,11 +13,11 @@ from itertools import islice
 from os.path import join
 
 from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
-from hatwisted.store.consumequeue import ConsumeQueue
-from hatwisted.store.deletedqueues import DeletedQueues
 from hatwisted.store.errors import StoreError
-from hatwisted.store.filequeue import FileQueue, OpenFiles
 from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.log.filequeue import FileQueue, OpenFiles
+from hatwisted.store.queue.consumequeue import ConsumeQueue
+from hatwisted.store.queue.deletedqueues import DeletedQueues
 
 OPEN_QUEUE_FILES = 4096
 """Descriptors that all queues together keep open; a queue beyond that pays one open (some 5 us) per append.

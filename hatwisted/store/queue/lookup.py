@@ -5,8 +5,8 @@ from __future__ import annotations
 from hatwisted.logcodec import onerecord
 from hatwisted.logcodec.onerecord import NO_TIME
 from hatwisted.logcodec.queueentry import BLANK_RECORD_SIZE, ENTRY_SIZE, PLACE
-from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.interfaces import IReplicatedLog
+from hatwisted.store.queue.consumequeue import ConsumeQueue
 
 
 def raw_record_at(log: IReplicatedLog, offset: int) -> bytes | None:

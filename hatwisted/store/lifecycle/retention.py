@@ -25,8 +25,8 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.timing.periodic import PeriodicCall
 
 FILES_PER_ROUND = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hatwisted.store.filequeue import FileQueue
+from hatwisted.store.log.filequeue import FileQueue
 
 
 class LogFiles:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from os.path import join
 
-from hatwisted.store.filequeue import NO_ROOM
+from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.interfaces import IFileSystem, ILock
-from hatwisted.store.wholefile import replace_file
+from hatwisted.store.log.filequeue import NO_ROOM
 
 LOCK_FILE = "lock"
 ABORT_FILE = "abort"

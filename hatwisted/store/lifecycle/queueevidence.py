@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hatwisted.logcodec.queueentry import BLANK_RECORD_SIZE, PLACE, place
-from hatwisted.store.consumequeue import ConsumeQueue
-from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.consumequeue import ConsumeQueue
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.record import Record
 
 

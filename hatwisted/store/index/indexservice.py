@@ -29,8 +29,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.logcodec.fewscan import key_hash
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
-from hatwisted.store.filequeue import NO_ROOM
-from hatwisted.store.indexfile import (
+from hatwisted.store.index.indexfile import (
     DEFAULT_ITEMS,
     DEFAULT_SLOTS,
     NAME_DIGITS,
@@ -42,6 +41,7 @@ from hatwisted.store.indexfile import (
     file_name_at,
 )
 from hatwisted.store.interfaces import IFile, IFileSystem, IWorker
+from hatwisted.store.log.filequeue import NO_ROOM
 
 PREPARE_AT = 0.75
 """Share of a file's items in use at which the next one is made: 5 million items ahead by default, minutes."""
