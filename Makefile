@@ -1,6 +1,6 @@
 # `make run` and `make test` are all a newcomer needs. Every target first installs what it needs into ./.venv.
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-fast lint bench coverage docs dist clean
+.PHONY: help install run test test-fast mutants lint bench coverage docs dist clean
 # Two pips in one venv would trip over each other.
 .NOTPARALLEL:
 
@@ -22,6 +22,8 @@ help:
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
 	@echo '              JOBS=n files at once (2), PYTEST=options'
 	@echo 'make test-fast the unit layer of it alone: no processes, no sockets, no Java, no Spark'
+	@echo 'make mutants  what the unit tests notice of small changes in store, ha, broker/put and the client'
+	@echo '              SAMPLE=n mutants of a room (200; 0 for all), SEED=n draws the same again, ROOMS="ha put"'
 	@echo 'make lint     ruff, mypy, import-linter, codespell, the docs, and whether the branch has a news fragment'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the unit layer with a table of branch coverage, which has a floor'

@@ -29,7 +29,7 @@ from hatwisted.store.checkpoint import StoreCheckpoint
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.index import IndexService
+from hatwisted.store.index import IndexOptions, IndexService
 from hatwisted.store.logfiles import LogFiles
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.recovery import recover
@@ -139,7 +139,9 @@ def best(run: Callable[[], object], repeats: int = 7) -> float:
 def parts(root: str) -> tuple[ConsumeQueueTable, IndexService]:
     fs = PosixFileSystem()
     queues = ConsumeQueueTable(fs, os.path.join(root, "consumequeue"))
-    return queues, IndexService(fs, os.path.join(root, "index"), SteadyClock(), worker=InlineWorker())
+    return queues, IndexService(
+        fs, os.path.join(root, "index"), SteadyClock(), IndexOptions(), InlineWorker()
+    )
 
 
 def bench_batches(options: argparse.Namespace) -> None:

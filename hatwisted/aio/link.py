@@ -1,9 +1,8 @@
 """One address of the asyncio client: its socket if there is one, the calls under way, the frames that wait for it.
 
 It dials when somebody asks and nobody is connected, and never by itself. A call's timer covers dialling as
-well. Two
-calls in a row without a byte from the server, and its socket is dropped: TCP itself would need a quarter of
-an hour to find out.
+well. After two calls in a row without a byte from the server its socket is dropped: TCP itself would need a
+quarter of an hour to find out.
 
 Invariant: `_unsent` is empty while `_transport` is set, and every call in `_calls` has its frame either
 written to that socket or in `_unsent`.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
 from hatwisted.aio.driver import on_asyncio, run
 from hatwisted.clientcore import admin, consumer, producer, transactions
+from hatwisted.clientcore.consumerstate import ConsumerState
 from hatwisted.clientcore.message import ReceivedMessage
-from hatwisted.wire.messagequeue import MessageQueue
 
 
 class Producer:
@@ -52,7 +52,7 @@ class TransactionProducer(Producer):
     send_in_transaction = on_asyncio(transactions.TransactionProducer.send_in_transaction)
 
 
-class Consumer:
+class Consumer(ConsumerState):
     """Made by `Cluster.consumer`; an `async with` starts and stops it.
 
     async with cluster.consumer("billing", {"Orders": "paid || refunded"}) as consumer:
@@ -60,50 +60,11 @@ class Consumer:
             ...
     """
 
-    def __init__(self, core: consumer.Consumer) -> None:
-        self._core = core
-
     start = on_asyncio(consumer.Consumer.start)
     stop = on_asyncio(consumer.Consumer.stop)
     commit = on_asyncio(consumer.Consumer.commit)
     seek = on_asyncio(consumer.Consumer.seek)
     next_message = on_asyncio(consumer.Consumer.next_message)
-
-    @property
-    def group(self) -> str:
-        """Its consumer group."""
-        return self._core.group
-
-    @property
-    def queues(self) -> list[MessageQueue]:
-        """The queues being read."""
-        return self._core.queues
-
-    @property
-    def progress(self) -> dict[MessageQueue, int]:
-        """By queue the offset to go on from."""
-        return self._core.progress
-
-    @property
-    def uncommitted(self) -> int:
-        """Queues whose progress isn't noted yet; after a stop, those that will be repeated in part."""
-        return self._core.uncommitted
-
-    def settle(self, message: ReceivedMessage) -> None:
-        """`message`, got by `async for` or `next_message`, is done with."""
-        self._core.settle(message)
-
-    def reject(self, message: ReceivedMessage) -> None:
-        """`message`, got by `async for` or `next_message`, is to be tried again later."""
-        self._core.reject(message)
-
-    def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Give the program no more of these queues until `resume`; what it has, it keeps."""
-        self._core.pause(queues)
-
-    def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """End a pause."""
-        self._core.resume(queues)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """Messages, until the consumer stops; each is settled when the next is asked for."""

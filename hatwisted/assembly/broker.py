@@ -58,7 +58,7 @@ def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
     identity = options.identity(config, parts.resolve)
     live = LiveConfig(config)
     worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
-    store_options = options.store_options(live, identity, role, parts.memory_bytes)
+    store_options = options.store_options(live, identity, role, parts)
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     tables = BrokerTables(clock, fs, worker, options.table_options(live), role)
     if config.broker_config_path is not None:
@@ -82,7 +82,7 @@ def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
     offset_sync = OffsetSyncProcessors(
         tables.offsets, store.queue_end, lambda: store.log.flushed_offset, SlaveIds(clock).asked
     )
-    runtime = RuntimeInfo(clock, store)
+    runtime = RuntimeInfo(clock, store, parts.local_time)
     processors = ProcessorTable()
     for each in (
         consumers,

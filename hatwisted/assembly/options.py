@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable
 
+from hatwisted.assembly.parts import Parts
 from hatwisted.broker.filter.consumerfilter import FilterOptions
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.registration import RegistrationOptions
@@ -103,9 +104,9 @@ def first_topics(config: BrokerConfig) -> FirstTopics:
 
 
 def store_options(
-    live: LiveConfig[BrokerConfig], identity: BrokerIdentity, role: Role, memory_bytes: int
+    live: LiveConfig[BrokerConfig], identity: BrokerIdentity, role: Role, parts: Parts
 ) -> StoreOptions:
-    """What its message store is made with. memory_bytes: physical memory of the machine."""
+    """What its message store is made with."""
     config = live.config
     return StoreOptions(
         root=config.store_path_root_dir,
@@ -125,7 +126,8 @@ def store_options(
         flush_least_pages=config.flush_commit_log_least_pages,
         flush_thorough_interval=config.flush_commit_log_thorough_interval / 1000,
         retention=live.derived(retention_policy),
-        memory_bytes=memory_bytes,
+        local_time=parts.local_time,
+        memory_bytes=parts.memory_bytes,
         full_disk=lambda: FOR_A_SLAVE if role.slave else FOR_A_MASTER,
     )
 

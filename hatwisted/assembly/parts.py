@@ -8,6 +8,7 @@ from datetime import datetime
 from random import Random
 from typing import Protocol
 
+from twisted.application.service import IService
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.remoting.interfaces import IConnecting, IListening
@@ -33,6 +34,8 @@ class Parts:
     - resolve: packed IPv4 address of a host name, asked once while the node is built; raises OSError
     - random: jitter of retries
     - memory_bytes: physical memory, by which a broker tells recent messages from old ones
+    - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
+      None: `clock` is even by itself
     """
 
     clock: IReactorTime
@@ -44,3 +47,4 @@ class Parts:
     resolve: Callable[[str], bytes]
     random: Random
     memory_bytes: int
+    steady_time: IService | None = None

@@ -42,7 +42,7 @@ from hatwisted.clientcore.sending import (
 )
 from hatwisted.clientcore.sendwindow import SendWindow
 from hatwisted.clientcore.session import Session
-from hatwisted.clientcore.tasks import Waiter
+from hatwisted.clientcore.tasks import Waiter, sleep
 from hatwisted.clientcore.tries import Tries
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.layout import PROPERTY_UNIQ_KEY
@@ -119,11 +119,13 @@ class Producer:
             await self._window.ready()
 
     async def settled(self) -> None:
-        """Returns when everything that was to be sent has its result."""
+        """Returns when whoever sent something has its result."""
         if self._unsettled:
             settled: Waiter[None] = Waiter()
             self._settled.append(settled)
             await settled
+            # The last one's result is handed out after this has been heard: a turn later, everybody has theirs.
+            await sleep(self._driver, 0)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that take messages of `topic` now. NoRoute if there are none."""

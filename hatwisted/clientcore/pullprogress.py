@@ -142,5 +142,5 @@ def pull_fields(
         "subscription": expression,
         "subVersion": version,
         "expressionType": expression_type,
-        "bname": queue.broker_name,
+        "bname": queue.broker_name or None,
     }

@@ -103,7 +103,7 @@ class Outgoing:
             "k": False,
             "l": self.max_reconsume_times,
             "m": self.code == RequestCode.SEND_BATCH_MESSAGE,
-            "n": queue.broker_name,
+            "n": queue.broker_name or None,
         }
 
     def request(self, group: str, queue: MessageQueue, now_ms: int) -> RemotingCommand:

@@ -22,7 +22,7 @@ CAPTURED_STORE = Path(__file__).with_name("store")
     "--input", "path", default=str(CAPTURED_STORE), help="Text or NDJSON file, or RocketMQ store folder."
 )
 @click.option(
-    "--once", is_flag=True, help="Exit after the check, with status 0 if all was right and 1 if not."
+    "--once", is_flag=True, help="Exit after the check, with status 0 if everything was right and 1 if not."
 )
 @click.option(
     "--pipeline/--no-pipeline", default=True, show_default=True, help="Land, audit and report with Spark."

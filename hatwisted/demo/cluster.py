@@ -148,7 +148,7 @@ class Cluster:
             self._lock = PosixFileSystem().lock(self.folder + ".lock")
         except StoreLocked as error:
             held = str(error).partition(";")[0]
-            raise DemoError(f"another run uses this folder, end that one first ({held})") from None
+            raise DemoError(f"another run uses this folder, stop that one first ({held})") from None
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
 

@@ -14,11 +14,14 @@ from typing import Any
 from twisted.internet.defer import inlineCallbacks
 from twisted.internet.task import deferLater
 
+from hatwisted.clientcore.command import command
+from hatwisted.clientcore.errors import BadAnswer
+from hatwisted.clientcore.message import decode_records
+from hatwisted.clientcore.pullprogress import pull_fields
 from hatwisted.demo.producer import NOTHING, Stored
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.record import Record, decode_record
-from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.requestheader import PullHeader
 
 GROUP = "demo-consumer"
@@ -56,7 +59,8 @@ class Consumer:
         offset = 0
         give_up = self._reactor.seconds() + PATIENCE
         while offset < len(checksums):
-            answer = yield self._client.call(self._broker, _pull(topic, queue, offset), PULL_TIMEOUT)
+            request = command(RequestCode.PULL_MESSAGE, self._pull(topic, queue, offset))
+            answer = yield self._client.call(self._broker, request, PULL_TIMEOUT)
             if answer.code == ResponseCode.SUCCESS:
                 offset = self._compare(answer.body, topic, queue, checksums)
                 give_up = self._reactor.seconds() + PATIENCE
@@ -67,14 +71,18 @@ class Consumer:
                     f"{topic} queue {queue} offset {offset}: the slave answers {answer.code} {answer.remark}"
                 )
 
+    def _pull(self, topic: str, queue: int, offset: int) -> dict[str, object]:
+        place = MessageQueue(broker_name="", queue_id=queue, topic=topic)
+        return pull_fields(GROUP, place, offset, PULL_COUNT, flags=PullHeader.SUBSCRIPTION)
+
     def _compare(self, body: bytes, topic: str, queue: int, checksums: array[int]) -> int:
         """The offset after the last of these records."""
-        position = following = 0
-        while position < len(body):
-            record = decode_record(body, position)
-            if not isinstance(record, Record):
-                raise ReadBackError(f"{topic} queue {queue}: the slave's answer ends inside a record")
-            position += record.total_size
+        following = 0
+        try:
+            records = decode_records(body)
+        except BadAnswer as error:
+            raise ReadBackError(f"{topic} queue {queue}: {error}") from None
+        for record in records:
             following = record.queue_offset + 1
             if following > len(checksums) or checksums[record.queue_offset] == NOTHING:
                 continue
@@ -84,20 +92,3 @@ class Consumer:
                 )
             self.read += 1
         return following
-
-
-def _pull(topic: str, queue: int, offset: int) -> RemotingCommand:
-    ext = {
-        "consumerGroup": GROUP,
-        "topic": topic,
-        "queueId": str(queue),
-        "queueOffset": str(offset),
-        "maxMsgNums": str(PULL_COUNT),
-        "sysFlag": str(PullHeader.SUBSCRIPTION),
-        "commitOffset": "0",
-        "suspendTimeoutMillis": "0",
-        "subscription": "*",
-        "subVersion": "0",
-        "expressionType": "TAG",
-    }
-    return RemotingCommand(code=RequestCode.PULL_MESSAGE, ext=ext)

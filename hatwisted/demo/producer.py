@@ -1,4 +1,4 @@
-"""Sends messages as RocketMQ's clients do: ask the name server, pipeline to the master, count the answers.
+"""Sends messages by the client's producer, and remembers what was stored where.
 
 Messages of one topic that follow each other travel together (SEND_BATCH_MESSAGE), as a client with a backlog
 would send them; compressed ones go alone, because a batch has one sysFlag for all. What was stored where is
@@ -11,35 +11,22 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
-from twisted.internet.defer import DeferredSemaphore, inlineCallbacks
-from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
 
+from hatwisted.client.cluster import Cluster
+from hatwisted.clientcore.errors import ClientError
+from hatwisted.clientcore.sending import Outgoing, SendResult, SendStatus
 from hatwisted.demo.inputs import Message
-from hatwisted.remoting.client import CallFailed, RemotingClient
 from hatwisted.wire.batch import encode_batch
-from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.registration import TopicRoute, decode_body
-from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.topics import AUTO_CREATE_TOPIC
+from hatwisted.wire.codes import RequestCode
 
 GROUP = "demo-producer"
-QUEUES = 4
 
 IN_FLIGHT = 64  # requests without an answer
 BATCH_COUNT = 50  # messages in one request
 BATCH_BYTES = 128 * 1024  # bodies in one request; one longer message still goes, alone
 SEND_TIMEOUT = 15.0  # s; above the broker's own wait of 5 s, or its answer would come too late (B156)
-
-
-# Stored, whatever became of disk and slave (B80).
-STORED = {
-    ResponseCode.SUCCESS: "PUT_OK",
-    ResponseCode.FLUSH_DISK_TIMEOUT: "FLUSH_DISK_TIMEOUT",
-    ResponseCode.SLAVE_NOT_AVAILABLE: "SLAVE_NOT_AVAILABLE",
-    ResponseCode.FLUSH_SLAVE_TIMEOUT: "FLUSH_SLAVE_TIMEOUT",
-}
 
 NOTHING = -1
 
@@ -47,24 +34,12 @@ Stored = dict[tuple[str, int], "array[int]"]
 """(topic, queue) -> CRC-32 of the body at each queue offset, NOTHING where this run stored none."""
 
 
-@inlineCallbacks
-def find_brokers(client: RemotingClient, namesrv: str, timeout: float) -> Any:
-    """Fires with {broker id: "host:port"} of the group that takes new topics, by the name server."""
-    request = RemotingCommand(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": AUTO_CREATE_TOPIC})
-    answer = yield client.ask(namesrv, request, timeout)
-    route = decode_body(answer.body, TopicRoute)
-    return route.broker_datas[0].broker_addrs
-
-
 class Producer:
-    """Sends to one master. `statuses` counts messages by PutMessageStatus, `refusals` by the reason."""
+    """Sends to whoever takes messages. `statuses` counts messages by send status, `refusals` by the reason."""
 
-    def __init__(self, client: RemotingClient, clock: IReactorTime, master: str) -> None:
-        self._client = client
-        self._clock = clock
-        self._master = master
-        self._slots = DeferredSemaphore(IN_FLIGHT)
-        self._next_queue = 0
+    def __init__(self, cluster: Cluster) -> None:
+        # Tried once: a second copy of a message would pass for one too many.
+        self._producer = cluster.producer(GROUP, timeout=SEND_TIMEOUT, retries=0, max_in_flight=IN_FLIGHT)
         self.statuses: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self.stored: Stored = {}
@@ -74,61 +49,41 @@ class Producer:
         """Messages whose fate is known."""
         return self.statuses.total() + self.refusals.total()
 
-    @inlineCallbacks
-    def send_all(self, messages: Iterable[Message]) -> Any:
-        """Send everything; fires when every request has been answered or given up."""
+    async def send_all(self, messages: Iterable[Message]) -> None:
+        """Send everything; returns when every request has been answered or given up."""
         for group in grouped(messages):
-            yield self._slots.acquire()
-            self._send(group).addBoth(self._answered)
-        for _ in range(IN_FLIGHT):
-            yield self._slots.acquire()
+            await self._producer.ready()
+            sending = self._producer.deliver(_request(group))
+            sending.addCallbacks(self._stored, self._refused, (group,), {}, (group,))
+        await self._producer.settled()
 
-    @inlineCallbacks
-    def _send(self, group: Sequence[Message]) -> Any:
-        try:
-            answer = yield self._client.call(self._master, self._request(group), SEND_TIMEOUT)
-        except CallFailed as error:
-            self.refusals[str(error)] += len(group)
-            return
-        status = STORED.get(answer.code)
-        if status is None:
-            self.refusals[f"code {answer.code}: {answer.remark}"] += len(group)
-            return
-        self.statuses[status] += len(group)
-        self._remember(group, int(answer.ext["queueId"]), int(answer.ext["queueOffset"]))
-
-    def _answered(self, result: object) -> object:
-        self._slots.release()
-        return result
-
-    def _request(self, group: Sequence[Message]) -> RemotingCommand:
-        first = group[0]
-        self._next_queue = (self._next_queue + 1) % QUEUES
-        batch = len(group) > 1
-        ext = {
-            "a": GROUP,
-            "b": first.topic,
-            "c": AUTO_CREATE_TOPIC,
-            "d": str(QUEUES),
-            "e": str(self._next_queue),
-            "f": str(first.sys_flag),
-            "g": str(int(self._clock.seconds() * 1000)),
-            "h": str(first.flag),
-            "i": "" if batch else first.properties.decode(),
-            "m": "true" if batch else "false",
-        }
-        if not batch:
-            return RemotingCommand(code=RequestCode.SEND_MESSAGE_V2, ext=ext, body=first.body)
-        entries = ((each.flag, each.body, each.properties) for each in group)
-        return RemotingCommand(code=RequestCode.SEND_BATCH_MESSAGE, ext=ext, body=encode_batch(entries))
-
-    def _remember(self, group: Sequence[Message], queue: int, offset: int) -> None:
-        checksums = self.stored.setdefault((group[0].topic, queue), array("q"))
-        missing = offset + len(group) - len(checksums)
-        if missing > 0:
+    def _stored(self, results: list[SendResult], group: Sequence[Message]) -> None:
+        status = results[0].status
+        self.statuses["PUT_OK" if status is SendStatus.OK else status.name] += len(group)
+        for result, message in zip(results, group, strict=True):
+            checksums = self.stored.setdefault((message.topic, result.queue.queue_id), array("q"))
+            missing = result.queue_offset + 1 - len(checksums)
             checksums.extend([NOTHING] * missing)
-        for position, message in enumerate(group, offset):
-            checksums[position] = zlib.crc32(message.body)
+            checksums[result.queue_offset] = zlib.crc32(message.body)
+
+    def _refused(self, failure: Failure, group: Sequence[Message]) -> None:
+        failure.trap(ClientError)
+        self.refusals[failure.getErrorMessage()] += len(group)
+
+
+def _request(group: Sequence[Message]) -> Outgoing:
+    """As they are: inputs bring properties and compressed bodies of their own."""
+    first, batch = group[0], len(group) > 1
+    entries = ((each.flag, each.body, each.properties) for each in group)
+    return Outgoing(
+        topic=first.topic,
+        code=RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2,
+        body=encode_batch(entries) if batch else first.body,
+        properties=b"" if batch else first.properties,
+        ids=("",) * len(group),
+        sys_flag=first.sys_flag,
+        flag=first.flag,
+    )
 
 
 def grouped(messages: Iterable[Message]) -> Iterator[list[Message]]:

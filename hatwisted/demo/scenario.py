@@ -17,17 +17,20 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.internet.threads import deferToThread
 from twisted.python.failure import Failure
 
-from hatwisted.demo.cluster import CALL_TIMEOUT, Cluster, DemoError
+from hatwisted import client
+from hatwisted.clientcore.errors import BrokerGone, ClientError, NoRoute
+from hatwisted.demo.cluster import Cluster, DemoError
 from hatwisted.demo.consumer import Consumer, ReadBackError
 from hatwisted.demo.inputs import InputError, Source
 from hatwisted.demo.logcompare import compare_logs
 from hatwisted.demo.monitor import UNKNOWN, Monitor
 from hatwisted.demo.pipelineprocess import INSTALL, PipelineProcess, missing_packages
-from hatwisted.demo.producer import Producer, find_brokers
+from hatwisted.demo.producer import Producer
 from hatwisted.demo.screen import Screen, messages
 from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.errors import StoreError
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
 REDRAW = 0.25  # s between two looks at the brokers and redraws of the table
 LINK_LIMIT = 60.0  # s for the slave to find its master by the name server and connect
@@ -36,7 +39,16 @@ POLL = 0.1  # s between two looks at a condition
 BROKER_IDS = (0, 1)  # master, slave
 
 # The user's or a process's doing, told in one line; anything else is a bug and shown whole.
-EXPECTED = (DemoError, InputError, ReadBackError, CallFailed, RequestRefused, StoreError, OSError)
+EXPECTED = (
+    DemoError,
+    InputError,
+    ReadBackError,
+    ClientError,
+    CallFailed,
+    RequestRefused,
+    StoreError,
+    OSError,
+)
 
 
 class Scenario:
@@ -55,7 +67,8 @@ class Scenario:
         self._pipeline_failure: Failure | None = None
         self._client = RemotingClient(TcpConnecting(reactor), reactor)
         self._monitor = Monitor(self._client, cluster.master, cluster.slave)
-        self._producer = Producer(self._client, reactor, cluster.master)
+        self._link = client.Cluster(reactor, cluster.namesrv)
+        self._producer = Producer(self._link)
         self._redraw = LoopingCall(self._update)
         self._redraw.clock = reactor
         self._stopping = False
@@ -72,7 +85,7 @@ class Scenario:
         begun = time.monotonic()
         self._screen.begin()
         self._redraw.start(REDRAW)
-        yield self._producer.send_all(self._source)
+        yield Deferred.fromCoroutine(self._producer.send_all(self._source))
         seconds = time.monotonic() - begun
         if not self._producer.answered:
             raise DemoError(f"{self._source.name}: no message in it, so there's nothing to check")
@@ -103,9 +116,10 @@ class Scenario:
     @inlineCallbacks
     def _registered(self) -> Any:
         try:
-            brokers = yield find_brokers(self._client, self._cluster.namesrv, CALL_TIMEOUT)
-        except RequestRefused:
+            route = yield self._link.admin().route(AUTO_CREATE_TOPIC)
+        except (BrokerGone, NoRoute):
             return None
+        brokers = route.broker_datas[0].broker_addrs
         return brokers if len(brokers) == len(BROKER_IDS) else None
 
     @inlineCallbacks
@@ -124,7 +138,7 @@ class Scenario:
             if figures.slave_offset > before:
                 before, give_up = figures.slave_offset, self._reactor.seconds() + CATCH_UP_LIMIT
             if self._reactor.seconds() > give_up:
-                raise DemoError(f"the slave stands at {figures.slave_offset} of {figures.master_offset}")
+                raise DemoError(f"the slave is at {figures.slave_offset} of {figures.master_offset}")
             yield deferLater(self._reactor, POLL)
 
     @inlineCallbacks
@@ -221,7 +235,7 @@ class Scenario:
             self._reactor.stop()
             return
         self._screen.note(
-            f"everything runs on, with stores and logs in {self._cluster.folder}; Ctrl-C ends it"
+            f"everything keeps running, with stores and logs in {self._cluster.folder}; Ctrl-C ends it"
         )
 
     @inlineCallbacks
@@ -230,6 +244,7 @@ class Scenario:
         self._end_live()
         if self._pipeline is not None:
             self._pipeline.stop()
+        yield self._link.close()
         yield self._client.close()
         started = self._cluster.pids()
         yield self._cluster.stop()

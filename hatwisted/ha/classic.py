@@ -4,14 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zope.interface import classImplements, implementer
+from zope.interface import implementer
 
+from hatwisted.ha.events import FirstReport, Frames, Opened, Report
 from hatwisted.ha.interfaces import IFrameReceiver, IHaDialect, IReportReceiver
 from hatwisted.store.interfaces import Buffer
 from hatwisted.wire import haframe
 
-classImplements(haframe.ReportReceiver, IReportReceiver)
-classImplements(haframe.FrameReceiver, IFrameReceiver)
+
+@implementer(IReportReceiver)
+class ClassicReports:
+    """The first report asks where to begin, all others acknowledge; they look alike."""
+
+    def __init__(self) -> None:
+        self._receiver = haframe.ReportReceiver()
+        self._begun = False
+
+    def receive(self, data: bytes) -> Sequence[FirstReport | Report]:
+        """See IReportReceiver."""
+        offset = self._receiver.receive(data)
+        if offset is None:
+            return ()
+        if self._begun:
+            return (Report(offset),)
+        self._begun = True
+        return (FirstReport(offset),)
+
+
+@implementer(IFrameReceiver)
+class ClassicFrames:
+    """No handshake: a connection is an open link."""
+
+    def __init__(self, max_body: int) -> None:
+        self._receiver = haframe.FrameReceiver(max_body)
+
+    @property
+    def pending_header(self) -> tuple[int, int] | None:
+        """See IFrameReceiver."""
+        return self._receiver.pending_header
+
+    def opening(self) -> Sequence[Opened]:
+        """See IFrameReceiver."""
+        return (Opened(),)
+
+    def receive(self, data: bytes) -> Sequence[Frames]:
+        """See IFrameReceiver."""
+        return (Frames(self._receiver.receive(data)),)
 
 
 @implementer(IHaDialect)
@@ -20,13 +58,13 @@ class ClassicDialect:
 
     max_body = haframe.MAX_BODY
 
-    def report_receiver(self) -> haframe.ReportReceiver:
+    def report_receiver(self) -> ClassicReports:
         """See IHaDialect."""
-        return haframe.ReportReceiver()
+        return ClassicReports()
 
-    def frame_receiver(self) -> haframe.FrameReceiver:
+    def frame_receiver(self) -> ClassicFrames:
         """See IHaDialect."""
-        return haframe.FrameReceiver(self.max_body)
+        return ClassicFrames(self.max_body)
 
     def encode_report(self, offset: int) -> bytes:
         """See IHaDialect."""

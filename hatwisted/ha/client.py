@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.ha.errors import FrameMismatch
+from hatwisted.ha.events import Frames, Opened, SlaveLinkEvent
 from hatwisted.ha.firstsync import JoinPlan
 from hatwisted.ha.framecheck import FrameCheck
 from hatwisted.ha.interfaces import FlushNow, IHaDialect
@@ -126,7 +127,7 @@ class HAClient(Protocol):
     # -- life ----------------------------------------------------------------------------------
 
     def connectionMade(self) -> None:
-        """Connected; the service says when to begin."""
+        """Connected; once the link is open, the service says when to begin."""
         transport: Any = self.transport
         address = transport.getPeer()
         self.peer = f"{getattr(address, 'host', 'unknown')}:{getattr(address, 'port', 0)}"
@@ -134,7 +135,7 @@ class HAClient(Protocol):
         tune(transport, self._service.settings.sockets)
         transport.registerProducer(self, True)
         self._registered = True
-        self._service.connected(self)
+        self._take(self._receiver.opening())
 
     def begin(self, plan: JoinPlan) -> None:
         """Report where to start, at once (B157)."""
@@ -184,9 +185,7 @@ class HAClient(Protocol):
         self._adapt_read_size(len(data))
         service = self._service
         try:
-            if self.frame_check is None:
-                raise HaProtocolError("the master sent data before our first report")
-            self._store(self.frame_check, self._receiver.receive(data))
+            self._take(self._receiver.receive(data))
         except FrameMismatch as error:
             service.mismatch(self, error)
         except HaProtocolError as error:
@@ -200,6 +199,18 @@ class HAClient(Protocol):
                 service.store_full(self, str(error))
             else:
                 service.store_failed(self, str(error))
+
+    def _take(self, events: Sequence[SlaveLinkEvent]) -> None:
+        for event in events:
+            if isinstance(event, Frames):
+                if self.frame_check is None:
+                    raise HaProtocolError("the master sent data before our first report")
+                self._store(self.frame_check, event.frames)
+            elif isinstance(event, Opened):
+                self._service.connected(self)
+            else:
+                transport: Any = self.transport
+                write_now(transport, event.data)
 
     def _store(self, frame_check: FrameCheck, frames: Sequence[Frame]) -> None:
         first = not frame_check.accepted

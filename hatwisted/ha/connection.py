@@ -25,6 +25,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from hatwisted.ha.events import FirstReport, MasterEvent, Report
 from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.progress import REFUSED, TRANSFERRING, LinkState, SendProgress
 from hatwisted.ha.settings import MasterSettings
@@ -181,17 +182,20 @@ class HAConnection(Protocol):
             return
         self.last_read = self._service.clock.seconds()
         try:
-            offset = self._receiver.receive(data)
-            if offset is None:
-                return
-            if state is LinkState.AWAITING_REPORT:
-                self._first_report(offset)
-            else:
-                self.progress.acknowledge(offset)
-                self._service.acknowledged(self)
+            for event in self._receiver.receive(data):
+                self._take(event)
         except HaProtocolError as error:
             self._service.complain(self.host, f"{self.peer} closed, {error}")
             self.abort()
+
+    def _take(self, event: MasterEvent) -> None:
+        if isinstance(event, Report):
+            self.progress.acknowledge(event.offset)
+            self._service.acknowledged(self)
+        elif isinstance(event, FirstReport):
+            self._first_report(event.offset)
+        else:
+            write_now(self._transport, event.data)
 
     def _first_report(self, offset: int) -> None:
         service = self._service

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
+from hatwisted.ha.events import MasterEvent, SlaveLinkEvent
 from hatwisted.store.interfaces import Buffer
-from hatwisted.wire.haframe import Frame
 
 FlushNow = Callable[[], "Deferred[int]"]
 """Syncs a log; fires once `flushed_offset` tells how far that went."""
@@ -31,22 +31,26 @@ class IMasterLog(Interface):
 
 
 class IReportReceiver(Interface):
-    """The master's side of one link: bytes from a slave in, offsets out. No I/O."""
+    """The master's side of one link: bytes from a slave in, events out. No I/O."""
 
-    def receive(data: bytes) -> int | None:
-        """The newest offset reported by what has arrived, or None; raises HaProtocolError."""
+    def receive(data: bytes) -> Sequence[MasterEvent]:
+        """What has arrived means, in order; of several reports the newest is enough. Raises HaProtocolError."""
 
 
 class IFrameReceiver(Interface):
-    """The slave's side of one link: bytes from a master in, frames out. No I/O."""
+    """The slave's side of one link: bytes from a master in, events out. No I/O."""
 
     pending_header = Attribute(
         "tuple[int, int] | None: offset and size of a frame whose body is still incomplete"
     )
 
-    def receive(data: bytes) -> Sequence[Frame]:
-        """Every whole frame that `data` completes; raises HaProtocolError. Bodies are views:
-        valid as long as they are held, and holding all the data that came with them in memory."""
+    def opening() -> Sequence[SlaveLinkEvent]:
+        """The connection is made: a dialect with a handshake begins it, one without is open."""
+
+    def receive(data: bytes) -> Sequence[SlaveLinkEvent]:
+        """What has arrived means, in order; once the link is open there are Frames for each read. Raises
+        HaProtocolError. Bodies are views: valid as long as they are held, and holding all the data that came with
+        them in memory."""
 
 
 class IHaDialect(Interface):

@@ -87,6 +87,8 @@ class PropertyAreas:
 
     def split_keys(self, spans: Spans) -> Spans:
         """The parts of KEYS values between blanks, empty ones left out."""
+        if isinstance(self.data, bytes) and b" " not in self.data:
+            return spans
         blanks = (self.octets == _BLANK).nonzero()[0]
         first = np.searchsorted(blanks, spans.starts)
         counts = np.searchsorted(blanks, spans.ends) - first

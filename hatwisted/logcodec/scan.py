@@ -115,7 +115,9 @@ def walk(
     positions: list[int] = []
     add, head = positions.append, _HEAD
     magic_v1, smallest, end = layout.MAGIC_V1_SIGNED, layout.FIXED_SIZE, len(buf)
-    at, last = start, min(end - layout.BLANK_HEAD_SIZE, before - 1)
+    at, last = start, end - layout.BLANK_HEAD_SIZE
+    if before <= last:
+        last = before - 1
     stop = None
     for _ in range(limit):
         if at > last:
@@ -283,26 +285,27 @@ def gather(
         count = _check_bodies(buf, body_at[:count], body_ends[:count], heads["body_crc"][:count])
     names, topic_rows = group_topics(buf, topic_at[:count], topic_lengths[:count])
     topics, count = _decode_topics(names, topic_rows)
-    if count < len(at):
-        end = look(buf, int(positions[count]), base if placed else None, check_crc)
-        heads = heads[:count]
-    return Records(
+    records = Records(
         buf=buf,
         base=base,
-        positions=at[:count],
-        sizes=sizes[:count],
+        positions=at,
+        sizes=sizes,
         heads=heads,
         queue_ids=heads["queue_id"].astype(np.int64),
         queue_offsets=heads["queue_offset"].astype(np.int64),
-        sys_flags=sys_flags[:count],
+        sys_flags=sys_flags,
         store_timestamps=heads["store_timestamp"].astype(np.int64),
-        body_at=body_at[:count],
-        body_ends=body_ends[:count],
+        body_at=body_at,
+        body_ends=body_ends,
         topics=topics,
-        topic_rows=topic_rows[:count],
-        properties_at=properties_at[:count],
+        topic_rows=topic_rows,
+        properties_at=properties_at,
         end=end,
     )
+    if count < len(at):
+        records = records.take(slice(count))
+        records.end = look(buf, int(positions[count]), base if placed else None, check_crc)
+    return records
 
 
 def _view(buf: Buffer, width: int, dtype: str | None = None) -> npt.NDArray[Any]:
@@ -333,19 +336,20 @@ def _parts(
     octets = np.frombuffer(buf, np.uint8)
     topic_lengths = octets[np.minimum(body_ends, len(buf) - 1)].astype(np.int64)
     topic_at = body_ends + 1
-    too_long, known = topic_lengths, magics == layout.MAGIC_V1_SIGNED
-    if not known.all():
+    too_long = topic_lengths
+    others = magics != layout.MAGIC_V1_SIGNED
+    if others.any():
         rows = np.flatnonzero(magics == layout.MAGIC_V2_SIGNED)
         topic_lengths[rows] = _view(buf, 2, ">u2")[np.minimum(body_ends[rows], len(buf) - 2)]
         topic_at[rows] += 1
         too_long = topic_lengths.copy()
         too_long[rows] >>= 8
-        known[rows] = True
+        others[rows] = False
+        too_long[others] = 0x80
     properties_at = topic_at + topic_lengths + 2
     properties_lengths = _view(buf, 2, ">u2")[np.minimum(properties_at, len(buf)) - 2].astype(np.int64)
     valid = properties_at + properties_lengths == ends
     valid &= (too_long | properties_lengths >> 8) < 0x80
-    valid &= known
     return topic_at, topic_lengths, properties_at, valid
 
 
@@ -375,29 +379,37 @@ def group_topics(buf: Buffer, starts: Longs, lengths: Longs) -> tuple[list[bytes
         rows[:] = [known.setdefault(name, len(known)) for name in slices]
         return list(known), rows
     words = _words(buf, ends, lengths, longest)
-    keys = sum((word * mix for word, mix in zip(words, _MIX, strict=False)), lengths.astype(np.uint64))
+    keys = lengths.view(np.uint64)
+    for word, mix in zip(words, _MIX, strict=False):
+        keys = keys + word * mix
     firsts: list[int] = []
-    left = np.arange(len(starts))
-    while len(left):
+    left: Longs | None = None
+    while left is None or len(left):
         # Of the records that share a slot, those that equal its first one get a number; others come again.
         keys = keys * _MIX[0]
-        slots = (keys[left] >> _SLOT_SHIFT).view(np.int64)
+        slots = (keys >> _SLOT_SHIFT).view(np.int64)
         table = np.empty(_SLOTS, np.int64)
-        table[slots[::-1]] = left[::-1]
+        numbers = np.arange(len(keys))
+        table[slots[::-1]] = numbers[::-1]
         first = table[slots]
-        same = lengths[left] == lengths[first]
+        same = lengths == lengths[first]
         for word in words:
-            same &= word[left] == word[first]
-        heads = left[first == left]
-        table[slots[first == left]] = np.arange(len(firsts), len(firsts) + len(heads))
-        rows[left[same]] = table[slots[same]]
-        firsts += heads.tolist()
-        left = left[~same]
+            same &= word == word[first]
+        heads = (first == numbers).nonzero()[0]
+        table[slots[heads]] = np.arange(len(firsts), len(firsts) + len(heads))
+        firsts += (heads if left is None else left[heads]).tolist()
+        if left is None and same.all():
+            rows = table[slots]
+            break
+        rows[same.nonzero()[0] if left is None else left[same]] = table[slots[same]]
+        again = (~same).nonzero()[0]
+        left = again if left is None else left[again]
+        keys, lengths, words = keys[again], lengths[again], [word[again] for word in words]
     return [bytes(buf[starts[row] : ends[row]]) for row in firsts], rows
 
 
-_SLOTS: Final = 1 << 12
-_SLOT_SHIFT: Final = np.uint64(52)
+_SLOTS: Final = 1 << 14
+_SLOT_SHIFT: Final = np.uint64(50)
 _MIX: Final = np.multiply.accumulate(np.full(layout.MAX_TOPIC_LENGTH // 8 + 1, 0x9E3779B97F4A7C15, np.uint64))
 """Odd factors, one for each word of a topic."""
 
@@ -407,9 +419,14 @@ def _words(buf: Buffer, ends: Longs, lengths: Longs, longest: int) -> list[npt.N
     every, shortest = _view(buf, 8, ">u8"), int(lengths.min())
     words = []
     for reach in range(8, longest + 8, 8):
-        word: npt.NDArray[np.uint64] = every[np.maximum(ends - reach, 0)].astype(np.uint64)
-        if shortest < reach:
-            word <<= (np.clip(reach - lengths, 0, 8) * 8).view(np.uint64)
+        word: npt.NDArray[np.uint64] = every[
+            ends - reach if reach <= layout.BODY_AT else np.maximum(ends - reach, 0)
+        ].astype(np.uint64)
+        if shortest == longest < reach:
+            word <<= np.uint64(8 * (reach - longest))
+        elif shortest < reach:
+            # A shift by 64 or more leaves nothing.
+            word <<= (np.maximum(reach - lengths, 0) << 3).view(np.uint64)
         words.append(word)
     return words
 

@@ -16,6 +16,7 @@ from typing import Final
 from twisted.logger import Logger
 
 from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.wholefile import replace_file
 
 CHECKPOINT_SIZE: Final = 4096
 """Bytes of the file; zeros behind the fields."""
@@ -91,7 +92,7 @@ class StoreCheckpoint:
         """Write the fields if they have changed. Blocks, may run in another thread."""
         data = self.encode()
         if data != self._stored:
-            self._fs.write(self._path, data)
+            replace_file(self._fs, self._path, data)
             self._stored = data
 
     @property

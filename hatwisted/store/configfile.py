@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.store.wholefile import replace_file
 from hatwisted.timing.periodic import PeriodicCall
 
 BACKUP = ".bak"
@@ -113,9 +114,9 @@ class ConfigFile:
         """In the worker: the former content becomes the backup, then the new one the file."""
         former = self._fs.read(self.path) if self._fs.exists(self.path) else b""
         if former and not self._spoilt:
-            self._fs.write(self.path + BACKUP, former)
+            replace_file(self._fs, self.path + BACKUP, former)
         self._fs.makedirs(self.path.rpartition("/")[0])
-        self._fs.write(self.path, content)
+        replace_file(self._fs, self.path, content)
         self._spoilt = False
 
     def _written(self, _result: None) -> None:

@@ -3,7 +3,7 @@
 `pread` and `pwritev` carry their own offset, so a file has no position to share or to lose, and they run
 without the interpreter lock. A memory mapping was rejected for data: a page fault holds the interpreter lock
 while the disk works, and a full disk under a sparse mapping is a SIGBUS that kills the process instead of an
-ENOSPC that one put can be answered with. `map` is there for the index, whose blocks are reserved first.
+ENOSPC that one put can be answered with. `pages` are there for the index, whose blocks are reserved first.
 
 Locks are POSIX record locks, because a JVM's `FileChannel.lock` is one and `flock` wouldn't see it. Such a
 lock belongs to the process, not to the descriptor: a second lock of the same process succeeds, and closing
@@ -24,10 +24,11 @@ import sys
 import threading
 from collections.abc import Sequence
 
+import numpy as np
 from zope.interface import implementer
 
 from hatwisted.store.errors import StoreLocked
-from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, ILock
+from hatwisted.store.interfaces import Buffer, Cells, IFile, IFileSystem, ILock, IPages, Longs
 
 IOV_LIMIT = 1024
 """Buffers per pwritev: Linux's UIO_MAXIOV; more is EINVAL."""
@@ -42,6 +43,36 @@ _FLOCK = struct.Struct("hhqqi0q")
 """Linux's `struct flock` on 64 bits: type, whence, start, length, pid."""
 
 
+@implementer(IPages)
+class MappedPages:
+    """A shared mapping of a whole file. Pages that are still looked at when it's closed (by a numpy array) go when
+    the last look does."""
+
+    def __init__(self, fd: int) -> None:
+        self._mapping = mmap.mmap(fd, 0)
+        self._writable = memoryview(self._mapping)
+        self.view = self._writable.toreadonly()
+
+    def write(self, at: int, data: Buffer) -> None:
+        """See IPages."""
+        self._writable[at : at + len(data)] = data
+
+    def write_cells(self, at: int, numbers: Longs, values: Cells) -> None:
+        """See IPages."""
+        cells = np.frombuffer(self._writable, values.dtype, offset=at, count=self._whole_cells(at, values))
+        cells[numbers] = values
+
+    def _whole_cells(self, at: int, values: Cells) -> int:
+        return (len(self._writable) - at) // values.dtype.itemsize
+
+    def close(self) -> None:
+        """Let go of it."""
+        with contextlib.suppress(BufferError):
+            self.view.release()
+            self._writable.release()
+            self._mapping.close()
+
+
 @implementer(IFile)
 class PosixFile:
     """One descriptor. Reads and writes belong to one thread; `datasync` may run in another, even while the
@@ -53,8 +84,7 @@ class PosixFile:
         self._guard = threading.Lock()
         self._syncs = 0
         self._closed = False
-        self._mapping: mmap.mmap | None = None
-        self._view: memoryview | None = None
+        self._pages: MappedPages | None = None
 
     def pread(self, size: int, offset: int) -> bytes:
         """See IFile."""
@@ -124,16 +154,14 @@ class PosixFile:
             if self._closed and not self._syncs:
                 os.close(fd)
 
-    def map(self) -> memoryview:
+    def pages(self) -> MappedPages:
         """See IFile."""
-        if self._view is None:
-            self._mapping = mmap.mmap(self._fd, 0)
-            self._view = memoryview(self._mapping)
-        return self._view
+        if self._pages is None:
+            self._pages = MappedPages(self._fd)
+        return self._pages
 
     def close(self) -> None:
-        """See IFile. A mapping that is still looked at (a numpy array over it) goes when the last look
-        does."""
+        """See IFile."""
         with self._guard:
             if self._closed:
                 return
@@ -142,12 +170,9 @@ class PosixFile:
             fd, self._fd = self._fd, -1
             if not self._syncs:
                 os.close(fd)
-        with contextlib.suppress(BufferError):
-            if self._view is not None:
-                self._view.release()
-            if self._mapping is not None:
-                self._mapping.close()
-        self._view = self._mapping = None
+        if self._pages is not None:
+            self._pages.close()
+            self._pages = None
 
 
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
@@ -247,21 +272,6 @@ class PosixFileSystem:
         """See IFileSystem."""
         with open(path, "rb") as file:
             return file.read()
-
-    def write(self, path: str, data: bytes) -> None:
-        """See IFileSystem."""
-        temporary = path + ".tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            with open(fd, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(fd)
-            os.replace(temporary, path)
-        except OSError:
-            self.remove(temporary)
-            raise
-        self.sync_folder(os.path.dirname(path))
 
     def sync_folder(self, path: str) -> None:
         """See IFileSystem."""

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from os.path import basename, dirname, join
 from typing import cast
 
@@ -45,11 +47,21 @@ PREPARE_AT = 0.75
 """Share of a file's items in use at which the next one is made: 5 million items ahead by default, minutes."""
 
 
-class IndexService:
-    """All index files of a store, under `directory`. Belongs to the reactor thread.
+@dataclass(frozen=True)
+class IndexOptions:
+    """What index files are made with.
 
-    slots, items: of every file; not stored in it, so they must stay what they were.
+    - slots, items: of every file; not stored in it, so they must stay what they were
+    - local_time: the wall clock's time of seconds since the epoch, after which files are named
     """
+
+    slots: int = DEFAULT_SLOTS
+    items: int = DEFAULT_ITEMS
+    local_time: Callable[[float], datetime] = datetime.fromtimestamp
+
+
+class IndexService:
+    """All index files of a store, under `directory`. Belongs to the reactor thread."""
 
     _log = Logger()
 
@@ -58,15 +70,16 @@ class IndexService:
         fs: IFileSystem,
         directory: str,
         clock: IReactorTime,
-        slots: int = DEFAULT_SLOTS,
-        items: int = DEFAULT_ITEMS,
+        options: IndexOptions,
         worker: IWorker | None = None,
     ) -> None:
+        slots, items = options.slots, options.items
         if slots < 1 or items < 2:
             raise ValueError(f"an index file of {slots} slots and {items} items holds nothing")
         self._fs = fs
         self._directory = directory
         self._clock = clock
+        self._local_time = options.local_time
         self._slots = slots
         self._items = items
         self._worker = worker
@@ -295,7 +308,7 @@ class IndexService:
     def _new_name(self) -> str:
         """The time by the machine's clock, but above the last file's name."""
         last = basename(self.files[-1].path) if self.files else ""
-        return file_name_at(self._clock.seconds(), last)
+        return file_name_at(self._clock.seconds(), last, self._local_time)
 
     # -- reading ---------------------------------------------------------------------------------------------
 

@@ -19,14 +19,14 @@ and a full disk under a hole of a mapping kills the process: its blocks are rese
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.store.interfaces import IFile
+from hatwisted.store.interfaces import IFile, IPages
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
@@ -47,6 +47,7 @@ HEADER: Final = struct.Struct(">qqqqii")
 ITEM: Final = struct.Struct(">iqii")
 """Key hash, physical offset, seconds since the header's first timestamp, previous item of the slot."""
 _SLOT: Final = struct.Struct(">i")
+SLOT_TYPE: Final = ">i4"
 _ITEM_TYPE: Final = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
 
 MAX_SECONDS: Final = 0x7FFFFFFF
@@ -65,9 +66,12 @@ def file_length(slots: int, items: int) -> int:
     return HEADER.size + slots * _SLOT.size + items * ITEM.size
 
 
-def file_name_at(seconds: float, last: str = "") -> str:
-    """The name of a file made at a time (seconds since the epoch), in any case above the last file's."""
-    name = datetime.fromtimestamp(seconds).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
+def file_name_at(
+    seconds: float, last: str = "", local_time: Callable[[float], datetime] = datetime.fromtimestamp
+) -> str:
+    """The name of a file made at a time (seconds since the epoch), in any case above the last file's. local_time:
+    shows such a time as this host's wall clock does."""
+    name = local_time(seconds).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
     return name if name > last else f"{int(last) + 1:0{NAME_DIGITS}d}"
 
 
@@ -86,7 +90,7 @@ class IndexFile:
         self._slot_count = slots
         self._item_count = items
         self._items_at = HEADER.size + slots * _SLOT.size
-        self._mapping: memoryview | None = None
+        self._pages: IPages | None = None
         self._slots: npt.NDArray[Any] = np.zeros(0, ">i4")
         self._items: npt.NDArray[Any] = np.zeros(0, _ITEM_TYPE)
         header: tuple[int, ...] = HEADER.unpack(file.pread(HEADER.size, 0))
@@ -109,23 +113,24 @@ class IndexFile:
         self.begin_physical = self.end_physical = physical
         self._write_header()
 
-    def _map(self) -> memoryview:
-        if self._mapping is None:
-            self._mapping = self._file.map()
-            self._slots = np.frombuffer(self._mapping, ">i4", self._slot_count, HEADER.size)
-            self._items = np.frombuffer(self._mapping, _ITEM_TYPE, self._item_count, self._items_at)
-        return self._mapping
+    def _mapped(self) -> IPages:
+        if self._pages is None:
+            self._pages = self._file.pages()
+            view = self._pages.view
+            self._slots = np.frombuffer(view, SLOT_TYPE, self._slot_count, HEADER.size)
+            self._items = np.frombuffer(view, _ITEM_TYPE, self._item_count, self._items_at)
+        return self._pages
 
-    def _writable(self) -> memoryview:
-        """The mapping, with a block under every byte of it."""
+    def _writable(self) -> IPages:
+        """The file's pages, with a block under every byte of them."""
         if not self._reserved:
             self._file.reserve(file_length(self._slot_count, self._item_count))
             self._reserved = True
-        return self._map()
+        return self._mapped()
 
     def _write_header(self) -> None:
         times = (self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical)
-        HEADER.pack_into(self._writable(), 0, *times, self.slots_used, self.count)
+        self._writable().write(0, HEADER.pack(*times, self.slots_used, self.count))
         self.dirty = True
 
     # -- appending -------------------------------------------------------------------------------------------
@@ -136,15 +141,15 @@ class IndexFile:
         count = min(len(hashes), self.room)
         if not count:
             return 0
-        self._writable()
+        pages = self._writable()
         first = self.count
         items = np.empty(count, _ITEM_TYPE)
         items["hash"] = hashes[:count]
         items["physical"] = physical[:count]
         items["seconds"] = self._seconds(timestamps[:count])
         slots, order, items["previous"], new = self._link(self._slots, hashes[:count], first)
-        self._items[first : first + count] = items
-        self._slots[slots] = first + order
+        pages.write(self._items_at + first * ITEM.size, items.tobytes())
+        pages.write_cells(HEADER.size, slots, (first + order).astype(SLOT_TYPE))
         if first == 1:
             self.begin_timestamp, self.begin_physical = int(timestamps[0]), int(physical[0])
         self.slots_used += new
@@ -194,23 +199,27 @@ class IndexFile:
     def append_few(self, items: Sequence[Item]) -> int:
         """As `append`, item by item: cheaper for a handful."""
         taken = items[: self.room]
-        mapping, slot_count, items_at, number = self._writable(), self._slot_count, self._items_at, self.count
+        if not taken:
+            return 0
+        pages, slot_count, number = self._writable(), self._slot_count, self.count
+        view, written, heads = pages.view, bytearray(), dict[int, int]()
         for key_hash, physical, timestamp in taken:
             slot_at = HEADER.size + key_hash % slot_count * _SLOT.size
-            (previous,) = _SLOT.unpack_from(mapping, slot_at)
+            previous = heads.get(slot_at) or _SLOT.unpack_from(view, slot_at)[0]
             if not 0 < previous < number:
                 previous = 0
                 self.slots_used += 1
-            seconds = self._seconds_of(timestamp)
-            ITEM.pack_into(mapping, items_at + number * ITEM.size, key_hash, physical, seconds, previous)
-            _SLOT.pack_into(mapping, slot_at, number)
+            written += ITEM.pack(key_hash, physical, self._seconds_of(timestamp), previous)
+            heads[slot_at] = number
             if number == 1:
                 self.begin_timestamp, self.begin_physical = timestamp, physical
             number += 1
-        if taken:
-            self.count = number
-            _, self.end_physical, self.end_timestamp = taken[-1]
-            self._write_header()
+        pages.write(self._items_at + self.count * ITEM.size, written)
+        for slot_at, head in heads.items():
+            pages.write(slot_at, _SLOT.pack(head))
+        self.count = number
+        _, self.end_physical, self.end_timestamp = taken[-1]
+        self._write_header()
         return len(taken)
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -220,15 +229,13 @@ class IndexFile:
         stored seconds), newest first. Other keys may share the hash: compare the record's."""
         if self.count == 1 or begin > self.end_timestamp or end < self.begin_timestamp:
             return
-        mapping = self._map()
-        (number,) = _SLOT.unpack_from(mapping, HEADER.size + key_hash % self._slot_count * _SLOT.size)
+        view = self._mapped().view
+        (number,) = _SLOT.unpack_from(view, HEADER.size + key_hash % self._slot_count * _SLOT.size)
         above = self.count
         for _ in range(CHAIN_LIMIT):
             if not 0 < number < above:
                 return
-            found, physical, seconds, previous = ITEM.unpack_from(
-                mapping, self._items_at + number * ITEM.size
-            )
+            found, physical, seconds, previous = ITEM.unpack_from(view, self._items_at + number * ITEM.size)
             stored = self.begin_timestamp + seconds * 1000
             if found == key_hash and stored <= end and stored + 1000 > begin:
                 yield physical
@@ -237,10 +244,10 @@ class IndexFile:
 
     def trailing(self, physical: int) -> int:
         """How many of the last items are of the record at `physical`."""
-        number, mapping = self.count, self._map()
+        number, view = self.count, self._mapped().view
         while number > 1:
             at = self._items_at + (number - 1) * ITEM.size
-            if ITEM.unpack_from(mapping, at)[1] != physical:
+            if ITEM.unpack_from(view, at)[1] != physical:
                 break
             number -= 1
         return self.count - number
@@ -250,7 +257,7 @@ class IndexFile:
     def sound_count(self) -> int:
         """Items + 1 up to the first that can't be where it is: all zeros (its page never reached the disk) or
         of a record before its predecessor's."""
-        self._map()
+        self._mapped()
         items = self._items[1 : self.count]
         physical = items["physical"]
         bad = np.zeros(len(items), np.bool_)
@@ -262,15 +269,15 @@ class IndexFile:
         """Items + 1 of records below `physical_end`, up to the first that isn't."""
         if self.end_physical < physical_end:
             return self.count
-        self._map()
+        self._mapped()
         beyond = self._items["physical"][1 : self.count] >= physical_end
         return 1 + (int(np.argmax(beyond)) if beyond.any() else len(beyond))
 
     def relink(self, count: int) -> bool:
         """Keep items 1 to `count` - 1 and build slots, links and header from them anew. Returns whether
         anything was different."""
-        self._map()
-        heads = np.zeros(self._slot_count, ">i4")
+        self._mapped()
+        heads = np.zeros(self._slot_count, SLOT_TYPE)
         changed, used = count != self.count, 0
         for first in range(1, count, RELINK_BATCH):
             items = self._items[first : min(first + RELINK_BATCH, count)]
@@ -278,16 +285,16 @@ class IndexFile:
             heads[slots] = first + order
             used += new
             if not np.array_equal(items["previous"], previous):
-                self._writable()
-                items["previous"] = previous
+                linked = items.copy()
+                linked["previous"] = previous
+                self._writable().write(self._items_at + first * ITEM.size, linked.tobytes())
                 changed = True
         if not np.array_equal(self._slots, heads):
-            self._writable()
-            self._slots[:] = heads
+            self._writable().write(HEADER.size, heads.tobytes())
             changed = True
         if changed or used != self.slots_used:
-            stale = slice(self._items_at + count * ITEM.size, self._items_at + self.count * ITEM.size)
-            self._writable()[stale] = bytes(max(0, stale.stop - stale.start))
+            stale = bytes(max(0, self.count - count) * ITEM.size)
+            self._writable().write(self._items_at + count * ITEM.size, stale)
             self.slots_used, self.count = used, count
             self._recount_end()
             self._write_header()
@@ -313,5 +320,5 @@ class IndexFile:
     def close(self) -> None:
         """Close file and mapping."""
         self._slots, self._items = np.zeros(0, ">i4"), np.zeros(0, _ITEM_TYPE)
-        self._mapping = None
+        self._pages = None
         self._file.close()

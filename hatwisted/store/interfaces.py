@@ -9,11 +9,30 @@ callLater); there is no clock interface of ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from zope.interface import Attribute, Interface
 
 Buffer = bytes | bytearray | memoryview
+Longs = npt.NDArray[np.int64]
+Cells = npt.NDArray[Any]
 AppendListener = Callable[[int, bytes], None]
+
+
+class IPages(Interface):
+    """A file's pages in memory. These calls alone change them, so that whoever keeps them sees each change; when a
+    page reaches the disk, nobody knows before a `datasync`."""
+
+    view = Attribute("memoryview: the bytes as they are now; read-only")
+
+    def write(at: int, data: Buffer) -> None:
+        """Change the bytes from `at` on."""
+
+    def write_cells(at: int, numbers: Longs, values: Cells) -> None:
+        """Change some cells of an array that begins at `at`, whose cells are of the values' type: each cell of
+        `numbers` to the value of the same place. Later ones win."""
 
 
 class IFile(Interface):
@@ -30,13 +49,13 @@ class IFile(Interface):
         """Make the file `size` bytes long with its blocks allocated (ENOSPC now, not later). May block."""
 
     def extend(size: int) -> None:
-        """Make the file `size` bytes long, sparse."""
+        """Make the file `size` bytes long, sparse; what lies beyond is cut off."""
 
     def datasync() -> None:
         """fdatasync. Blocks: run it in a worker."""
 
-    def map() -> memoryview:
-        """A writable shared mapping of the whole (reserved) file; released by `close`."""
+    def pages() -> IPages:
+        """The whole (reserved) file in memory; released by `close`."""
 
     def close() -> None:
         """Close file and mapping; idempotent."""
@@ -78,9 +97,6 @@ class IFileSystem(Interface):
 
     def read(path: str) -> bytes:
         """The whole of a small file."""
-
-    def write(path: str, data: bytes) -> None:
-        """Replace a small file atomically and durably (temp file, sync, rename, sync of the folder)."""
 
     def sync_folder(path: str) -> None:
         """Make created and removed names durable. Blocks."""

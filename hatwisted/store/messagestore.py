@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from os.path import join
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from hatwisted.store.commitlog import CommitLog
 from hatwisted.store.errors import OtherFileSize
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.flush import AsyncFlush, Flusher, GroupCommitFlush
-from hatwisted.store.index import IndexService
+from hatwisted.store.index import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
 from hatwisted.store.lookup import (
     earliest_time,
@@ -46,6 +47,7 @@ from hatwisted.store.retention import (
     FullDisk,
     Retention,
     RetentionPolicy,
+    RetentionRules,
     WatermarkLimits,
 )
 from hatwisted.store.stats import StoreStats
@@ -91,6 +93,8 @@ class StoreOptions:
     unclean restart has to dispatch again."""
     retention: Callable[[], RetentionPolicy] = RetentionPolicy
     """The policy at present."""
+    local_time: Callable[[float], datetime] = datetime.fromtimestamp
+    """The wall clock's time of seconds since the epoch."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
     full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
@@ -141,9 +145,8 @@ class MessageStore:
         self.queues = ConsumeQueueTable(fs, join(root, "consumequeue"), options.consume_queue_file_size)
         self.index: IndexService | None = None
         if options.index_enable:
-            self.index = IndexService(
-                fs, join(root, "index"), clock, options.index_slots, options.index_items, worker
-            )
+            shape = IndexOptions(options.index_slots, options.index_items, options.local_time)
+            self.index = IndexService(fs, join(root, "index"), clock, shape, worker)
         self.dispatcher = Dispatcher(
             self.log, self.queues, self.index, options.delay_levels, clock, self._arrived
         )
@@ -154,7 +157,8 @@ class MessageStore:
         self.flush: IFlushPolicy = _flush_policy(options, self.flusher, self.log, clock)
         self.removal = QueueRemoval(fs, clock, worker, self.log, self.queues)
         expiring = Expiring(self.log, self.queues, self.index)
-        self.retention = Retention(fs, clock, worker, self.watermark, expiring, options.retention)
+        rules = RetentionRules(options.retention, options.local_time)
+        self.retention = Retention(fs, clock, worker, self.watermark, expiring, rules)
         self.stats = StoreStats(clock)
         self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self._sync_dispatched)
 

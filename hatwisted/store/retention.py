@@ -13,9 +13,9 @@ all right again at the level of forced cleaning (85 %), so that it doesn't flap 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from os.path import dirname
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -239,8 +239,20 @@ class Expiring:
     index: ExpiringIndex | None = None
 
 
+@dataclass(frozen=True)
+class RetentionRules:
+    """When it does.
+
+    - policy: the present one; its intervals are those of the start
+    - local_time: the wall clock's time of seconds since the epoch, by which hours are meant
+    """
+
+    policy: Callable[[], RetentionPolicy] = RetentionPolicy
+    local_time: Callable[[float], datetime] = datetime.fromtimestamp
+
+
 class Retention:
-    """Removes what has expired, in rounds. policy: the present one; its intervals are those of the start."""
+    """Removes what has expired, in rounds."""
 
     _log = Logger()
 
@@ -251,7 +263,7 @@ class Retention:
         worker: IWorker,
         watermark: DiskWatermark,
         expiring: Expiring,
-        policy: Callable[[], RetentionPolicy] = RetentionPolicy,
+        rules: RetentionRules,
     ) -> None:
         self._fs = fs
         self._clock = clock
@@ -260,7 +272,8 @@ class Retention:
         self._commit_log = expiring.log
         self._queues = expiring.queues
         self._index = expiring.index
-        self._policy = policy
+        self._policy = rules.policy
+        self._local_time = rules.local_time
         self._loop = PeriodicCall(clock, "removing expired files", self._tracked_round)
         self._first: IDelayedCall | None = None
         self._under_way: Deferred[None] = succeed(None)
@@ -317,7 +330,7 @@ class Retention:
         requested = self._requested > 0
         if requested:
             self._requested -= 1
-        hour = time.localtime(self._clock.seconds()).tm_hour
+        hour = self._local_time(self._clock.seconds()).hour
         return requested or hour in self._policy().hours or self._space_is_short()
 
     def _space_is_short(self) -> bool:

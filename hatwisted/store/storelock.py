@@ -14,6 +14,7 @@ from os.path import join
 
 from hatwisted.store.filequeue import NO_ROOM
 from hatwisted.store.interfaces import IFileSystem, ILock
+from hatwisted.store.wholefile import replace_file
 
 LOCK_FILE = "lock"
 ABORT_FILE = "abort"
@@ -68,7 +69,7 @@ class AbortFile:
         go on there."""
         self._fs.makedirs(self._root)
         try:
-            self._fs.write(self._path, str(self._pid).encode())
+            replace_file(self._fs, self._path, str(self._pid).encode())
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from twisted.application.service import IService
 
+from hatwisted.assembly.parts import Parts
 from hatwisted.config.load import Loaded, load_broker_config, with_path
 from hatwisted.config.roles import as_master
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.tap.embedded import build_master
-from hatwisted.tap.realparts import raise_descriptor_limit, real_parts
+from hatwisted.tap.realparts import raise_descriptor_limit
 from hatwisted.tap.startup import BrokerOptions, make_service
 from hatwisted.tap.storecheck import check_store
 
@@ -32,8 +32,7 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
     return as_master(with_path(load_broker_config(path, overrides, environ=environ), path))
 
 
-def _build(config: BrokerConfig, reactor: Any) -> IService:
+def _build(config: BrokerConfig, parts: Parts) -> IService:
     raise_descriptor_limit()
-    parts = real_parts(reactor)
     check_store(parts.file_system, config)
     return build_master(config, parts)

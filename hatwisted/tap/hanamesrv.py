@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from twisted.application.service import IService
 
 from hatwisted.assembly.nameserver import build_name_server
+from hatwisted.assembly.parts import Parts
 from hatwisted.config.load import Loaded, load_namesrv_config
 from hatwisted.config.schema import NamesrvConfig
-from hatwisted.tap.realparts import real_parts
 from hatwisted.tap.startup import ServerOptions, make_service
 from hatwisted.tap.storecheck import check_settings_file
 
@@ -36,6 +35,6 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
     return Loaded(config, warnings, source)
 
 
-def _build(config: NamesrvConfig, reactor: Any) -> IService:
+def _build(config: NamesrvConfig, parts: Parts) -> IService:
     check_settings_file(config)
-    return build_name_server(config, real_parts(reactor))
+    return build_name_server(config, parts)

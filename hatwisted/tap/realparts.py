@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import time
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from hatwisted.store.filesystem import PosixFileSystem
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.worker import ThreadWorker
 from hatwisted.tap.ports import ClaimedPorts
+from hatwisted.tap.steadytime import SteadyTime, SteadyTimeService
 
 
 def real_parts(reactor: Any) -> Parts:
@@ -33,6 +35,7 @@ def real_parts(reactor: Any) -> Parts:
         resolve=lambda host: socket.inet_aton(socket.gethostbyname(host)),
         random=Random(),
         memory_bytes=memory_bytes(),
+        steady_time=SteadyTimeService(reactor, SteadyTime(time.monotonic, time.time)),
     )
 
 

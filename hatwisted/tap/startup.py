@@ -24,10 +24,11 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 from twisted.python import usage
 
+from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
 from hatwisted.store.errors import StoreError
-from hatwisted.tap.steadytime import SteadyTimeService
+from hatwisted.tap.realparts import real_parts
 
 log = Logger()
 
@@ -73,9 +74,9 @@ def make_service(
     program: str,
     options: ServerOptions,
     load: Callable[[str | None, list[str], Mapping[str, str]], Loaded[C]],
-    build: Callable[[C, Any], IService],
+    build: Callable[[C, Parts], IService],
 ) -> IService:
-    """Load the configuration, report its warnings and build the service on the default reactor.
+    """Load the configuration, report its warnings and build the service of real parts, on the default reactor.
 
     Exits with 1 and one line on standard error when a file, folder or port is at fault, and with 0 after
     `--print-config`.
@@ -95,17 +96,19 @@ def make_service(
         from twisted.internet import reactor
 
         with _placed(loaded.source):
-            return StartupService(build(loaded.config, reactor), terminal, SteadyTimeService(reactor))
+            parts = real_parts(reactor)
+            return StartupService(build(loaded.config, parts), terminal, parts.steady_time)
 
 
 class StartupService(MultiService):
     """The server's services, run by steady `time`; a failure to start them is logged, and told on the terminal,
     which a daemon has left by then."""
 
-    def __init__(self, service: IService, terminal: Terminal, time: IService) -> None:
+    def __init__(self, service: IService, terminal: Terminal, time: IService | None) -> None:
         super().__init__()
         self._terminal = terminal
-        time.setServiceParent(self)
+        if time is not None:
+            time.setServiceParent(self)
         service.setServiceParent(self)
 
     def privilegedStartService(self) -> None:

@@ -15,7 +15,6 @@ still), and a monotonic clock beside the system's (two kinds of seconds in every
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -42,9 +41,7 @@ class SteadyTime:
 
     _log = Logger()
 
-    def __init__(
-        self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, monotonic: Callable[[], float], wall: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._wall = wall
         self._anchor = monotonic()
@@ -86,9 +83,9 @@ class SteadyTimeService(Service):
 
     name = "steady-time"
 
-    def __init__(self, reactor: Any, steady: SteadyTime | None = None) -> None:
+    def __init__(self, reactor: Any, steady: SteadyTime) -> None:
         self._reactor = reactor
-        self._steady = steady or SteadyTime()
+        self._steady = steady
         self._loop = PeriodicCall(reactor, "following the system clock", self._steady.follow)
 
     def startService(self) -> None:

@@ -17,12 +17,9 @@ class FailedTurns:
     def __init__(self, clock: IReactorTime, name: str) -> None:
         self._name = name
         self._throttle = LogThrottle(clock)
-        self.total = 0
-        """Failed turns since the start, logged or not."""
 
     def note(self, failure: Failure) -> None:
         """Log it, unless the same kind of error from the same place was logged within the interval."""
-        self.total += 1
         frames = failure.frames
         place = (frames[-1][1], frames[-1][2]) if frames else ()
         left_out = self._throttle.admit((failure.type, place))

@@ -33,11 +33,6 @@ class PeriodicCall:
         """Between `start` and `stop`?"""
         return bool(self._loop.running)
 
-    @property
-    def failures_total(self) -> int:
-        """Turns that failed."""
-        return self._failed.total
-
     def start(self, interval: float, *, now: bool = False) -> None:
         """Begin, with a turn at once if `now`, else after `interval` seconds."""
         self._loop.start(interval, now=now)

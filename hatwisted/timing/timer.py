@@ -39,11 +39,6 @@ class GuardedTimer:
         """Clock seconds of the turn to come, None if there is none."""
         return None if self._call is None else self._call.getTime()
 
-    @property
-    def failures_total(self) -> int:
-        """Turns that failed."""
-        return self._failed.total
-
     def set(self, seconds: float) -> None:
         """The next turn comes in so many seconds, instead of when it was to come."""
         if self._call is not None:

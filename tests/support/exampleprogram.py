@@ -12,7 +12,10 @@ from testbed.processes import REPOSITORY, dies_with_us
 FOLDER = REPOSITORY / "examples"
 SECONDS = 300.0  # a limit for a hang: some start a JVM and a Spark job or two
 
-CLIENT = ("admin", "consumer", "delayed", "ordered", "producer", "transactional")
+CLIENT = (
+    *("admin", "consumer", "delayed", "ordered", "producer", "transactional"),
+    *("aio_consumer", "aio_producer", "aio_transactional"),
+)
 PIPELINE = ("landing", "sparksource")
 
 

@@ -23,14 +23,14 @@ from typing import NamedTuple
 from zope.interface import implementer
 
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, ILock
+from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, ILock, IPages
 
 STALL_LIMIT = 50.0
 """Seconds a stalled call waits at most: a test that forgets to end its stall fails instead of hanging."""
 
 OPERATIONS = frozenset(
-    "open pread pwrite reserve extend datasync map listdir exists size mtime makedirs remove replace "
-    "read write sync_folder sync_all usage lock".split()
+    "open pread pwrite reserve extend datasync pages listdir exists size mtime makedirs remove replace "
+    "read sync_folder sync_all usage lock".split()
 )
 
 
@@ -139,9 +139,9 @@ class FaultyFile:
         self._fs.meet("datasync", self._path)
         self._inner.datasync()
 
-    def map(self) -> memoryview:
-        self._fs.meet("map", self._path)
-        return self._inner.map()
+    def pages(self) -> IPages:
+        self._fs.meet("pages", self._path)
+        return self._inner.pages()
 
     def close(self) -> None:
         self._inner.close()
@@ -254,10 +254,6 @@ class FaultyFileSystem:
     def read(self, path: str) -> bytes:
         self.meet("read", path)
         return self._inner.read(path)
-
-    def write(self, path: str, data: bytes) -> None:
-        self.meet("write", path, len(data))
-        self._inner.write(path, data)
 
     def sync_folder(self, path: str) -> None:
         self.meet("sync_folder", path)

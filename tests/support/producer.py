@@ -11,22 +11,21 @@ import random
 import threading
 import time
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from testbed.remotingclient import (
-    SEND_BATCH_MESSAGE,
-    SEND_MESSAGE_V2,
-    Answer,
-    RemotingClient,
-    RemotingFailure,
-    encode_inner,
-    properties_text,
-    send_fields,
-)
+from hatwisted.blocking.connection import Connection
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import BrokerGone
+from hatwisted.clientcore.sending import Outgoing
+from hatwisted.wire.batch import encode_batch
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.properties import encode_properties
 from testbed.storefiles import read_log
 
 WINDOW = 32  # requests in flight
@@ -93,42 +92,43 @@ class Producer(threading.Thread):
             while not self._stopping.is_set():
                 try:
                     self._one_connection()
-                except (OSError, RemotingFailure):
+                except BrokerGone:
                     self.reconnects += 1
                     self._stopping.wait(RETRY_SECONDS)
         except BaseException as failure:  # reported by finish(), in the test's own thread
             self.failure = failure
 
     def _one_connection(self) -> None:
-        waiting: dict[int, list[int]] = {}
+        waiting: deque[tuple[int, list[int]]] = deque()
         due = time.monotonic()
-        with RemotingClient("127.0.0.1", self.port, TIMEOUT) as client:
+        address = f"127.0.0.1:{self.port}"
+        connection = Connection(address, ClusterSettings((address,), answer_timeout=TIMEOUT))
+        with closing(connection):
             while not self._stopping.is_set():
                 while len(waiting) < WINDOW and time.monotonic() >= due:
-                    opaque, checksums = self._send_something(client)
-                    waiting[opaque] = checksums
+                    waiting.append(self._send_something(connection))
                     due = max(due + 1 / self._pace, time.monotonic() - 0.1)
                 if waiting:
-                    self._note(client.answer(), waiting)
+                    self._note_oldest(connection, waiting)
                 else:
                     time.sleep(max(0.0, due - time.monotonic()))
             while waiting:
-                self._note(client.answer(), waiting)
+                self._note_oldest(connection, waiting)
 
-    def _send_something(self, client: RemotingClient) -> tuple[int, list[int]]:
+    def _send_something(self, connection: Connection) -> tuple[int, list[int]]:
         chance = self._random
         topic, queue = chance.choice(TOPICS), chance.randrange(QUEUES)
         if chance.random() < BATCH_SHARE:
             bodies = [self._body(SIZES) for _ in range(chance.randint(*BATCH_COUNTS))]
-            inner = b"".join(
-                encode_inner(each, properties_text(self._properties()).encode()) for each in bodies
-            )
-            fields = send_fields(topic, queue, {"WAIT": "true"}, batch=True)
-            opaque = client.post(SEND_BATCH_MESSAGE, fields, inner)
+            code, properties = RequestCode.SEND_BATCH_MESSAGE, encode_properties({"WAIT": "true"})
+            content = encode_batch((0, each, encode_properties(self._properties())) for each in bodies)
         else:
-            bodies = [self._body(BIG_SIZES if chance.random() < BIG_SHARE else SIZES)]
-            opaque = client.post(SEND_MESSAGE_V2, send_fields(topic, queue, self._properties()), bodies[0])
-        return opaque, [zlib.crc32(body) for body in bodies]
+            bodies = [content := self._body(BIG_SIZES if chance.random() < BIG_SHARE else SIZES)]
+            code, properties = RequestCode.SEND_MESSAGE_V2, encode_properties(self._properties())
+        out = Outgoing(topic=topic, code=code, body=content, properties=properties, ids=())
+        place = MessageQueue(broker_name="", queue_id=queue, topic=topic)
+        number = connection.post(out.request("loader", place, round(time.time() * 1000)))
+        return number, [zlib.crc32(body) for body in bodies]
 
     def _body(self, sizes: tuple[int, int]) -> bytes:
         self._sequence += 1
@@ -141,11 +141,12 @@ class Producer(threading.Thread):
         keys = f"key{self._sequence} all" if self._random.random() < 0.5 else f"käy{self._sequence}"
         return {"KEYS": keys, "UNIQ_KEY": unique, "WAIT": "true", "TAGS": f"Tag{self._sequence % 5}"}
 
-    def _note(self, answer: Answer, waiting: dict[int, list[int]]) -> None:
-        checksums = waiting.pop(answer.opaque)
+    def _note_oldest(self, connection: Connection, waiting: deque[tuple[int, list[int]]]) -> None:
+        number, checksums = waiting.popleft()
+        answer = connection.answer(number)
         self.codes[answer.code] += 1
         if answer.code:
-            self.remarks[answer.code] = answer.remark[:120]
+            self.remarks[answer.code] = (answer.remark or "")[:120]
             return
         ids = answer.ext["msgId"].split(",")
         assert len(ids) == len(checksums), f"{len(ids)} ids for {len(checksums)} messages"

@@ -98,5 +98,5 @@ def test_a_second_run_leaves_the_first_alone(tmp_path: Path) -> None:
     finally:
         lock.release()
     assert status == 1
-    assert "another run uses this folder, end that one first" in output
+    assert "another run uses this folder, stop that one first" in output
     assert output.count("\n") == 1

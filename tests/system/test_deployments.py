@@ -1,4 +1,4 @@
-"""The four ways to deploy (B05 to B09), each from its shipped files, with one story told from end to end.
+"""The four ways to deploy (B01, B05 to B09), each from its shipped files, with one story told from end to end.
 
 Producers spread over all masters, a consumer reads everything once, broker-a's master is killed with a backlog
 unread, and comes back. What the modes promise differs in the middle: whether sends go on and whether the
@@ -24,6 +24,7 @@ from testbed.processes import (
     wait_until,
 )
 from testbed.remotingclient import RemotingClient, RemotingFailure
+from testbed.storefiles import first_difference
 from tests.support.clusterclient import RoutedConsumer, RoutedProducer, SendFailed, route_of
 from tests.system.test_processes import LOCAL, SMALL, server
 
@@ -122,6 +123,8 @@ class Deployment:
         for name, slave in self.slaves.items():
             master = self.masters[name]
             wait_until(lambda m=master, s=slave: end_of(m) == end_of(s), 60, f"{slave.name} has the log")
+            stores = master.folder / "store", slave.folder / "store"
+            assert first_difference(*stores, int(end_of(master))) is None, f"{slave.name} has another log"
             wait_until(
                 lambda m=master, s=slave: self._progress(m) == self._progress(s),
                 SYNC_SECONDS,
@@ -166,7 +169,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=[name.replace(" ", "-") for name in MODES])
-def test_B05_B06_B08_B09_a_mode_from_its_files_end_to_end(
+def test_B01_B05_B06_B08_B09_a_mode_from_its_files_end_to_end(
     mode: Mode, tmp_path: Path, stack: ExitStack
 ) -> None:
     cluster = deployment(tmp_path, mode)

@@ -51,6 +51,16 @@ def test_the_reminder_comes_later(name_servers: str, tmp_path: Path) -> None:
     assert late is not None and float(late[1]) >= 1.0
 
 
+def test_on_asyncio(name_servers: str, tmp_path: Path) -> None:
+    sent = lines_of("aio_producer", tmp_path, name_servers)
+    assert sum(int(line.partition(": ")[2]) for line in sent) == 100
+    *committed, count = lines_of("aio_consumer", tmp_path, name_servers)
+    assert (len(committed), count) == (10, "read 100")
+    assert lines_of("aio_consumer", tmp_path, name_servers) == ["read 0"], "what was committed came again"
+    shown = lines_of("aio_transactional", tmp_path, name_servers)
+    assert shown == ["order-1: COMMIT", "order-2: ROLLBACK", "to be delivered: order-1"]
+
+
 def test_administration(name_servers: str, tmp_path: Path) -> None:
     master, slave, *rest = lines_of("admin", tmp_path, name_servers)
     assert re.fullmatch(r"broker-a 0 at 127\.0\.0\.1:\d+: log ends at \d+", master)

@@ -29,9 +29,12 @@ _POOLS = {"send": 10_000, "pull": 100_000, "query": 20_000}
 class DayTotals:
     """What a rising total was this morning and the morning before, in local time."""
 
-    def __init__(self, clock: IReactorTime, total: Callable[[], int]) -> None:
+    def __init__(
+        self, clock: IReactorTime, total: Callable[[], int], local_time: Callable[[float], datetime]
+    ) -> None:
         self._clock = clock
         self._total = total
+        self._local_time = local_time
         self._day = self._today()
         self.this_morning = 0
         self.yesterday_morning = 0
@@ -52,19 +55,21 @@ class DayTotals:
         }
 
     def _today(self) -> int:
-        return datetime.fromtimestamp(self._clock.seconds()).toordinal()
+        return self._local_time(self._clock.seconds()).toordinal()
 
 
 class RuntimeInfo:
-    """Gathers the figures of a store."""
+    """Gathers the figures of a store. local_time: the wall clock's time of seconds since the epoch."""
 
-    def __init__(self, clock: IReactorTime, store: MessageStore) -> None:
+    def __init__(
+        self, clock: IReactorTime, store: MessageStore, local_time: Callable[[float], datetime]
+    ) -> None:
         self._sources: list[Callable[[], Mapping[str, str]]] = []
         self._clock = clock
         self._store = store
         self._started = clock.seconds()
-        self._puts = DayTotals(clock, lambda: store.stats.put_total)
-        self._gets = DayTotals(clock, lambda: store.stats.get_total)
+        self._puts = DayTotals(clock, lambda: store.stats.put_total, local_time)
+        self._gets = DayTotals(clock, lambda: store.stats.get_total, local_time)
         self._loop = PeriodicCall(clock, "recording the day's totals", self._check_day)
 
     def add_source(self, source: Callable[[], Mapping[str, str]]) -> None:

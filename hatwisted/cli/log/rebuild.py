@@ -26,7 +26,7 @@ from hatwisted.store.consumequeue import ConsumeQueue
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, StoreError, StoreFull
 from hatwisted.store.filequeue import FileQueue
-from hatwisted.store.index import IndexService
+from hatwisted.store.index import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.logfiles import LogFiles
 from hatwisted.store.queueevidence import QueueEvidence
@@ -86,7 +86,7 @@ class Rebuild:
         self._queues.deleted.load_all()
         self._index = None
         if index_shape is not None:
-            self._index = IndexService(self._fs, self._index_path + NEW, clock, *index_shape)
+            self._index = IndexService(self._fs, self._index_path + NEW, clock, IndexOptions(*index_shape))
         self._dispatcher = Dispatcher(
             LogFiles(log, log.capacity_end), self._queues, self._index, delay_levels, clock
         )

@@ -24,6 +24,7 @@ from hatwisted.logcodec.logwalk import Damage, LogWalk
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.queueevidence import QueueEvidence
 from hatwisted.store.queuetable import ConsumeQueueTable
+from hatwisted.store.wholefile import replace_file
 from hatwisted.wire.layout import FILE_NAME_DIGITS
 
 SIDE_FOLDER: Final = "repair"
@@ -119,7 +120,7 @@ def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Call
         )
     _save(folder, log, plan, progress)
     note = msgspec.json.format(msgspec.json.encode(plan)) + b"\n"
-    fs.write(plan.side_file.removesuffix(".bin") + ".json", note)
+    replace_file(fs, plan.side_file.removesuffix(".bin") + ".json", note)
     _cut(log, plan.offset)
     plan.done = True
 

@@ -61,7 +61,7 @@ def _test(condition: Condition) -> Callable[[pa.Array], pa.Array]:
     column, op, value = condition.column, condition.op, condition.value
     kind = arrow_schema((column,)).field(0).type
     if column in UNCOMPARED:
-        raise WrongSchema(f"no condition can be on column {column}: filter the rows by it behind the reader")
+        raise WrongSchema(f"no condition can be on column {column}: filter the rows after reading")
     if op == "in":
         values = pa.array([_constant(condition, item, kind).as_py() for item in value], kind)
         return lambda array: pc.is_in(array, values, skip_nulls=True)
@@ -79,4 +79,6 @@ def _constant(condition: Condition, value: Any, kind: pa.DataType) -> pa.Scalar:
     try:
         return pa.scalar(value, wide)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise WrongSchema(f"condition on {condition.column}: {value!r} is no {kind} ({error})") from None
+        raise WrongSchema(
+            f"condition on {condition.column}: {value!r} isn't of type {kind} ({error})"
+        ) from None

@@ -66,7 +66,7 @@ class EndProbe:
         if self._search.next_record(self._base, self._file_end) is None:
             raise WrongLogFile(
                 f"{self._path}: no commit log: at offset {self._base} (byte 0) there is no record but the magic "
-                f"{magic:08x}, nor is there one behind it"
+                f"{magic:08x}, nor does one follow"
             )
 
     def tail(self, known: Tail | None = None) -> Tail:

@@ -99,7 +99,7 @@ def list_folder(path: str) -> list[Entry] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError:
-        raise NotAStore(f"{path}: this user may not list it") from None
+        raise NotAStore(f"{path}: no permission to list it") from None
     return sorted(entry for item in items if (entry := _entry(item)) is not None)
 
 

@@ -136,7 +136,7 @@ class _SplitReader:
         if self._mode == "failfast":
             raise DamagedLogRange(
                 f"{self._split.path}: no valid record at offset {begin} (byte {begin - self._split.base}): "
-                f"{reason}; the log goes on at {end}. Read with mode=skip-and-report to leave this range out"
+                f"{reason}; the log continues at {end}. Read with mode=skip-and-report to leave this range out"
             )
         if self._damages is not None:
             self._damages(Damage(self._split.broker, self._name, begin, end, reason))

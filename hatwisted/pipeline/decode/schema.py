@@ -51,7 +51,7 @@ def check_columns(columns: Iterable[str]) -> tuple[str, ...]:
     """The columns as a tuple; WrongSchema, with the nearest known name, if there is no such column."""
     names = tuple(columns)
     if not names:
-        raise WrongSchema("no column is asked for; rows are counted by reading one, say queue_id")
+        raise WrongSchema("no column was requested; to count rows, read one such as queue_id")
     for name in names:
         if name not in _TYPES:
             near = get_close_matches(name, COLUMNS, n=1)
@@ -59,7 +59,7 @@ def check_columns(columns: Iterable[str]) -> tuple[str, ...]:
             raise WrongSchema(f"a log has no column {name!r}; {hint}")
     if len(set(names)) < len(names):
         twice = next(name for index, name in enumerate(names) if name in names[:index])
-        raise WrongSchema(f"column {twice} is asked for twice")
+        raise WrongSchema(f"column {twice} is requested twice")
     return names
 
 

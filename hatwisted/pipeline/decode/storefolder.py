@@ -172,7 +172,7 @@ def _log_folder(path: str) -> str:
     is_log = any(parse_file_name(entry.name) is not None and entry.size is not None for entry in entries)
     if is_log or path.rpartition("/")[2] == LOG_FOLDER:
         return path
-    raise NotAStore(f"{path}: no store: it has neither a folder {LOG_FOLDER} nor log files in it")
+    raise NotAStore(f"{path}: not a store: it has neither a folder {LOG_FOLDER} nor log files in it")
 
 
 def _broker_of(path: str) -> str:
@@ -188,7 +188,7 @@ def _log_files(folder: str) -> list[LogFile]:
     """The log's files; a last one of no bytes is one that its broker is just making."""
     entries = logbytes.list_folder(folder)
     if entries is None:
-        raise NotAStore(f"{folder}: went away just now")
+        raise NotAStore(f"{folder}: no longer exists")
     files = []
     for name, size in entries:
         if name.startswith("."):
@@ -197,7 +197,7 @@ def _log_files(folder: str) -> list[LogFile]:
         base = parse_file_name(name)
         if base is None or size is None:
             raise WrongLogFile(
-                f"{path}: no log file: their names are the 20 digits of an offset; move it away"
+                f"{path}: not a log file: their names are the 20 digits of an offset; move it elsewhere"
             )
         files.append(LogFile(base, path, size))
     if files and not files[-1].size:
@@ -211,7 +211,7 @@ def _check_sizes(files: list[LogFile]) -> None:
         if previous is None:
             if not file.size or file.base % file.size:
                 raise WrongLogFile(
-                    f"{file.path}: {file.size} bytes from offset {file.base} on are no whole file of a log: "
+                    f"{file.path}: {file.size} bytes from offset {file.base} on are not a whole log file: "
                     "was it cut? Copy it again"
                 )
         elif file.size != files[0].size:
@@ -220,6 +220,4 @@ def _check_sizes(files: list[LogFile]) -> None:
                 "one size; copy it again, or read the files of each size from a folder of their own"
             )
         elif file.base != previous.end:
-            raise WrongLogFile(
-                f"{file.path}: the file from offset {previous.end} on is missing in front of it"
-            )
+            raise WrongLogFile(f"{file.path}: the file from offset {previous.end} on is missing before it")

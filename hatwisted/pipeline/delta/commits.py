@@ -67,7 +67,9 @@ def claim(path: str, lane: Lane) -> Claim:
             refusal = error
             continue
         return found
-    raise WrongTable(f"{path}: no claim after {ATTEMPTS} attempts: {refusal}; try again when it's quieter")
+    raise WrongTable(
+        f"{path}: no claim after {ATTEMPTS} attempts: {refusal}; try again when fewer writers are active"
+    )
 
 
 def commit_files(

@@ -67,12 +67,12 @@ def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
     if folder.exists() and (
         not folder.is_dir() or any(not _is_aside(entry.name) for entry in folder.iterdir())
     ):
-        raise WrongTable(f"{path}: exists and is no Delta table; give a new or an empty folder")
+        raise WrongTable(f"{path}: exists and isn't a Delta table; give a new or an empty folder")
     try:
         DeltaTable.create(path, Schema.from_arrow(schema), mode="ignore", partition_by=list(partition_by))
     except DeltaError as error:
         if not DeltaTable.is_deltatable(path):  # else another run made it between look and leap
-            raise WrongTable(f"{path}: the table can't be made: {_line(error)}") from error
+            raise WrongTable(f"{path}: the table can't be created: {_line(error)}") from error
 
 
 def _is_aside(name: str) -> bool:
@@ -90,7 +90,7 @@ def _check_table(table: DeltaTable, path: str, partition_by: Sequence[str]) -> N
     for key, value in found.configuration.items():
         if key.startswith("delta.constraints.") or (key == "delta.columnMapping.mode" and value != "none"):
             raise WrongTable(
-                f"{path}: has {key} set, which landed files can't keep to; land into another table"
+                f"{path}: has {key} set, which landed files can't comply with; land into another table"
             )
 
 

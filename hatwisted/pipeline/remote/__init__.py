@@ -1,4 +1,4 @@
-"""RocketMQ clusters read over the network, by plain blocking sockets: no Twisted, no Spark.
+"""RocketMQ clusters read over the network, on the blocking client (`hatwisted.blocking`): no Twisted, no Spark.
 
 Tasks of a Spark job run in processes of their own, one range of one queue each, which is what a blocking
 socket is good at. `reader.ClusterReader` is the door.

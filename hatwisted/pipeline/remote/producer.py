@@ -23,7 +23,15 @@ from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.routes import Routes
 from hatwisted.clientcore import sending
-from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, ClientError, NoRoute, Refused
+from hatwisted.clientcore.errors import (
+    BadAnswer,
+    BadSetting,
+    BrokerGone,
+    ClientError,
+    ConnectionGone,
+    NoRoute,
+    Refused,
+)
 from hatwisted.clientcore.routes import replicas_of, writable_queues
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
@@ -99,7 +107,7 @@ class Tally:
 
 
 @dataclass(eq=False)
-class _Lane:
+class _QueueSends:
     """One queue: what waits for it, and the request under way with the number of its answer."""
 
     queue: MessageQueue
@@ -143,19 +151,19 @@ class Producer:
         self._routes: dict[str, TopicRoute] = {}
         self._queues: dict[str, list[MessageQueue]] = {}
         self._turns: Counter[str] = Counter()
-        self._lanes: dict[MessageQueue, _Lane] = {}
-        self._under_way: deque[_Lane] = deque()
+        self._by_queue: dict[MessageQueue, _QueueSends] = {}
+        self._under_way: deque[_QueueSends] = deque()
         self._held = 0
         self._held_bytes = 0
         self.tally = Tally()
 
     def send(self, message: Outgoing) -> None:
         """Take the message; blocks while too much is held."""
-        lane = self._lane(message)
-        if not lane.joins(message):
-            self._post(lane)
-        lane.waiting.append(message)
-        lane.waiting_bytes += message.size
+        sends = self._sends_to(message)
+        if not sends.joins(message):
+            self._post(sends)
+        sends.waiting.append(message)
+        sends.waiting_bytes += message.size
         self._held += 1
         self._held_bytes += message.size
         while self._held > HELD_MESSAGES or self._held_bytes > HELD_BYTES:
@@ -163,24 +171,26 @@ class Producer:
 
     def drain(self) -> None:
         """Send what waits and take all answers."""
-        for lane in self._lanes.values():
-            if lane.waiting:
-                self._post(lane)
+        for sends in self._by_queue.values():
+            if sends.waiting:
+                self._post(sends)
         while self._under_way:
             self._settle(self._under_way[0])
 
     def first_unsettled(self) -> int | None:
         """The smallest number of a message whose fate isn't known; None if all are."""
-        return min((lane.first for lane in self._lanes.values() if lane.first is not None), default=None)
+        return min(
+            (sends.first for sends in self._by_queue.values() if sends.first is not None), default=None
+        )
 
     # ---- queues
 
-    def _lane(self, message: Outgoing) -> _Lane:
+    def _sends_to(self, message: Outgoing) -> _QueueSends:
         queue = self._queue(message)
-        lane = self._lanes.get(queue)
-        if lane is None:
-            lane = self._lanes[queue] = _Lane(queue, self._address(queue))
-        return lane
+        sends = self._by_queue.get(queue)
+        if sends is None:
+            sends = self._by_queue[queue] = _QueueSends(queue, self._address(queue))
+        return sends
 
     def _queue(self, message: Outgoing) -> MessageQueue:
         queues = self._queues.get(message.topic) or self._find_queues(message.topic)
@@ -220,79 +230,79 @@ class Producer:
     def _address(self, queue: MessageQueue) -> str:
         return replicas_of(self._routes[queue.topic], queue.broker_name)[MASTER_ID]
 
-    def _renew_address(self, lane: _Lane) -> None:
+    def _renew_address(self, sends: _QueueSends) -> None:
         """The master may have come back elsewhere."""
-        route = Routes(self._links).route(lane.queue.topic)
-        found = {} if route is None else replicas_of(route, lane.queue.broker_name)
-        lane.address = found.get(MASTER_ID, lane.address)
+        route = Routes(self._links).route(sends.queue.topic)
+        found = {} if route is None else replicas_of(route, sends.queue.broker_name)
+        sends.address = found.get(MASTER_ID, sends.address)
 
     # ---- requests
 
     def _make_room(self) -> None:
         if len(self._under_way) < REQUESTS:
-            ready = [lane for lane in self._lanes.values() if lane.waiting and not lane.under_way]
+            ready = [sends for sends in self._by_queue.values() if sends.waiting and not sends.under_way]
             if ready:
-                self._post(max(ready, key=lambda lane: lane.waiting_bytes))
+                self._post(max(ready, key=lambda sends: sends.waiting_bytes))
                 return
         self._settle(self._under_way[0])
 
-    def _post(self, lane: _Lane) -> None:
-        """Send what waits, when the lane's request before that is settled."""
-        if lane.under_way:
-            self._settle(lane)
+    def _post(self, sends: _QueueSends) -> None:
+        """Send what waits, when the queue's request before that is settled."""
+        if sends.under_way:
+            self._settle(sends)
         if len(self._under_way) >= REQUESTS:
             self._settle(self._under_way[0])
-        lane.under_way, lane.waiting, lane.waiting_bytes = lane.waiting, [], 0
-        self._under_way.append(lane)
+        sends.under_way, sends.waiting, sends.waiting_bytes = sends.waiting, [], 0
+        self._under_way.append(sends)
         try:
-            lane.connection = self._links.connection(lane.address)
-            lane.answer = lane.connection.post(self._request(lane.queue, lane.under_way))
+            sends.connection = self._links.connection(sends.address)
+            sends.answer = sends.connection.post(self._request(sends.queue, sends.under_way))
         except (BrokerGone, BadAnswer):
             # Told when it's settled, which tries again.
-            self._links.drop(lane.address)
-            lane.connection = None
+            self._links.drop(sends.address)
+            sends.connection = None
 
-    def _settle(self, lane: _Lane) -> None:
-        """Wait for the lane's answer, and see to it that its messages are stored or refused."""
+    def _settle(self, sends: _QueueSends) -> None:
+        """Wait for the answer, and see to it that its messages are stored or refused."""
         error: ClientError | None = None
         try:
-            answer = self._answer(lane)
-            if not self._take(lane, lane.under_way, answer):
-                error = self._refusal(lane, answer)
+            answer = self._answer(sends)
+            if not self._take(sends, sends.under_way, answer):
+                error = self._refusal(sends, answer)
         except (BrokerGone, BadAnswer) as lost:
-            self._links.drop(lane.address)
-            self.tally.resent += len(lane.under_way)
+            self._links.drop(sends.address)
+            self.tally.resent += len(sends.under_way)
             error = lost
         if error is not None:
-            self._deliver(lane, lane.under_way, error)
-        self._under_way.remove(lane)
-        self._held -= len(lane.under_way)
-        self._held_bytes -= sum(message.size for message in lane.under_way)
-        lane.under_way = []
+            self._deliver(sends, sends.under_way, error)
+        self._under_way.remove(sends)
+        self._held -= len(sends.under_way)
+        self._held_bytes -= sum(message.size for message in sends.under_way)
+        sends.under_way = []
 
-    def _answer(self, lane: _Lane) -> RemotingCommand:
-        connection = lane.connection
-        if connection is None or self._links.connection(lane.address) is not connection:
-            raise BrokerGone(f"{lane.address}: the connection was lost")
-        return connection.answer(lane.answer)
+    def _answer(self, sends: _QueueSends) -> RemotingCommand:
+        connection = sends.connection
+        if connection is None or self._links.connection(sends.address) is not connection:
+            raise ConnectionGone(sends.address, "the connection was lost")
+        return connection.answer(sends.answer)
 
-    def _deliver(self, lane: _Lane, messages: Sequence[Outgoing], error: ClientError) -> None:
+    def _deliver(self, sends: _QueueSends, messages: Sequence[Outgoing], error: ClientError) -> None:
         """Send `messages` until they are settled; raises the last error when retries are used up."""
         for tried in range(self._links.settings.retries):
             self._links.pause(tried)
             try:
                 if isinstance(error, BrokerGone):
-                    self._renew_address(lane)
-                answer = self._links.call(lane.address, self._request(lane.queue, messages))
+                    self._renew_address(sends)
+                answer = self._links.call(sends.address, self._request(sends.queue, messages))
             except (BrokerGone, BadAnswer) as lost:
                 error = lost
                 continue
-            if self._take(lane, messages, answer):
+            if self._take(sends, messages, answer):
                 return
-            error = self._refusal(lane, answer)
+            error = self._refusal(sends, answer)
         raise error
 
-    def _take(self, lane: _Lane, messages: Sequence[Outgoing], answer: RemotingCommand) -> bool:
+    def _take(self, sends: _QueueSends, messages: Sequence[Outgoing], answer: RemotingCommand) -> bool:
         """Are these messages settled by the answer? Raises Refused if no retry would help."""
         status = STATUSES.get(answer.code)
         if status is not None:
@@ -302,20 +312,20 @@ class Producer:
         if answer.code in TRANSIENT:
             return False
         if answer.code != ILLEGAL:
-            raise self._refusal(lane, answer)
+            raise self._refusal(sends, answer)
         if len(messages) == 1:
             self.tally.refuse(messages[0].number, " ".join((answer.remark or "illegal").split()))
             return True
         for message in messages:
-            answer = self._links.call(lane.address, self._request(lane.queue, [message]))
-            if not self._take(lane, [message], answer):
-                self._deliver(lane, [message], self._refusal(lane, answer))
+            answer = self._links.call(sends.address, self._request(sends.queue, [message]))
+            if not self._take(sends, [message], answer):
+                self._deliver(sends, [message], self._refusal(sends, answer))
         return True
 
-    def _refusal(self, lane: _Lane, answer: RemotingCommand) -> Refused:
-        queue, first = lane.queue, lane.under_way[0].number
+    def _refusal(self, sends: _QueueSends, answer: RemotingCommand) -> Refused:
+        queue, first = sends.queue, sends.under_way[0].number
         return Refused.of(
-            lane.address, answer, f"message {first} for topic {queue.topic} queue {queue.queue_id}"
+            sends.address, answer, f"message {first} for topic {queue.topic} queue {queue.queue_id}"
         )
 
     def _request(self, queue: MessageQueue, messages: Sequence[Outgoing]) -> RemotingCommand:

@@ -85,7 +85,7 @@ class ClusterReader:
         if pattern is not None:
             matching = [topic for topic in self._routes.matching(pattern) if topic not in named]
             if not matching and not named:
-                raise NoRoute(pattern, "no topic's name matches it: see `hatwisted topic list`")
+                raise NoRoute(pattern, f"no topic's name matches {pattern!r}: see `hatwisted topic list`")
             for topic in matching:
                 # Deleted since the list was made, perhaps.
                 found |= self._queues_of(topic) or {}

@@ -131,7 +131,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reached = store.end()  # lists the files anew, so it comes before what asks for the first one
         begin = self._begin(store, start, end)
         if reached < end:
-            self._lost(store, f"the log ends at {reached}, in front of {end}, which it had reached")
+            self._lost(store, f"the log ends at {reached}, before {end}, which it had reached")
         for split in store.splits(begin, end, self._split_bytes):
             aligned = split.aligned or split.begin == begin == start
             yield LogPartition(replace(split, aligned=aligned))
@@ -144,7 +144,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(store, f"offsets {start} to {store.min_offset} were deleted before they were read")
             return store.min_offset
         if end < start:
-            self._lost(store, f"the log ends at {end}, in front of {start}, which was read already")
+            self._lost(store, f"the log ends at {end}, before {start}, which was read already")
         return start
 
     def _limited(self, stores: Mapping[str, LogStore], begins: Offsets, ends: Offsets) -> Offsets:
@@ -186,7 +186,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _lost(self, store: LogStore, what: str) -> None:
         told = f"{store.path}: broker {store.broker}: {what}"
         if not self._read_task.lossy:
-            raise LostRange(f"{told}: set failOnDataLoss=false to go on with what there is")
+            raise LostRange(f"{told}: set failOnDataLoss=false to continue with what there is")
         _log.warning("%s", told)
 
 

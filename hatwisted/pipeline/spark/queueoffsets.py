@@ -96,5 +96,5 @@ def _offset(value: Any) -> int | Edge:
     if isinstance(value, str) and value in ("earliest", "latest"):
         return Edge(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is no offset")
+        raise ValueError(f"{value!r} isn't an offset")
     return value

@@ -107,7 +107,7 @@ class QueueReader(DataSourceReader):
         for queue, end in ends.items():
             if end > bounds[queue].high and bounds[queue].by_master:
                 raise BadSetting(
-                    f"endingOffsets: {queue_name(queue)} ends at {bounds[queue].high}, in front of {end}"
+                    f"endingOffsets: {queue_name(queue)} ends at {bounds[queue].high}, before {end}"
                 )
 
 

@@ -102,7 +102,9 @@ def _credentials(options: Options) -> Credentials | None:
     if access is None and secret is None:
         return None
     if access is None or secret is None:
-        raise BadOption(f"{NAME}: accessKey and secretKey belong together; {_missing(access)} is missing")
+        raise BadOption(
+            f"{NAME}: accessKey and secretKey must be given together; {_missing(access)} is missing"
+        )
     return Credentials(access, secret, options.text("securityToken"))
 
 

@@ -167,9 +167,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if reached is None:
             return bounds.low
         if reached > bounds.high and bounds.by_master:
-            self._lost(
-                f"{queue_name(queue)} ends at {bounds.high}, in front of {reached}, which was read already"
-            )
+            self._lost(f"{queue_name(queue)} ends at {bounds.high}, before {reached}, which was read already")
             return bounds.low
         return reached
 
@@ -197,7 +195,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _lost(self, what: str) -> None:
         told = f"rocketmq: {what}"
         if not self._read_task.lossy:
-            raise OffsetsGone(f"{told}: set failOnDataLoss=false to go on with what there is")
+            raise OffsetsGone(f"{told}: set failOnDataLoss=false to continue with what there is")
         _log.warning("%s", told)
 
 

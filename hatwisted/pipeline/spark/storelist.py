@@ -34,7 +34,7 @@ class StoreList:
         """From the options `path` (what `load` is given), `paths` and `broker`."""
         places = options.items("path") + options.items("paths")
         if not places:
-            raise BadOption("commitlog: no store is named: .load(folder), or the option paths")
+            raise BadOption("commitlog: no store is given: .load(folder), or the option paths")
         return cls(places, options.items("broker"))
 
     def stores(self) -> dict[str, LogStore]:
@@ -71,7 +71,7 @@ def _expanded(place: str) -> Iterator[str]:
         return
     found = _remote(place) if is_remote(place) else sorted(glob.glob(place))
     if not found:
-        raise NotAStore(f"{place}: no folder is called so")
+        raise NotAStore(f"{place}: no folder has that name")
     yield from found
 
 

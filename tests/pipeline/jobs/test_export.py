@@ -116,7 +116,7 @@ def test_columns_and_topics(spark, tmp_path):
 def test_what_is_there_stays_unless_told(spark, tmp_path):
     out = tmp_path / "m.parquet"
     out.write_text("mine")
-    with pytest.raises(PipelineError, match="is there already"):
+    with pytest.raises(PipelineError, match="already exists"):
         export([MASTER], str(out), spark=spark)
     assert out.read_text() == "mine"
     export([MASTER], str(out), selection=Selection(("TopicA",)), overwrite=True, spark=spark)

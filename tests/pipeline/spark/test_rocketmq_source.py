@@ -167,7 +167,7 @@ def test_a_stream_of_a_topic_that_was_made_anew(
         query = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
         assert query.trigger(availableNow=True).start().awaitTermination(300)
 
-    with pytest.raises(PySparkException, match="queue 0 of broker-a ends at 3, in front of 900"):
+    with pytest.raises(PySparkException, match="queue 0 of broker-a ends at 3, before 900"):
         run(startingOffsets=start)
     run(startingOffsets=start, failOnDataLoss="false")
 

@@ -113,6 +113,26 @@ class PutAcksTests(SynchronousTestCase):
         self.clock.advance(5)
         self.assertEqual(self.settled, [(10, PutStatus.FLUSH_DISK_TIMEOUT)])
 
+    def test_B82_puts_that_pass_the_slaves_by_wait_for_the_disk_as_long_as_others(self) -> None:
+        acks = self.put_acks(sync_flush=True, sync_master=True).without_slaves()
+        self.settle(acks, appended(10), appended(20))
+        self.flush.line.advance(10)
+        self.assertEqual(self.settled, [(10, PutStatus.PUT_OK)])
+        self.clock.advance(4.9)
+        self.assertEqual(self.settled[1:], [])
+        self.clock.advance(0.1)
+        self.assertEqual(self.settled[1:], [(20, PutStatus.FLUSH_DISK_TIMEOUT)])
+
+    def test_every_put_that_waits_is_counted_until_it_is_settled(self) -> None:
+        acks = self.put_acks(sync_master=True)
+        self.settle(acks, appended(10), appended(20))
+        self.settle(acks, appended(30))
+        self.assertEqual(acks.waiting, 3)
+        self.slave.line.advance(10)
+        self.assertEqual(acks.waiting, 2)
+        self.clock.advance(5)
+        self.assertEqual(acks.waiting, 0)
+
     def test_B69_both_lines_are_required(self) -> None:
         acks = self.put_acks(sync_flush=True, sync_master=True)
         self.settle(acks, appended(10))

@@ -87,7 +87,7 @@ class TestDayTotals(SynchronousTestCase):
         clock = Clock()
         clock.advance(datetime(2026, 11, 20, 23, 59, 30).timestamp())
         total = [100]
-        day = DayTotals(clock, lambda: total[0])
+        day = DayTotals(clock, lambda: total[0], datetime.fromtimestamp)
         for wanted in ((0, 100), (100, 250), (250, 400)):
             clock.advance(DAY_CHECK_INTERVAL)
             day.check()

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.logcodec import logwalk
 from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.wholefile import replace_file
 from hatwisted.wire.record import encode_blank, encode_record, make_record
 from tests.unit.cli.stores import GOLDEN_END, Written, golden_copy, open_log, overwrite, write_log
 
@@ -140,7 +141,7 @@ class WalkTests(SynchronousTestCase):
         folder.mkdir(parents=True)
         fs = PosixFileSystem()
         for _ in range(30):
-            fs.write(str(folder / ("0" * 20)), chance.randbytes(2048))
+            replace_file(fs, str(folder / ("0" * 20)), chance.randbytes(2048))
             walk, offsets = self.walk(2048)
             self.assertEqual((offsets, walk.damages), ([], []))
             self.assertGreater(walk.end.torn if walk.end else 0, 2000)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import ast
+import inspect
 from enum import Enum
 from pathlib import Path
 from typing import get_args
@@ -60,6 +61,36 @@ def as_java_prints(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def read_of_configs(tree: ast.AST) -> set[str]:
+    """Attributes that are read from something called `config`, or `changed` as a newer one is."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and ast.unparse(node.value).rpartition(".")[2] in ("config", "changed")
+    }
+
+
+def behind_properties(schema: type, read: set[str]) -> set[str]:
+    """Fields that the schema's properties in `read` are made of."""
+    (body,) = ast.parse(inspect.getsource(schema)).body
+    assert isinstance(body, ast.ClassDef)
+    made_of = {
+        each.name: {
+            node.attr
+            for node in ast.walk(each)
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+        }
+        for each in body.body
+        if isinstance(each, ast.FunctionDef)
+    }
+    found = set(read)
+    while more := {name for each in found & made_of.keys() for name in made_of[each]} - found:
+        found |= more
+    return found
+
+
 class Schema(SynchronousTestCase):
     def test_B14_every_broker_key_of_rocketmq_is_known(self) -> None:
         known = keys(BrokerConfig) | UNUSED_BROKER_KEYS
@@ -88,11 +119,19 @@ class Schema(SynchronousTestCase):
     def test_every_key_has_a_reader(self) -> None:
         """A key that nothing reads would be a promise that isn't kept: it belongs to the unused ones."""
         sources = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "config"]
-        text = "".join(path.read_text() for path in [*sources, PACKAGE / "config" / "schema.py"])
-        read = set(re.findall(r"(?:config|self|changed)\.(\w+)", text))
+        read = {name for path in sources for name in read_of_configs(ast.parse(path.read_text()))}
         for schema in (BrokerConfig, NamesrvConfig):
+            read |= behind_properties(schema, read)
             for field in fields(schema):
                 self.assertIn(field.name, read, field.encode_name)
+
+    def test_a_reader_is_who_reads_from_a_configuration(self) -> None:
+        text = (
+            "self.one; config.two; self.config.three; parts.config.config.four; config.five = 5; settings.six"
+        )
+        self.assertEqual(read_of_configs(ast.parse(text)), {"two", "three", "config", "four"})
+        self.assertIn("slave_timeout", behind_properties(BrokerConfig, {"slave_wait"}))
+        self.assertNotIn("slave_timeout", behind_properties(BrokerConfig, {"name_servers"}))
 
     def test_B15_ports_follow_the_listen_port(self) -> None:
         config = BrokerConfig()

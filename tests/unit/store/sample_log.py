@@ -16,7 +16,7 @@ from hatwisted.store.commitlog import CommitLog
 from hatwisted.store.dispatcher import Dispatcher
 from hatwisted.store.filequeue import FileQueue
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.index import IndexService
+from hatwisted.store.index import IndexOptions, IndexService
 from hatwisted.store.queuetable import ConsumeQueueTable
 from hatwisted.store.recovery import RecoveryReport, recover
 from hatwisted.store.worker import InlineWorker
@@ -157,7 +157,9 @@ class SampleStore:
         self.queues = ConsumeQueueTable(fs, os.path.join(root, "consumequeue"), queue_file_size)
         self.index: IndexService | None = None
         if index:
-            self.index = IndexService(fs, os.path.join(root, "index"), self.clock, SLOTS, ITEMS, worker)  # type: ignore[arg-type]
+            self.index = IndexService(
+                fs, os.path.join(root, "index"), self.clock, IndexOptions(SLOTS, ITEMS), worker
+            )  # type: ignore[arg-type]
         self.checkpoint = StoreCheckpoint(fs, os.path.join(root, "checkpoint"))
         self.files.load()
         self.queues.load_all()

@@ -91,14 +91,14 @@ class CheckpointTests(SynchronousTestCase):
         for _ in range(3):
             checkpoint.flush()
         self.load().flush()
-        self.assertEqual(self.fs.count("write"), 1)
+        self.assertEqual(self.fs.count("replace"), 1)
 
     def test_a_failed_flush_leaves_the_old_file_and_is_made_up_for(self) -> None:
         checkpoint = self.load()
         checkpoint.physic_timestamp = 1
         checkpoint.flush()
         checkpoint.physic_timestamp = 2
-        self.fs.fail("write", error=errno.ENOSPC)
+        self.fs.fail("pwrite", error=errno.ENOSPC)
         self.assertRaises(OSError, checkpoint.flush)
         self.assertEqual(self.load().physic_timestamp, 1)
         checkpoint.flush()

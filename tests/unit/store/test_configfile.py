@@ -8,9 +8,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from hatwisted.store.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
 from hatwisted.store.filesystem import PosixFileSystem
+from hatwisted.store.interfaces import IFile
 from hatwisted.store.worker import InlineWorker
 from tests.support.faultyfs import FaultyFileSystem
 
@@ -31,6 +33,30 @@ class SlowWorker:
         done.callback(function(*args))
 
 
+@implementer(IFile)
+class CutFile:
+    """A file of a CutFileSystem."""
+
+    def __init__(self, inner, fs):
+        self._inner = inner
+        self._fs = fs
+
+    def extend(self, size):
+        self._fs.step()
+        self._inner.extend(size)
+
+    def pwrite(self, buffers, offset):
+        self._fs.step()
+        return self._inner.pwrite(buffers, offset)
+
+    def datasync(self):
+        self._fs.step()
+        self._inner.datasync()
+
+    def close(self):
+        self._inner.close()
+
+
 class CutFileSystem(PosixFileSystem):
     """Loses power at the n-th change of the disk."""
 
@@ -42,9 +68,9 @@ class CutFileSystem(PosixFileSystem):
         if self.steps < 0:
             raise OSError("power cut")
 
-    def write(self, path, data):
+    def open(self, path, create=False, read_only=False):
         self.step()
-        super().write(path, data)
+        return CutFile(super().open(path, create, read_only), self)
 
     def replace(self, source, target):
         self.step()
@@ -189,7 +215,12 @@ class TestFlush(ConfigFileCase):
 
     def test_full_disk_keeps_the_old_file_is_told_once_and_made_up_for(self):
         self.write(b"{1}")
-        for operation, path in (("write", "t.json"), ("write", ".bak"), ("makedirs", "config")):
+        for operation, path in (
+            ("pwrite", "t.json.tmp"),
+            ("datasync", "t.json.tmp"),
+            ("pwrite", ".bak"),
+            ("makedirs", "config"),
+        ):
             self.fs = FaultyFileSystem()
             fault = self.fs.fail(operation, error=errno.ENOSPC, path=path, times=None)
             before = self.load()

@@ -6,12 +6,14 @@ import errno
 import os
 import threading
 
+import numpy as np
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from hatwisted.store import filesystem
 from hatwisted.store.filesystem import IOV_LIMIT, PosixFileSystem
 from hatwisted.store.interfaces import IFile, IFileSystem, ILock
+from hatwisted.store.wholefile import replace_file
 
 
 class FileCase(SynchronousTestCase):
@@ -121,15 +123,19 @@ class FileTests(FileCase):
     def test_open_without_create_wants_a_file(self) -> None:
         self.assertRaises(FileNotFoundError, self.fs.open, self.path("none"))
 
-    def test_a_mapping_and_the_file_are_one(self) -> None:
+    def test_pages_and_the_file_are_one(self) -> None:
         file = self.open()
         file.reserve(16)
-        view = file.map()
-        view[2:4] = b"ab"
+        pages = file.pages()
+        pages.write(2, b"ab")
         self.assertEqual(file.pread(16, 0), b"\0\0ab" + bytes(12))
-        self.assertIs(file.map(), view)
+        pages.write_cells(4, np.array([2, 0]), np.array([0x0102, 0x0304], ">i2"))
+        self.assertEqual(file.pread(16, 0), b"\0\0ab\3\4\0\0\1\2" + bytes(6))
+        self.assertEqual(bytes(pages.view[:4]), b"\0\0ab")
+        self.assertTrue(pages.view.readonly)
+        self.assertIs(file.pages(), pages)
         file.close()
-        self.assertRaises(ValueError, view.tobytes)
+        self.assertRaises(ValueError, pages.view.tobytes)
 
     def test_closing_is_idempotent_and_a_closed_file_is_of_no_use(self) -> None:
         file = self.open()
@@ -179,24 +185,24 @@ class NameTests(FileCase):
         self.assertEqual(self.fs.listdir(self.folder), ["a"])
 
     def test_write_replaces_a_small_file_whole(self) -> None:
-        self.fs.write(self.path("small"), b"one")
-        self.fs.write(self.path("small"), b"2")
+        replace_file(self.fs, self.path("small"), b"one")
+        replace_file(self.fs, self.path("small"), b"2")
         self.assertEqual(self.content("small"), b"2")
         self.assertEqual(self.fs.listdir(self.folder), ["small"])
 
     def test_a_failed_write_leaves_the_old_content_and_no_rest(self) -> None:
-        self.fs.write(self.path("small"), b"old")
+        replace_file(self.fs, self.path("small"), b"old")
 
         def failing(fd: int) -> None:
             raise OSError(errno.EIO, "no luck")
 
-        self.patch(filesystem.os, "fsync", failing)
-        self.assertRaises(OSError, self.fs.write, self.path("small"), b"new")
+        self.patch(filesystem.os, "fdatasync", failing)
+        self.assertRaises(OSError, replace_file, self.fs, self.path("small"), b"new")
         self.assertEqual(self.content("small"), b"old")
         self.assertEqual(self.fs.listdir(self.folder), ["small"])
 
     def test_replace_size_exists_mtime(self) -> None:
-        self.fs.write(self.path("a"), b"abc")
+        replace_file(self.fs, self.path("a"), b"abc")
         self.fs.replace(self.path("a"), self.path("b"))
         self.assertEqual(self.fs.size(self.path("b")), 3)
         self.assertTrue(self.fs.exists(self.path("b")))

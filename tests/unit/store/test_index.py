@@ -18,7 +18,7 @@ from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_leve
 from hatwisted.logcodec.fewscan import Entry, scan_few
 from hatwisted.store.errors import StoreFull, WrongFile
 from hatwisted.store.filesystem import PosixFileSystem
-from hatwisted.store.index import IndexService
+from hatwisted.store.index import IndexOptions, IndexService
 from hatwisted.store.indexfile import HEADER, ITEM, IndexFile, Item, file_length
 from hatwisted.store.worker import InlineWorker
 from tests.support.faultyfs import FaultyFileSystem
@@ -87,7 +87,9 @@ class IndexTestCase(SynchronousTestCase):
         self.clock.advance(NAME_CLOCK)
 
     def service(self, slots: int = SLOTS, items: int = ITEMS, worker: object = None) -> IndexService:
-        service = IndexService(self.fs, self.directory, self.clock, slots, items, worker or InlineWorker())
+        service = IndexService(
+            self.fs, self.directory, self.clock, IndexOptions(slots, items), worker or InlineWorker()
+        )
         service.load()
         self.addCleanup(service.close)
         return service
@@ -270,7 +272,7 @@ class RollTests(IndexTestCase):
 
     def test_a_worker_that_fails_at_once_is_no_reason_to_try_without_a_pause(self) -> None:
         fs = FaultyFileSystem()
-        service = IndexService(fs, self.directory, self.clock, 7, 5, InlineWorker())
+        service = IndexService(fs, self.directory, self.clock, IndexOptions(7, 5), InlineWorker())
         fs.fail("reserve", error=errno.ENOSPC)
         self.assertEqual(service.append_few([(1, 1, 1)]), 0)
         self.failureResultOf(service.when_ready(), StoreFull)
@@ -473,7 +475,7 @@ class LoadTests(IndexTestCase):
         for offer in (service_few, service_columns):
             path.write_bytes(raw)
             full = fs.fail("reserve", error=errno.ENOSPC, path=path.name, times=None)
-            service = IndexService(fs, self.directory, self.clock, 7, 5, InlineWorker())
+            service = IndexService(fs, self.directory, self.clock, IndexOptions(7, 5), InlineWorker())
             service.load()
             self.assertRaises(StoreFull, offer, service, [(2, 2, 2)])
             service.repair(0)

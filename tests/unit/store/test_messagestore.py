@@ -371,7 +371,7 @@ class FailingDiskTests(StoreTestCase):
     def test_no_room_for_the_checkpoint_makes_the_exit_unclean_and_nothing_else(self) -> None:
         store, _ = self.opened()
         puts = self.put(store, 10)
-        fault = self.fs.fail("write", error=errno.ENOSPC, path="checkpoint", times=None)
+        fault = self.fs.fail("pwrite", error=errno.ENOSPC, path="checkpoint", times=None)
         store._logger = DEAF
         self.clock.pump([1.0] * 15)
         self.stop(store)
@@ -396,7 +396,7 @@ class FailingDiskTests(StoreTestCase):
         puts = self.put(store, 10)
         for _ in range(2):
             self.stop(store)
-            self.fs.fail("write", error=errno.ENOSPC, path="abort")
+            self.fs.fail("pwrite", error=errno.ENOSPC, path="abort")
             store, _ = self.opened()
             self.assertTrue(self.has_abort)
             self.assertHolds(store, puts)

@@ -25,6 +25,7 @@ from hatwisted.store.retention import (
     FullDisk,
     Retention,
     RetentionPolicy,
+    RetentionRules,
     WatermarkLimits,
 )
 from hatwisted.store.worker import InlineWorker
@@ -219,7 +220,7 @@ class RetentionCase(DiskCase):
             self.worker,
             self.watermark,
             Expiring(self.log, self.queues, self.index),
-            lambda: policy or RetentionPolicy(),
+            RetentionRules(lambda: policy or RetentionPolicy()),
         )
 
     def left(self) -> list[int]:
@@ -520,7 +521,12 @@ class FollowTheLogTests(RetentionCase):
         self.log.files.delete_before(100)
         self.stamp(0)
         retention = Retention(
-            self.fs, self.clock, self.worker, self.watch(), Expiring(self.log, [Idle() for _ in range(130)])
+            self.fs,
+            self.clock,
+            self.worker,
+            self.watch(),
+            Expiring(self.log, [Idle() for _ in range(130)]),
+            RetentionRules(),
         )
         done = retention.run_round()
         self.assertEqual(len(turns), 64)

@@ -61,6 +61,6 @@ class AbortFileTests(FolderCase):
     def test_both_ends_are_made_durable(self) -> None:
         abort = AbortFile(self.fs, self.root)
         abort.create()
-        self.assertEqual(self.fs.count("write", "abort"), 1)
+        self.assertEqual(self.fs.count("replace", "abort"), 1)
         abort.remove()
         self.assertEqual(self.fs.calls[-1][:2], ("sync_folder", self.root))

@@ -35,7 +35,7 @@ class PeriodicCallTests(SynchronousTestCase):
         self.clock.advance(1)
         self.raises = None
         self.clock.pump([1, 1])
-        self.assertEqual((self.turns, self.loop.failures_total), (3, 1))
+        self.assertEqual(self.turns, 3)
         (failure,) = self.flushLoggedErrors(Trouble)
         self.assertIn("in turn", failure.getTraceback())
 
@@ -56,7 +56,6 @@ class PeriodicCallTests(SynchronousTestCase):
         for number in range(int(2 * LOG_INTERVAL / 0.01)):
             self.raises = Trouble(f"at offset {number}")
             self.clock.advance(0.01)
-        self.assertEqual(self.turns, self.loop.failures_total)
         self.assertGreater(self.turns, 11_000)
         self.assertIn(len(self.flushLoggedErrors(Trouble)), (2, 3))
 

@@ -199,10 +199,10 @@ class _Summary:
             if copy.end < end and self._allow_lag:
                 yield f"{copy.name} ends at {copy.end}, {end - copy.end} bytes behind"
             if isinstance(copy, StoreCopy) and copy.torn_bytes:
-                yield f"{copy.name} has {copy.torn_bytes} bytes of a torn tail behind its end at {copy.end}"
+                yield f"{copy.name} has {copy.torn_bytes} bytes of a torn tail after its end at {copy.end}"
         for each in found:
             if each.kind is Kind.PADDING:
-                yield f"{each.copy} has other bytes than {each.reference} behind the blank at {each.begin}"
+                yield f"{each.copy} has other bytes than {each.reference} after the blank at {each.begin}"
 
 
 def _described(copy: StoreCopy | TableCopy) -> Copy:

@@ -146,7 +146,7 @@ def _damage(result: AuditResult) -> str:
         )
         for bad in result.damaged
     ]
-    return table(("Copy", "Other copies", "Why it's no record", "Begin", "End"), rows, 3)
+    return table(("Copy", "Other copies", "Why it isn't a record", "Begin", "End"), rows, 3)
 
 
 def _breaks(result: AuditResult) -> str:

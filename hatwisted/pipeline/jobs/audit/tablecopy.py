@@ -156,9 +156,7 @@ def _columns(files: tuple[TableFile, ...]) -> tuple[str, ...]:
         common &= {*pq.read_schema(file.path).names, *(name for name, _ in file.partition)}
     for name in REQUIRED:
         if name not in common:
-            raise WrongSchema(
-                f"{files[0].path}: without the column {name} rows can't be told from each other"
-            )
+            raise WrongSchema(f"{files[0].path}: without the column {name} rows can't be told apart")
     return tuple(name for name in COLUMNS if name in common)
 
 
@@ -171,7 +169,7 @@ def _broker(path: str, files: Iterable[TableFile], columns: Iterable[str], broke
     if len(names) == 1 and None not in names:
         return names.pop()
     known = ", ".join(sorted(name for name in names if name is not None))
-    raise PipelineError(f"{path}: holds more than one broker's rows ({known}, ...); tell whose to compare")
+    raise PipelineError(f"{path}: holds more than one broker's rows ({known}, ...); say whose to compare")
 
 
 def _read(file: TableFile, begin: int, end: int, schema: pa.Schema, broker: str | None) -> pa.Table:

@@ -201,7 +201,7 @@ def _format(out: str, form: Format | None, single: bool) -> str:
 
 def _check_free(out: str, overwrite: bool) -> None:
     if not overwrite and os.path.exists(out) and (os.path.isfile(out) or os.listdir(out)):
-        raise PipelineError(f"{out}: is there already; name another place, or overwrite it")
+        raise PipelineError(f"{out}: already exists; name another place, or overwrite it")
 
 
 @contextmanager

@@ -199,7 +199,7 @@ def _stopped(
         return error
     resume = number if first is None else min(first, number)
     doubt = f" (up to {number - resume} of what follows may be stored already)" if resume < number else ""
-    return ImportStopped(f"{error}; {stored} messages are stored: go on with --skip {resume}{doubt}")
+    return ImportStopped(f"{error}; {stored} messages are stored: continue with --skip {resume}{doubt}")
 
 
 def _result(tally: Tally, files: Sequence[str], skip: int, seconds: float) -> ImportResult:

@@ -250,7 +250,9 @@ def find_message_files(paths: Sequence[str], form: str | None = None) -> list[st
             continue
         names = sorted(name for name in os.listdir(path) if not name.startswith((".", "_")))
         if os.path.exists(os.path.join(path, "_temporary")):
-            raise BadMessageFile(f"{path}: an export was interrupted here, or goes on; export it again")
+            raise BadMessageFile(
+                f"{path}: an export was interrupted here, or is still running; export it again"
+            )
         inside = [os.path.join(path, name) for name in names if format_of(name) or form]
         if not inside:
             raise BadMessageFile(f"{path}: has no files of messages ({', '.join(SUFFIXES)})")

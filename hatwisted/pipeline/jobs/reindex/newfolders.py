@@ -37,7 +37,7 @@ class NewFolders:
         there = [name for name in names if exists(join(self._target, name))]
         if there and not replace:
             raise PipelineError(
-                f"{join(self._target, there[0])} exists; give another folder, or tell to replace it"
+                f"{join(self._target, there[0])} exists; give another folder, or ask to replace it"
             )
         self.path = self._target + BUILDING
         shutil.rmtree(self.path, ignore_errors=True)

@@ -162,7 +162,7 @@ def _damage(copy: StoreCopy, bad: BadRange) -> DamagedLogRange:
     path = next(file.path for file in copy.files if file.base <= bad.begin < file.base + file.size)
     return DamagedLogRange(
         f"{path}: no valid record from offset {bad.begin} to {bad.end} ({bad.reason}); nothing was built, see "
-        "'hatwisted log check', or go on behind damage"
+        "'hatwisted log check', or skip the damage"
     )
 
 

@@ -77,7 +77,7 @@ def _warnings(summary: Summary, damages: int) -> list[str]:
     if damages:
         found.append(
             f"{damages} damaged range{'s' if damages > 1 else ''} of the log couldn't be read: "
-            "the report is without the messages in there."
+            "their messages are missing from the report."
         )
     if summary.total.early:
         found.append(
@@ -147,7 +147,7 @@ def _slaves(slaves: Sequence[SlaveLag]) -> str:
         heads,
         map(_slave_row, slaves),
         2,
-        "Told by offsets; that the bytes are equal is for the audit to say.",
+        "Judged by offsets; whether the bytes are equal, an audit tells.",
     )
     lacking = [_lacking_row(slave.name, queue) for slave in slaves for queue in slave.queues]
     if not lacking:

@@ -178,7 +178,7 @@ def _bytes(figure: Figure, summary: Summary) -> None:
     line = summary.timeline
     axes = figure.add_subplot()
     _stacked(axes, line, {name: np.array(sizes) / line.step for name, sizes in line.bytes.items()})
-    axes.set_ylabel("log written a second")
+    axes.set_ylabel("log written per second")
     byte_axis(axes.yaxis, *axes.get_ylim())
 
 
@@ -354,8 +354,10 @@ def colour_of(name: str, names: Sequence[str]) -> str:
 
 
 SHEETS: Final = (
-    Sheet("throughput", "Messages a second, by topic", "", WIDE, _throughput),
-    Sheet("bytes", "Log written a second, by topic", "Whole records, as they lie in the log.", WIDE, _bytes),
+    Sheet("throughput", "Messages per second, by topic", "", WIDE, _throughput),
+    Sheet(
+        "bytes", "Log written per second, by topic", "Whole records, as they lie in the log.", WIDE, _bytes
+    ),
     Sheet(
         "slaves",
         "Master and slaves",
@@ -392,7 +394,7 @@ SHEETS: Final = (
     Sheet(
         "queues",
         "Balance of the queues",
-        "A cell a queue, as full as its share of its topic's fullest queue.",
+        "One cell per queue, filled by its share of its topic's fullest queue.",
         WIDE,
         _balance,
     ),

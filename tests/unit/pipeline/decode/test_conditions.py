@@ -68,7 +68,7 @@ class Conditions(TestCase):
 
     def test_what_cant_be_compared_is_told(self) -> None:
         wrong = {
-            "queue_id: 'x' is no int32": Condition("queue_id", "=", "x"),
+            "queue_id: 'x' isn't of type int32": Condition("queue_id", "=", "x"),
             "no column 'topics'; did you mean topic": Condition("topics", "=", "x"),
             "no operator '!='": Condition("topic", "!=", "x"),  # type: ignore[arg-type]
             "no condition can be on column properties": Condition("properties", "=", "x"),
@@ -83,8 +83,8 @@ class Columns(TestCase):
         for columns, text in (
             (["tag"], "no column 'tag'; did you mean tags"),
             (["qqqq"], "there are: topic, "),
-            ([], "no column is asked for"),
-            (["topic", "topic"], "column topic is asked for twice"),
+            ([], "no column was requested"),
+            (["topic", "topic"], "column topic is requested twice"),
         ):
             with self.assertRaisesRegex(WrongSchema, text):
                 read_arrow(STORE, columns)

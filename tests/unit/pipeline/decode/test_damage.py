@@ -97,7 +97,7 @@ class DamageAnywhere(StoreCase):
         behind = victim.physical_offset + victim.total_size
         self.assertEqual([(one.begin, one.end) for one in told], [(victim.physical_offset, behind)])
         with self.assertRaisesRegex(
-            DamagedLogRange, f"offset {victim.physical_offset} .*goes on at {behind}"
+            DamagedLogRange, f"offset {victim.physical_offset} .*continues at {behind}"
         ):
             list(read_split(split))
 

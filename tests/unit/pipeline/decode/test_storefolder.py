@@ -72,7 +72,7 @@ class Folders(TestCase):
         store = LogStore.open(path)
         self.assertEqual(store.min_offset, FILE_SIZE)
         (self.folder / "dangling").symlink_to(self.folder / "nowhere")
-        with self.assertRaisesRegex(NotAStore, "no store"):
+        with self.assertRaisesRegex(NotAStore, "not a store"):
             LogStore.open(str(self.folder))
 
     def test_mixed_sizes(self) -> None:

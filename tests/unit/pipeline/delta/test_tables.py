@@ -80,7 +80,7 @@ class TestPrepare(SynchronousTestCase):
     def test_a_folder_of_something_else_is_refused(self) -> None:
         Path(self.path).mkdir()
         Path(self.path, "letters.txt").write_text("dear")
-        self.assertIn("is no Delta table", self.refusal(WrongTable))
+        self.assertIn("isn't a Delta table", self.refusal(WrongTable))
 
     def test_an_object_store_is_refused_with_what_to_do(self) -> None:
         self.assertIn("mount it", str(self.assertRaises(WrongTable, local_folder, "s3://bucket/table")))

@@ -132,7 +132,7 @@ class TestImport(TestCase):
         await self.cluster()
         rows = [{"topic": "T", "queue_id": 0, "body": str(number)} for number in range(300)]
         told = await self.failing(ImportStopped, [*rows[:200], "nonsense", *rows[201:]])
-        self.assertRegex(told, r"line 201: .*200 messages are stored: go on with --skip 200$")
+        self.assertRegex(told, r"line 201: .*200 messages are stored: continue with --skip 200$")
         self.assertEqual(len(self.stored()), 200)
         result = await self.send(rows, skip=200)
         self.assertEqual((result.messages, result.skipped), (100, 200))

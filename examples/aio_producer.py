@@ -1,0 +1,30 @@
+"""Sends a hundred messages beside each other, and prints how many each queue got. On asyncio.
+
+python examples/aio_producer.py [NAME_SERVERS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+
+from hatwisted.aio import Cluster, Message, SendFailed
+
+
+async def main(name_servers: str = "127.0.0.1:9876") -> None:
+    async with Cluster(name_servers) as cluster:
+        # Messages that wait behind others of their topic share requests.
+        producer = cluster.producer("examples", coalesce=True, limit=10.0)
+        sends = [producer.send(Message(topic="AioExamples", body=b"number %d" % n)) for n in range(100)]
+        results = await asyncio.gather(*sends, return_exceptions=True)
+    stored = Counter(each.queue.queue_id for each in results if not isinstance(each, BaseException))
+    for queue, count in sorted(stored.items()):
+        print(f"queue {queue}: {count}")
+    for failure in results:
+        if isinstance(failure, SendFailed):  # each try is told, with the broker that was asked
+            print(f"not stored: {failure}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,73 @@
+"""What a program imports beside its Cluster, the same on every loop: messages, results, options, errors."""
+
+from hatwisted.clientcore.admin import LATEST, QueueStanding
+from hatwisted.clientcore.delivery import RECONSUME_LATER, AckIndex
+from hatwisted.clientcore.errors import (
+    BadAnswer,
+    BadMessage,
+    BadSetting,
+    BadTransactionState,
+    BrokerGone,
+    CallFailed,
+    CallTimedOut,
+    ClientError,
+    Closed,
+    ConnectFailed,
+    ConnectionGone,
+    NoNameServer,
+    NoRoute,
+    OffsetsGone,
+    OffsetsNotThere,
+    ProducerFull,
+    Refused,
+    RefusedByAll,
+    Rejected,
+    SendFailed,
+    TooManyCalls,
+    UnreadableBody,
+    Unsettled,
+)
+from hatwisted.clientcore.message import Message, ReceivedMessage
+from hatwisted.clientcore.options import ConsumeFrom
+from hatwisted.clientcore.sending import SendResult, SendStatus
+from hatwisted.clientcore.subscription import Sql
+from hatwisted.clientcore.transactions import TransactionState
+from hatwisted.wire.messagequeue import MessageQueue
+
+__all__ = [
+    "LATEST",
+    "RECONSUME_LATER",
+    "AckIndex",
+    "BadAnswer",
+    "BadMessage",
+    "BadSetting",
+    "BadTransactionState",
+    "BrokerGone",
+    "CallFailed",
+    "CallTimedOut",
+    "ClientError",
+    "Closed",
+    "ConnectFailed",
+    "ConnectionGone",
+    "ConsumeFrom",
+    "Message",
+    "MessageQueue",
+    "NoNameServer",
+    "NoRoute",
+    "OffsetsGone",
+    "OffsetsNotThere",
+    "ProducerFull",
+    "QueueStanding",
+    "ReceivedMessage",
+    "Refused",
+    "RefusedByAll",
+    "Rejected",
+    "SendFailed",
+    "SendResult",
+    "SendStatus",
+    "Sql",
+    "TooManyCalls",
+    "TransactionState",
+    "UnreadableBody",
+    "Unsettled",
+]

@@ -1,0 +1,52 @@
+"""What a program asks of its consumer, and tells it, without waiting: the same on every loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hatwisted.clientcore import consumer
+from hatwisted.clientcore.message import ReceivedMessage
+from hatwisted.wire.messagequeue import MessageQueue
+
+
+class ConsumerState:
+    """The part of a loop's Consumer that needs no loop."""
+
+    def __init__(self, core: consumer.Consumer) -> None:
+        self._core = core
+
+    @property
+    def group(self) -> str:
+        """Its consumer group."""
+        return self._core.group
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues being read."""
+        return self._core.queues
+
+    @property
+    def progress(self) -> dict[MessageQueue, int]:
+        """By queue the offset to go on from."""
+        return self._core.progress
+
+    @property
+    def uncommitted(self) -> int:
+        """Queues whose progress isn't noted yet; after a stop, those that will be repeated in part."""
+        return self._core.uncommitted
+
+    def settle(self, message: ReceivedMessage) -> None:
+        """`message`, got by `async for` or `next_message`, is done with."""
+        self._core.settle(message)
+
+    def reject(self, message: ReceivedMessage) -> None:
+        """`message`, got by `async for` or `next_message`, is to be tried again later."""
+        self._core.reject(message)
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Give the program no more of these queues until `resume`; what it has, it keeps."""
+        self._core.pause(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """End a pause."""
+        self._core.resume(queues)

@@ -1,0 +1,137 @@
+"""What the servers' rooms may reach by themselves, and how their classes are made: looked up in the sources."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+import hatwisted
+
+SERVER_ROOMS = ("assembly", "broker", "ha", "logcodec", "namesrv", "remoting", "store", "timing", "wire")
+IMPLEMENTATIONS = {"store/filesystem.py", "store/worker.py", "remoting/tcp.py"}
+"""The real sides of the seams; whoever makes them is above."""
+
+FORBIDDEN = {
+    "twisted.internet.reactor",
+    "twisted.internet.endpoints.HostnameEndpoint",
+    "twisted.internet.endpoints.TCP4ClientEndpoint",
+    "hatwisted.remoting.tcp.TcpConnecting",
+    "hatwisted.store.filesystem.PosixFileSystem",
+    "hatwisted.store.worker.ThreadWorker",
+    "socket.gethostbyname",
+    "socket.getaddrinfo",
+    "datetime.datetime.now",
+    "datetime.datetime.utcnow",
+    "datetime.datetime.today",
+    "time",
+    "random.random",
+    "random.randrange",
+    "random.choice",
+    "os.urandom",
+    "uuid.uuid4",
+}
+ALLOWED_FROM = {"random": {"Random"}}
+"""Types that a part may be of."""
+
+MOST_ARGUMENTS = 6
+"""Of a constructor, beyond self: more are a struct with named fields."""
+
+
+def sources(rooms: tuple[str, ...]) -> Iterator[tuple[str, ast.Module]]:
+    """(path below the package, syntax tree)"""
+    root = Path(hatwisted.__path__[0])
+    for room in rooms:
+        for path in sorted((root / room).rglob("*.py")):
+            yield str(path.relative_to(root)), ast.parse(path.read_text())
+
+
+def names_used(tree: ast.Module) -> Iterator[str]:
+    """Dotted names of whatever a module imports, or reaches through what it has imported."""
+    known: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                known[alias.asname or alias.name] = alias.name
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            dotted = _dotted(node)
+            first, _, rest = dotted.partition(".")
+            if first in known:
+                yield f"{known[first]}.{rest}"
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def is_forbidden(name: str) -> bool:
+    """Does it reach a clock, a disk, a network or chance of this process?"""
+    module, _, last = name.rpartition(".")
+    if last in ALLOWED_FROM.get(module, ()):
+        return False
+    return name in FORBIDDEN or module == "time"
+
+
+class SeamTests(SynchronousTestCase):
+    def test_servers_take_reactor_clock_disk_network_and_chance_from_their_parts(self) -> None:
+        found = [
+            (path, name)
+            for path, tree in sources(SERVER_ROOMS)
+            if path not in IMPLEMENTATIONS
+            for name in names_used(tree)
+            if is_forbidden(name)
+        ]
+        self.assertEqual(found, [])
+
+    def test_the_look_finds_each_way_to_reach_them(self) -> None:
+        for source in (
+            "from twisted.internet import reactor",
+            "import time\ntime.time()",
+            "from time import monotonic",
+            "import random\nrandom.choice([1])",
+            "from datetime import datetime\ndatetime.now()",
+            "import datetime as d\nd.datetime.now()",
+            "import socket\nsocket.gethostbyname('x')",
+            "def later():\n    from hatwisted.store.filesystem import PosixFileSystem",
+        ):
+            self.assertTrue(any(map(is_forbidden, names_used(ast.parse(source)))), source)
+        for source in (
+            "from random import Random",
+            "from datetime import datetime\ndatetime.fromtimestamp(1)",
+        ):
+            self.assertFalse(any(map(is_forbidden, names_used(ast.parse(source)))), source)
+
+
+WIRING_ROOMS = ("assembly", "broker", "ha", "namesrv", "remoting", "store", "tap", "timing")
+
+
+def constructors(rooms: tuple[str, ...]) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """(class, its __init__)"""
+    for path, tree in sources(rooms):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                for part in node.body:
+                    if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+                        yield f"{path}: {node.name}", part
+
+
+class ConstructorTests(SynchronousTestCase):
+    def test_no_constructor_takes_more_arguments_than_anybody_can_tell_apart(self) -> None:
+        counted = {}
+        for name, init in constructors(WIRING_ROOMS):
+            arguments = init.args
+            count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs) - 1
+            if count > MOST_ARGUMENTS:
+                counted[name] = count
+        self.assertEqual(counted, {})
+        self.assertGreater(len(list(constructors(WIRING_ROOMS))), 100)

@@ -1,0 +1,127 @@
+"""What an answer to a pull means, row by row; and the buffer that its messages go into."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.clientcore.driver import StandardLog
+from hatwisted.clientcore.errors import BadAnswer, Refused
+from hatwisted.clientcore.processqueue import ProcessQueue
+from hatwisted.clientcore.pullprogress import LOYALTY, PullProgress, Turn, pull_fields
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.remoting import RemotingCommand
+
+QUEUE = MessageQueue(broker_name="a", queue_id=1, topic="T")
+FOUND, NOT_FOUND, RETRY_AT_ONCE, MOVED = 0, 19, 20, 21
+
+
+class AnswerTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.progress = PullProgress(QUEUE, StandardLog("pulls"))
+        self.now = 100.0
+
+    def answered(self, code: int, following: int, *, by_master: bool = True, wished: int = 0) -> Any:
+        """To a pull from offset 50."""
+        ext = {"nextBeginOffset": str(following), "suggestWhichBrokerId": str(wished)}
+        answer = RemotingCommand(code, ext=ext)
+        return self.progress.answered(answer, "h:1", 50, by_master=by_master, now=self.now)
+
+    def test_each_answer_of_a_master_and_of_a_slave(self) -> None:
+        for code, following, of_master, of_slave in (
+            (FOUND, 82, Turn.GO_ON, Turn.GO_ON),
+            (NOT_FOUND, 50, Turn.GO_ON, Turn.GO_ON),
+            (RETRY_AT_ONCE, 70, Turn.GO_ON, Turn.GO_ON),  # a filter passes over messages
+            (RETRY_AT_ONCE, 50, Turn.STUCK, Turn.TURN_AWAY),
+            (MOVED, 50, Turn.GO_ON, Turn.GO_ON),
+            (MOVED, 60, Turn.GO_ON, Turn.TURN_AWAY),
+            (MOVED, 7, Turn.GO_ON, Turn.TURN_AWAY),
+            (NOT_FOUND, 60, Turn.GO_ON, Turn.TURN_AWAY),
+            (24, 82, Turn.LOST_MEMBERSHIP, Turn.LOST_MEMBERSHIP),
+            (25, 82, Turn.LOST_MEMBERSHIP, Turn.LOST_MEMBERSHIP),
+        ):
+            for by_master, expected in ((True, of_master), (False, of_slave)):
+                turn, at = self.answered(code, following, by_master=by_master)
+                self.assertEqual((code, following, by_master, turn), (code, following, by_master, expected))
+                goes_on = turn in (Turn.GO_ON, Turn.STUCK)
+                self.assertEqual(at, following if goes_on else 50)
+
+    def test_a_refusal_and_an_answer_without_an_offset(self) -> None:
+        self.assertRaises(Refused, self.answered, 17, 50)
+        answer = RemotingCommand(FOUND, ext={"nextBeginOffset": "x"})
+        self.assertRaises(BadAnswer, self.progress.answered, answer, "h:1", 50, by_master=True, now=self.now)
+
+    def test_the_suggested_broker_is_next_unless_another_has_just_failed(self) -> None:
+        self.answered(FOUND, 51, wished=1)
+        self.assertEqual(self.progress.suggested, 1)
+        self.progress.turn_away(self.now)
+        self.assertEqual(self.progress.suggested, 0)
+        self.now += LOYALTY - 0.1
+        self.answered(FOUND, 51, wished=1)
+        self.assertEqual(self.progress.suggested, 0)
+        self.now += 0.1
+        self.answered(FOUND, 51, wished=1)
+        self.assertEqual(self.progress.suggested, 1)
+
+    def test_a_slaves_word_is_told_once(self) -> None:
+        with self.assertLogs("pulls", "WARNING") as logged:
+            for following in (60, 60, 61):
+                self.answered(MOVED, following, by_master=False)
+        self.assertEqual(len(logged.records), 2)
+        self.assertIn("not believed", logged.records[0].message)
+
+    def test_fields_of_a_pull(self) -> None:
+        fields = pull_fields("g", QUEUE, 50, 32, flags=6, hold_ms=15_000, expression="a || b", version=7)
+        expected = {
+            "consumerGroup": "g", "topic": "T", "queueId": 1, "queueOffset": 50, "maxMsgNums": 32, "sysFlag": 6,
+            "commitOffset": 0, "suspendTimeoutMillis": 15_000, "subscription": "a || b", "subVersion": 7,
+            "expressionType": "TAG", "bname": "a",
+        }  # fmt: skip
+        self.assertEqual(fields, expected)
+
+
+def message(offset: int, size: int = 10) -> Any:
+    return SimpleNamespace(queue_offset=offset, size=size)
+
+
+class ProcessQueueTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.queue = ProcessQueue(QUEUE, 5, max_messages=4, max_bytes=100)
+        self.queue.fill(map(message, (5, 6, 7)))
+        self.queue.next = 8
+
+    def test_progress_is_the_first_that_is_not_settled(self) -> None:
+        self.assertEqual(self.queue.progress, 5)
+        taken = self.queue.take(2)
+        self.assertEqual(([each.queue_offset for each in taken], self.queue.progress), ([5, 6], 5))
+        self.assertIs(self.queue.take(3), taken, "what was taken comes again")
+        self.queue.settle()
+        self.assertEqual((self.queue.progress, self.queue.buffered, self.queue.buffered_bytes), (7, 1, 10))
+        self.queue.take(9)
+        self.queue.settle()
+        self.assertEqual((self.queue.progress, self.queue.take(1)), (8, []))
+
+    def test_the_rest_of_a_batch_comes_again_in_order(self) -> None:
+        taken = self.queue.take(3)
+        self.queue.settle(taken[1:])
+        self.assertEqual((self.queue.progress, self.queue.buffered_bytes), (6, 20))
+        self.assertEqual([each.queue_offset for each in self.queue.take(9)], [6, 7])
+
+    def test_both_limits(self) -> None:
+        self.assertTrue(self.queue.has_room)
+        self.queue.fill([message(8)])
+        self.assertFalse(self.queue.has_room, "4 messages")
+        self.queue.take(2)
+        self.queue.settle()
+        self.assertTrue(self.queue.has_room)
+        self.queue.fill([message(9, 80)])
+        self.assertFalse(self.queue.has_room, "100 bytes")
+
+    def test_dropped_it_keeps_its_place(self) -> None:
+        self.queue.take(1)
+        self.queue.drop()
+        self.assertEqual((self.queue.progress, self.queue.buffered), (5, 1))
+        self.queue.settle()
+        self.assertEqual((self.queue.progress, self.queue.waiting), (6, False))

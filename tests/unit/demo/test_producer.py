@@ -1,0 +1,48 @@
+"""The demo's producer and its reading back, against a broker in this process."""
+
+import zlib
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from hatwisted.demo.consumer import Consumer
+from hatwisted.demo.inputs import Message
+from hatwisted.demo.producer import NOTHING, Producer
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.tcp import TcpConnecting
+from tests.unit.client.rig import ClusterRig, asynchronous
+
+TAGS = b"TAGS\x01red\x02"
+
+
+class TestProducer(TestCase):
+    timeout = 50
+
+    def setUp(self):
+        self.rig = ClusterRig(self)
+        return self.rig.start()
+
+    @asynchronous
+    async def test_what_is_sent_is_remembered_by_its_place_and_comes_back(self):
+        messages = [Message("Demo", b"%d" % n, TAGS) for n in range(120)]
+        messages.append(Message("Demo", zlib.compress(b"x" * 9000), TAGS, 0, 1))
+        messages += [Message("Other", b"o%d" % n, b"") for n in range(3)]
+        producer = Producer(self.rig.new_cluster())
+        await Deferred.fromCoroutine(producer.send_all(messages))
+        self.assertEqual((producer.statuses, producer.refusals), ({"PUT_OK": 124}, {}))
+        stored = sorted(each for place in producer.stored.values() for each in place if each != NOTHING)
+        self.assertEqual(stored, sorted(zlib.crc32(message.body) for message in messages))
+        remoting = RemotingClient(TcpConnecting(reactor), reactor)
+        self.addCleanup(remoting.close)
+        consumer = Consumer(remoting, reactor, self.rig.brokers["broker-a"].address)
+        await consumer.read_all(producer.stored)
+        self.assertEqual(consumer.read, 124)
+
+    @asynchronous
+    async def test_refusals_are_counted_by_their_reason(self):
+        producer = Producer(self.rig.new_cluster())
+        await Deferred.fromCoroutine(producer.send_all([Message("Demo", b"x" * 600_000, b"")]))
+        ((reason, count),) = producer.refusals.items()
+        self.assertEqual((count, producer.answered), (1, 1))
+        self.assertIn("code 13", reason)
