@@ -1,4 +1,4 @@
-"""What the CLI does that takes another process to see: imports, completion, locks, Spark's noise."""
+"""What the CLI does that takes another process or a socket to see: imports, completion, locks, Spark's noise."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.unit.cli.stores import golden_copy, run
 from tests.unit.cli.test_pipeline_commands import JOBS
+from tests.unit.cli.test_pipeline_commands import run as run_pipeline
 
 
 class ProcessTests(SynchronousTestCase):
@@ -70,6 +72,16 @@ class ProcessTests(SynchronousTestCase):
                 [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=50
             )
             self.assertIn(wanted, done.stdout)
+
+    def test_a_name_server_that_isnt_there(self):
+        file = Path(self.mktemp())
+        file.write_text('{"topic": "T", "body": "x"}\n')
+        file = file.rename(file.with_suffix(".ndjson"))
+        with mock.patch("hatwisted.blocking.links.Links.pause"):
+            result = run_pipeline("import", file, "-n", "127.0.0.1:1")
+        self.assertEqual(result.exit_code, 2)
+        self.assertIn("no name server answers", result.output)
+        self.assertEqual(result.output.count("\n"), 1)
 
 
 class SparkLogTests(SynchronousTestCase):

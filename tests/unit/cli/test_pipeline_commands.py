@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-from pathlib import Path
 from unittest import mock
 
 import click
@@ -66,16 +65,6 @@ class TestPipelineCommands(SynchronousTestCase):
         result = run("import", GOLDEN / "master", "-n", "127.0.0.1:1")
         self.assertEqual(result.exit_code, 2)
         self.assertIn("has no files of messages", result.output)
-
-    def test_a_name_server_that_isnt_there(self):
-        file = Path(self.mktemp())
-        file.write_text('{"topic": "T", "body": "x"}\n')
-        file = file.rename(file.with_suffix(".ndjson"))
-        with mock.patch("hatwisted.blocking.links.Links.pause"):
-            result = run("import", file, "-n", "127.0.0.1:1")
-        self.assertEqual(result.exit_code, 2)
-        self.assertIn("no name server answers", result.output)
-        self.assertEqual(result.output.count("\n"), 1)
 
     def test_sizes_and_times(self):
         for text, size in (

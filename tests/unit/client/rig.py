@@ -90,7 +90,7 @@ class ClusterRig:
         return None if service is None else service.stopService()
 
     def new_cluster(self, **options):
-        cluster = patient(Cluster(loopback, self.names.address, **options, clock=reactor))
+        cluster = patient(Cluster(loopback, self.names.address, **{"clock": reactor, **options}))
         self.case.addCleanup(cluster.close)
         return cluster
 
