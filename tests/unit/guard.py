@@ -1,7 +1,7 @@
 """The unit layer opens no network socket and starts no process: whatever tries is told where it belongs.
 
 An audit hook sees all ways to do so, C's included. It can't be taken out again, so it looks at a flag: pytest's
-fixture sets it for each test, and trial, which has none, has it set by tests/unit/test_layer.py.
+fixture sets it for each test, and for trial, which has none, tests/unit/test_trial.py does once and for all.
 """
 
 from __future__ import annotations
@@ -31,6 +31,18 @@ def guarded() -> Iterator[None]:
         yield
     finally:
         _guarding = before
+
+
+def from_now_on() -> None:
+    """Sockets and processes are refused."""
+    global _guarding
+    _guarding = True
+
+
+def no_more() -> None:
+    """They are allowed."""
+    global _guarding
+    _guarding = False
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:

@@ -38,10 +38,16 @@ def asynchronous(test):
 
 
 class ClusterRig:
-    """`start` it; `new_cluster` gives a client. masters: how many."""
+    """`start` it; `new_cluster` gives a client.
 
-    def __init__(self, case, masters=1, **settings):
+    - masters: how many
+    - parts, port: the nodes' surroundings and what gives a broker its port, if not the loopback in memory
+    """
+
+    def __init__(self, case, masters=1, parts=None, port=broker_port, **settings):
         self.case = case
+        self.parts = parts or loopback_parts()
+        self.port = port
         self.folder = Path(case.mktemp()).absolute()
         self.folder.mkdir(parents=True)
         self.masters = masters
@@ -52,7 +58,7 @@ class ClusterRig:
     def start(self):
         fs, worker = PosixFileSystem(), InlineWorker()
         config = NamesrvConfig(listen_port=0, kv_config_path=str(self.folder / "kv.json"))
-        listen = partial(loopback.listen, 0, interface="127.0.0.1")
+        listen = partial(self.parts.listening.listen, 0, interface="127.0.0.1")
         self.names = NameServerService(config, reactor, fs, worker, listen)
         self.names.startService()
         self.case.addCleanup(self.names.stopService)
@@ -62,7 +68,7 @@ class ClusterRig:
 
     @inlineCallbacks
     def add_broker(self, key, name, role="ASYNC_MASTER", **more):
-        port = broker_port()
+        port = self.port()
         root = self.folder / key
         settings = self.settings | more
         settings |= {
@@ -78,7 +84,7 @@ class ClusterRig:
         text = "".join(f"{name}={_text(value)}\n" for name, value in settings.items())
         path.write_text(text)
         config = load_broker_config(str(path)).config
-        service = build_broker(config, loopback_parts())
+        service = build_broker(config, self.parts)
         service.startService()
         self.brokers[key] = service
         service.address = f"127.0.0.1:{port}"
