@@ -43,6 +43,8 @@ FROM_CHECKOUT = {"index": "README.md", "changelog": "CHANGELOG.md", "contributin
 PAGES = {CHECKOUT / name: DOCS / f"{page}.md" for page, name in FROM_CHECKOUT.items()}
 LINK = re.compile(r"\[([^\[\]]+)\]\(([^()#\s:]+)(#[^()\s]*)?\)")
 
+ARGUMENT = re.compile(r"(\w+(?:, \w+)*): (.+)")
+
 
 def read_source(app: Sphinx, page: str, source: list[str]) -> None:
     """Put the checkout's pages in front of what docs/ has under their name, and lead all links into the site."""
@@ -93,6 +95,26 @@ def _docstring(path: Path) -> str:
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
+def read_docstring(
+    app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]
+) -> None:
+    """Paragraphs that list arguments (`name: meaning`, continued by an indent) become definition lists."""
+    paragraphs = [paragraph.split("\n") for paragraph in "\n".join(lines).strip().split("\n\n")]
+    shown = ["\n".join(_as_definitions(paragraph)) for paragraph in paragraphs]
+    lines[:] = [*"\n\n".join(shown).split("\n"), ""]
+
+
+def _as_definitions(paragraph: list[str]) -> list[str]:
+    found = [ARGUMENT.match(line) for line in paragraph]
+    if not found[0] or not all(
+        match or line[:4].isspace() for match, line in zip(found, paragraph, strict=True)
+    ):
+        return paragraph
+    pairs = zip(found, paragraph, strict=True)
+    return [f"{match[1]}\n    {match[2]}" if match else f"    {line.strip()}" for match, line in pairs]
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", read_source)
+    app.connect("autodoc-process-docstring", read_docstring)

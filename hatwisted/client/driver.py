@@ -34,11 +34,8 @@ class TwistedDriver:
     def __init__(self, connector: IReactorTCP, clock: IReactorTime) -> None:
         self.log = _Log()
         self.clock = clock
+        self.seconds = clock.seconds
         self.remoting = remoting.RemotingClient(TcpConnecting(connector), clock)
-
-    def seconds(self) -> float:
-        """The clock's."""
-        return self.clock.seconds()
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
         """By the clock."""

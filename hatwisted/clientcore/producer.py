@@ -47,6 +47,7 @@ from hatwisted.clientcore.tries import Tries
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.layout import PROPERTY_UNIQ_KEY
 from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.registration import TopicRoute
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
@@ -72,6 +73,8 @@ class Producer:
         self._unsettled = 0
         self._settled: list[Waiter[None]] = []
         self._making: dict[str, float] = {}
+        # By topic the route that its queues were made of last: routes are replaced, never changed.
+        self._writable: dict[str, tuple[TopicRoute, list[MessageQueue]]] = {}
         self._stopped = False
         session.join(self, consumer=False)
 
@@ -129,7 +132,7 @@ class Producer:
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that take messages of `topic` now. NoRoute if there are none."""
-        return await self._queues(topic)
+        return list(await self._queues(topic))
 
     async def stop(self) -> None:
         """Send what is under way to its end, refuse the rest, take leave of the brokers."""
@@ -239,8 +242,13 @@ class Producer:
         for the route, whatever is remembered."""
         routes = self._session.routes
         route = await routes.route(topic, fresh=fresh)
+        made = route is not None and self._making.get(topic, 0.0) <= self._driver.seconds()
+        known = self._writable.get(topic)
+        if made and known is not None and known[0] is route:
+            self._session.introduce()
+            return known[1]
         queues = [] if route is None else writable_queues(topic, route)
-        if route is None or self._making.get(topic, 0.0) > self._driver.seconds():
+        if not made:
             # A topic lives on the brokers that its first messages reach: for a while that's all of them.
             self._making.setdefault(topic, self._driver.seconds() + MAKING_TIME)
             default = await routes.route(AUTO_CREATE_TOPIC, fresh=fresh)
@@ -256,7 +264,10 @@ class Producer:
             routes.forget(AUTO_CREATE_TOPIC)
             raise NoRoute(topic, "no master takes messages of it now")
         self._session.introduce()
-        return interleaved(queues)
+        queues = interleaved(queues)
+        if made and route is not None:
+            self._writable[topic] = route, queues
+        return queues
 
     async def _queues_again(self, topic: str, known: list[MessageQueue]) -> list[MessageQueue]:
         try:

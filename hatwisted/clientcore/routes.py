@@ -47,6 +47,8 @@ class Routes:
         self._routes: dict[str, TopicRoute] = {}
         self._asking: dict[str, list[Waiter[TopicRoute | None]]] = {}
         self._unreachable: dict[str, float] = {}
+        self.version = 0
+        """Rises with each change of what is known."""
 
     # ---- asking
 
@@ -102,6 +104,7 @@ class Routes:
         if answer.code != ResponseCode.SUCCESS:
             raise Refused.of(address, answer)
         route = self._routes[topic] = decode_route(address, answer)
+        self.version += 1
         return route
 
     async def refresh(self, topics: Iterable[str]) -> None:
@@ -117,6 +120,7 @@ class Routes:
     def forget(self, topic: str) -> None:
         """What is known of `topic` proved wrong."""
         self._routes.pop(topic, None)
+        self.version += 1
 
     # ---- what is known
 

@@ -61,6 +61,7 @@ class Session:
         self._producers: dict[str, GroupMember] = {}
         self._consumers: dict[str, GroupMember] = {}
         self._beaten: set[str] = set()
+        self._listening: tuple[tuple[int, bool], list[str]] = (-1, False), []
         self._beat = Repeating(driver, HEARTBEAT_INTERVAL, self._heartbeat_quietly, "heartbeat")
         self._refresh = Repeating(driver, ROUTE_INTERVAL, self._refresh_routes, "refresh of routes")
         self._closed = self._introducing = False
@@ -168,12 +169,17 @@ class Session:
             self._introducing = False
 
     def _listeners(self) -> list[str]:
-        return [
-            address
-            for addresses in self.routes.brokers().values()
-            for number, address in addresses.items()
-            if self._consumers or number == MASTER_ID
-        ]
+        """Brokers that heartbeats go to. Asked at every send, and made of the routes when these have changed."""
+        made_of = self.routes.version, bool(self._consumers)
+        if self._listening[0] != made_of:
+            found = [
+                address
+                for addresses in self.routes.brokers().values()
+                for number, address in addresses.items()
+                if self._consumers or number == MASTER_ID
+            ]
+            self._listening = made_of, found
+        return self._listening[1]
 
     async def _beat_one(self, address: str, body: bytes) -> None:
         try:

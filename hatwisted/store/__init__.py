@@ -6,8 +6,8 @@ and `waitline` (who waits for the disk). From the log: `dispatcher` and `reput` 
 `consumequeue`s (`queuetable`, `queuewriter`, `queueremoval`, `deletedqueues`) and the `index` (`indexfile`).
 Reading: `reading`, `lookup`. Start and end: `storelock`, `checkpoint`, `recovery` with `queueevidence` and
 `queuecompleteness`, `retention`. `stats` are the figures; `logfiles` and `filesizes` are for programs that
-read a broker's store. The small files of tables are `configfile`'s, the real disk is `filesystem`'s, threads
-are `worker`'s.
+read a broker's store. The small files of tables are `configfile`'s, written by `wholefile` in steps that each
+may fail; the real disk is `filesystem`'s, threads are `worker`'s.
 
 The store opens no socket and knows no request, and while it serves it never calls fsync in the reactor's
 thread.

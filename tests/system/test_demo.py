@@ -62,7 +62,7 @@ def test_a_text_file_and_ctrl_c(tmp_path: Path) -> None:
     seen = []
     for line in process.stdout:
         seen.append(line)
-        if "everything runs on" in line:
+        if "everything keeps running" in line:
             break
     pids = [int(line.partition("pid ")[2].partition(",")[0]) for line in seen if "pid " in line]
     assert len(pids) == 3, "".join(seen)

@@ -90,7 +90,7 @@ class ConsumerGroup:
         topic's expression is no news to the members: the queues stay shared as they are."""
         topics = {subscription.topic: subscription for subscription in wanted}
         news = topics.keys() != self.subscriptions.keys()
-        for topic in self.subscriptions.keys() - topics.keys():
+        for topic in [topic for topic in self.subscriptions if topic not in topics]:
             del self.subscriptions[topic]
         for topic, subscription in topics.items():
             old = self.subscriptions.get(topic)

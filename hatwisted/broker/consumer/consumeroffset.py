@@ -157,7 +157,7 @@ class ConsumerOffsetTable:
             self._learn_deletion(key, theirs)
             for queue_id, offset in row.items():
                 self._learn(key, queue_id, offset, theirs, queue_end)
-        for key in theirs.reset_table.keys() - theirs.offset_table.keys():
+        for key in [key for key in theirs.reset_table if key not in theirs.offset_table]:
             self._learn_deletion(key, theirs)
 
     def _learn_deletion(self, key: str, theirs: Progress) -> None:
@@ -198,7 +198,7 @@ class ConsumerOffsetTable:
     def ahead_of(self, theirs: Progress) -> Progress:
         """What the other table would learn from this one."""
         ours, ahead = self.progress(), Progress(offset_table={})
-        for key in ours.offset_table.keys() | ours.reset_table.keys():
+        for key in dict.fromkeys((*ours.offset_table, *ours.reset_table)):
             row, resets = ours.offset_table.get(key, {}), ours.reset_table.get(key, {})
             known, their_resets = theirs.offset_table.get(key, {}), theirs.reset_table.get(key, {})
             if row == known and resets == their_resets:

@@ -52,7 +52,7 @@ class OffsetCommits:
         self._clients = clients
         self._queue_end = queue_end
         self._holders: dict[_Key, RemotingConnection] = {}
-        self._held: dict[RemotingConnection, set[_Key]] = {}
+        self._held: dict[RemotingConnection, dict[_Key, None]] = {}
         self._resets: dict[_Key, float] = {}
         offsets.on_joined(self._overtaken)
 
@@ -102,7 +102,7 @@ class OffsetCommits:
         commits what it has done since."""
         holder = self._holders.pop((group, topic, queue_id), None)
         if holder is not None:
-            self._held[holder].discard((group, topic, queue_id))
+            self._held[holder].pop((group, topic, queue_id), None)
 
     def _may_go_back(self, key: _Key, connection: RemotingConnection, known: int) -> bool:
         if self._holders.get(key) is connection or self._resets.get(key, -1.0) >= self._clock.seconds():
@@ -122,6 +122,6 @@ class OffsetCommits:
         if before is None and self._queue_end(key[1], key[2]) == 0:
             return
         if before is not None:
-            self._held[before].discard(key)
+            self._held[before].pop(key, None)
         self._holders[key] = connection
-        self._held.setdefault(connection, set()).add(key)
+        self._held.setdefault(connection, {})[key] = None

@@ -109,7 +109,7 @@ def flush_offset_of(answer: RemotingCommand) -> int:
 
 def parts(progress: Progress) -> Iterator[Progress]:
     """The table in pieces of at most MAX_ROWS."""
-    keys = iter(progress.offset_table.keys() | progress.reset_table.keys())
+    keys = iter(dict.fromkeys((*progress.offset_table, *progress.reset_table)))
     while rows := list(islice(keys, MAX_ROWS)):
         yield Progress(
             offset_table={key: progress.offset_table[key] for key in rows if key in progress.offset_table},

@@ -1,7 +1,7 @@
 """A store's folder: which log files it has, where its log ends, and how to cut it into pieces to read.
 
 A store is read as it lies there, be it a running broker's or a copy. Its log's end is found without reading the
-log (see `logend`). Pieces are cut at any byte, because a reader finds its first record by itself: a plan for
+log (see `endprobe`). Pieces are cut at any byte, because a reader finds its first record by itself: a plan for
 terabytes costs no reading. Who needs real boundaries, as a stream's offsets are, asks for them one by one.
 """
 

@@ -189,7 +189,7 @@ def test_a_column_of_another_type_is_refused_before_anything_is_written(lake: La
 
 def test_a_folder_of_something_else_is_refused(lake: Lake) -> None:
     lake.store.append(10)
-    with pytest.raises(WrongTable, match="no Delta table"):
+    with pytest.raises(WrongTable, match="a Delta table"):
         land([str(lake.store.root)], str(lake.folder), spark=lake.spark)
 
 

@@ -55,7 +55,7 @@ def test_ctrl_c_and_sigterm(tmp_path: Path) -> None:
         # A terminal sends it to all of the foreground's processes: Spark's JVM and workers get it, too.
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, "stopped; the next run goes on" in out, err) == (130, True, "")
+    assert (process.returncode, "stopped; the next run continues" in out, err) == (130, True, "")
     first = landed(table)
     assert first == store.offsets[: len(first)] and len(first) < RECORDS
 
@@ -65,6 +65,6 @@ def test_ctrl_c_and_sigterm(tmp_path: Path) -> None:
         wait_for(process, table, RECORDS + 100)
         os.kill(process.pid, signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, "stopped; the next run goes on" in out, err) == (0, True, "")
+    assert (process.returncode, "stopped; the next run continues" in out, err) == (0, True, "")
     assert f"{RECORDS + 100 - len(first):,} rows landed" in out
     assert landed(table) == store.offsets

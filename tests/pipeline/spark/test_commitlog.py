@@ -267,12 +267,12 @@ def test_an_empty_store_has_no_rows(spark: SparkSession, tmp_path: Path) -> None
 
 def test_bad_input_is_one_line(spark: SparkSession, copy: Path, tmp_path: Path) -> None:
     assert refusal(read(spark, tmp_path / "none")).endswith("none: no such folder")
-    assert "no folder is called so" in refusal(read(spark, tmp_path / "x*"))
+    assert "no folder has that name" in refusal(read(spark, tmp_path / "x*"))
     (tmp_path / "empty").mkdir()
     assert "no store" in refusal(read(spark, tmp_path / "empty"))
     with pytest.raises(PySparkException, match="did you mean splitBytes"):
         read(spark, copy, splitByte="1")
-    with pytest.raises(PySparkException, match="no store is named"):
+    with pytest.raises(PySparkException, match="no store is given"):
         spark.read.format("commitlog").load().collect()
     with (copy / "commitlog" / f"{1 << 20:020d}").open("r+b") as file:
         file.truncate(1000)

@@ -106,7 +106,7 @@ def test_times(spark: SparkSession, group: BrokerGroup, source: dict[str, str]) 
         ({"topics": "Wrong", "startingOffsets": '{"Wrong": {"b": {"0": 1}}}'}, "none of the 1 queues"),
         (
             {"topics": "Wrong", "endingOffsets": '{"Wrong": {"broker-a": {"0": 99}}}'},
-            "ends at 5, in front of 99",
+            "ends at 5, before 99",
         ),
         ({"topics": "Wrong", "colums": "body"}, "did you mean columns"),
         ({"topics": "Wrong", "columns": "bodi"}, "did you mean body"),

@@ -138,11 +138,13 @@ class MasterTroubleTests(SynchronousTestCase):
         self.successResultOf(stopped)
         self.assertIs(self.successResultOf(drained), True, "nobody is left who lacks anything")
         rig = MasterRig(filled(1000))
-        rig.slave(900)
+        slave = rig.slave(900)
         late = rig.service.drain(3.0)
         rig.seconds(3)
         self.assertIs(self.successResultOf(late), False)
-        self.assertFalse(rig.service.drain(0.0).called)
+        slave.report(1000)
+        self.assertFalse(slave.gone, "an ack after the limit is one like any other")
+        self.assertIs(self.successResultOf(rig.service.drain(3.0)), True)
 
 
 def head(magic: int, sys_flag: int, body_size: int, offset: int = 0, size: int = PROOF_SIZE) -> bytes:
