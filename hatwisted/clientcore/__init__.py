@@ -4,13 +4,13 @@ share.
 Values first: `message`, `sending` (messages as requests, answers as results), `tries`, `selection`, `routes`,
 `pullprogress`, `processqueue`, `allocation`, `subscription`. On them coroutines that await nothing but
 `tasks.Waiter`s: `producer`, `queuereader` -> `consumeservice` -> `assignment` -> `consumer`, `admin`.
-`clusterlink` is on top, `session` (one identity among the brokers) under all its parts, and `driver` says
-what a loop has to give.
+`clusterlink` is on top, `consumerstate` and `api` are what programs of every loop see, `session` (one
+identity among the brokers) under all its parts, and `driver` says what a loop has to give.
 
-What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`, `errors`),
-`accumulator`, `sendwindow`, `compression` and `transactions` for sending; `membership`, `consumefrom`, `offsets`,
-`queuelocks`, `delivery`, `messagestream` and `sendback` for consuming; `consumerrequests`, `runninginfo` and
-`consumestats` for what brokers and operators ask.
+What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`,
+`errors`), `accumulator`, `sendwindow`, `compression` and `transactions` for sending; `membership`,
+`consumefrom`, `offsets`, `queuelocks`, `delivery`, `messagestream` and `sendback` for consuming;
+`consumerrequests`, `runninginfo` and `consumestats` for what brokers and operators ask.
 
 Never here: Twisted, asyncio, sockets, the time. Imports `wire` only.
 """

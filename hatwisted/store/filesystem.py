@@ -57,6 +57,10 @@ class MappedPages:
         """See IPages."""
         self._writable[at : at + len(data)] = data
 
+    def pack(self, layout: struct.Struct, at: int, *values: int) -> None:
+        """See IPages."""
+        layout.pack_into(self._writable, at, *values)
+
     def write_cells(self, at: int, numbers: Longs, values: Cells) -> None:
         """See IPages."""
         cells = np.frombuffer(self._writable, values.dtype, offset=at, count=self._whole_cells(at, values))

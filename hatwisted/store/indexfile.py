@@ -130,7 +130,7 @@ class IndexFile:
 
     def _write_header(self) -> None:
         times = (self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical)
-        self._writable().write(0, HEADER.pack(*times, self.slots_used, self.count))
+        self._writable().pack(HEADER, 0, *times, self.slots_used, self.count)
         self.dirty = True
 
     # -- appending -------------------------------------------------------------------------------------------
@@ -201,22 +201,20 @@ class IndexFile:
         taken = items[: self.room]
         if not taken:
             return 0
-        pages, slot_count, number = self._writable(), self._slot_count, self.count
-        view, written, heads = pages.view, bytearray(), dict[int, int]()
+        pages, slot_count, items_at, number = self._writable(), self._slot_count, self._items_at, self.count
+        view, pack = pages.view, pages.pack
         for key_hash, physical, timestamp in taken:
             slot_at = HEADER.size + key_hash % slot_count * _SLOT.size
-            previous = heads.get(slot_at) or _SLOT.unpack_from(view, slot_at)[0]
+            (previous,) = _SLOT.unpack_from(view, slot_at)
             if not 0 < previous < number:
                 previous = 0
                 self.slots_used += 1
-            written += ITEM.pack(key_hash, physical, self._seconds_of(timestamp), previous)
-            heads[slot_at] = number
+            seconds = self._seconds_of(timestamp)
+            pack(ITEM, items_at + number * ITEM.size, key_hash, physical, seconds, previous)
+            pack(_SLOT, slot_at, number)
             if number == 1:
                 self.begin_timestamp, self.begin_physical = timestamp, physical
             number += 1
-        pages.write(self._items_at + self.count * ITEM.size, written)
-        for slot_at, head in heads.items():
-            pages.write(slot_at, _SLOT.pack(head))
         self.count = number
         _, self.end_physical, self.end_timestamp = taken[-1]
         self._write_header()

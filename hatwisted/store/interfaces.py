@@ -9,6 +9,7 @@ callLater); there is no clock interface of ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ class IPages(Interface):
 
     def write(at: int, data: Buffer) -> None:
         """Change the bytes from `at` on."""
+
+    def pack(layout: Struct, at: int, *values: int) -> None:
+        """Change the bytes from `at` on to `values`, laid out so."""
 
     def write_cells(at: int, numbers: Longs, values: Cells) -> None:
         """Change some cells of an array that begins at `at`, whose cells are of the values' type: each cell of

@@ -72,7 +72,14 @@ class ArchitecturePageTests(SynchronousTestCase):
     def test_every_path_on_the_page_exists(self) -> None:
         paths = set(re.findall(r"`([\w/]+/\w+\.py)`", PAGE.read_text()))
         self.assertGreater(len(paths), 50)
-        self.assertEqual(sorted(path for path in paths if not (PACKAGE / path).is_file()), [])
+        self.assertEqual(
+            sorted(
+                path
+                for path in paths
+                if not any((base / path).is_file() for base in (PACKAGE, PACKAGE.parent))
+            ),
+            [],
+        )
 
     def test_the_page_has_a_row_for_every_room(self) -> None:
         rooms = {folder.parent.name for folder in PACKAGE.glob("*/__init__.py")}
@@ -96,4 +103,4 @@ class RoomTests(SynchronousTestCase):
             unnamed += [
                 f"{init.parent.relative_to(PACKAGE)}: {name}" for name in modules + rooms if name not in words
             ]
-        self.assertEqual("\n".join(unnamed), "")
+        self.assertEqual("\n".join(unnamed), "", "say in the room's __init__ when to read them")
