@@ -1,6 +1,6 @@
 # `make run` and `make test` are all a newcomer needs. Every target first installs what it needs into ./.venv.
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-fast mutants lint bench coverage docs dist clean
+.PHONY: help install run test test-fast soak mutants lint bench coverage docs dist clean
 # Two pips in one venv would trip over each other.
 .NOTPARALLEL:
 
@@ -24,6 +24,7 @@ help:
 	@echo 'make test-fast the unit layer of it alone: no processes, no sockets, no Java, no Spark'
 	@echo 'make mutants  what the unit tests notice of small changes in store, ha, broker/put and the client'
 	@echo '              SAMPLE=n mutants of a room (200; 0 for all), SEED=n draws the same again, ROOMS="ha put"'
+	@echo 'make soak     what chance decides, tried ROUNDS=10 times as often: seeds, kills'
 	@echo 'make lint     ruff, mypy, import-linter, codespell, the docs, and whether the branch has a news fragment'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the unit layer with a table of branch coverage, which has a floor'
@@ -62,6 +63,12 @@ test: $(TESTED)
 
 test-fast: $(TESTED)
 	$(BIN)/python -m pytest tests/unit --numprocesses=$(JOBS) --dist=loadfile --quiet $(PYTEST)
+
+# The same with chance given more tries: ROUNDS times the seeds and the kills, and no limit for a test.
+ROUNDS ?= 10
+soak: $(TESTED)
+	HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST) \
+	  tests/unit/ha/test_simulation.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_stream.py
 
 # A branch that changes something brings a news fragment; BASE is what it is compared with.
 BASE ?= main

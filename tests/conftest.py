@@ -22,11 +22,15 @@ from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
+from tests.support.soak import times
+
 LAYERS = {"unit": 60, "system": 300, "interop": 300, "pipeline": 400}
 """Seconds that a test may take which doesn't say so itself: limits for a hang. Spark's first one starts the JVM,
 and some a cluster; 90 have been seen on two busy cores."""
 
 FOLDER = Path(__file__).parent
+
+collect_ignore_glob = ["*/test_trial.py"]  # what trial has to say
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,7 +71,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 f"{item.nodeid}: the folder says which layer a test is of: {', '.join(LAYERS)}; not a marker"
             )
         item.add_marker(layer)
-        if item.get_closest_marker("timeout") is None:
+        if times(1) > 1:
+            item.add_marker(pytest.mark.timeout(0), append=False)
+        elif item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(LAYERS[layer]))
 
 

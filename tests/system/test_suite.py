@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(TESTS.parent)}
 MIXED = """
 import pytest_twisted
 from twisted.internet import reactor
@@ -69,7 +72,9 @@ def pytest(folder: Path, *options: str) -> str:
     """What it says of the tests in `folder`, run by this suite's rules."""
     shutil.copy(TESTS / "conftest.py", folder)
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "--tb=line", "-p", "no:cacheprovider", *options]
-    done = subprocess.run([*command, str(folder)], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, str(folder)], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
+    )
     return done.stdout + done.stderr
 
 
@@ -116,3 +121,17 @@ def test_a_test_of_no_layer_or_of_two_is_refused(tmp_path: Path) -> None:
     (tmp_path / "unit").mkdir()
     (tmp_path / "unit" / "test_both.py").write_text(f"import pytest\n@pytest.mark.system\n{PASSING}")
     assert "test_both.py::test_it: the folder says which layer" in pytest(tmp_path)
+
+
+def test_trial_runs_the_testcases_and_names_what_needs_pytest(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "twisted.trial", "--temp-directory", str(tmp_path / "trial")]
+    done = subprocess.run(
+        [*command, "tests.unit.support", "tests.unit.test_trial", "tests.interop"],
+        cwd=TESTS.parent,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"PASSED \(skips=\d+, successes=\d+\)", done.stdout), done.stdout
+    assert re.search(r"\d+ tests of tests.interop.test_mqadmin run by pytest alone", done.stdout), done.stdout

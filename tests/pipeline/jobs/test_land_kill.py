@@ -21,9 +21,10 @@ from tests.pipeline.jobs import landing
 from tests.support import growing
 from tests.support.background import Background
 from tests.support.processgroup import Program, process_group
+from tests.support.soak import times
 
 pytestmark = pytest.mark.timeout(900)
-KILLS = 5
+KILLS = times(5)
 RECORDS = 12_000
 PER_SECOND = 400
 LONGEST_LIFE = 2.5

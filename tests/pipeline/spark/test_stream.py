@@ -23,9 +23,10 @@ from hatwisted.pipeline.spark.failures import reason_of
 from tests.pipeline.spark import brokerstore, streaming
 from tests.support.growing import GrowingStore
 from tests.support.processgroup import Program, process_group
+from tests.support.soak import times
 
 pytestmark = pytest.mark.timeout(600)
-KILLS = 3
+KILLS = times(3)
 RECORDS = 10_000
 PER_SECOND = 400
 LONGEST_LIFE = 3.0

@@ -1,11 +1,10 @@
 """Registration at real name servers of ours, several at a time."""
 
 import json
-import socket
 from functools import partial
 
 import msgspec
-from twisted.internet import defer, reactor, task
+from twisted.internet import defer, task
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
@@ -22,14 +21,12 @@ from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
-from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
-from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
-from testbed.processes import free_port
+from tests.support.loopback import loopback
 
 
 class RegistrationCase(TestCase):
@@ -45,14 +42,14 @@ class RegistrationCase(TestCase):
             self.clock,
             PosixFileSystem(),
             InlineWorker(),
-            partial(ClaimedPorts(reactor).listen, port, interface="127.0.0.1"),
+            partial(loopback.listen, port, interface="127.0.0.1"),
         )
         service.startService()
         self.addCleanup(service.stopService)
         return service
 
     def broker(self, *name_servers, broker_id=0, **kwargs):
-        client = RemotingClient(TcpConnecting(reactor), self.clock)
+        client = RemotingClient(loopback, self.clock)
         self.addCleanup(client.close)
         topics = TopicConfigTable(self.clock, FirstTopics(broker_name="broker-a"))
         identity = BrokerIdentity(
@@ -255,26 +252,21 @@ class TestAskingFirst(RegistrationCase):
 class TestFailures(RegistrationCase):
     def silent(self):
         """A name server that accepts and says nothing."""
-        port = reactor.listenTCP(0, Factory.forProtocol(Protocol), interface="127.0.0.1")
+        port = loopback.listenTCP(0, Factory.forProtocol(Protocol), interface="127.0.0.1")
         self.addCleanup(port.stopListening)
         return f"127.0.0.1:{port.getHost().port}"
 
-    def black_hole(self):
-        """An address where handshakes get no answer: a listener whose queue is full."""
-        listener = socket.create_server(("127.0.0.1", 0), backlog=0)
-        self.addCleanup(listener.close)
-        address = listener.getsockname()
-        for _ in range(4):
-            filler = socket.socket()
-            filler.setblocking(False)
-            filler.connect_ex(address)
-            self.addCleanup(filler.close)
-        return f"127.0.0.1:{address[1]}"
+    def black_hole(self, host):
+        """An address where handshakes get no answer."""
+        loopback.network.silent_hosts.add(host)
+        return f"{host}:9876"
 
     @defer.inlineCallbacks
     def test_a_black_hole_delays_neither_the_living_nor_the_stop_for_long(self):
         first, last = self.name_server(), self.name_server()
-        registration = self.broker(first.address, self.black_hole(), self.black_hole(), last.address)
+        registration = self.broker(
+            first.address, self.black_hole("10.0.0.1"), self.black_hole("10.0.0.2"), last.address
+        )
         registration.start()
         yield self.until(lambda: self.addresses(first) and self.addresses(last))
         registration.topics.for_send("T", "TBW102", 4)
@@ -308,7 +300,7 @@ class TestFailures(RegistrationCase):
 
     @defer.inlineCallbacks
     def test_name_server_that_comes_late_is_found_within_the_backoff(self):
-        port = free_port()
+        port = loopback.network.free_port()
         registration = self.broker(f"127.0.0.1:{port}")
         registration.start()
         yield registration.settled()
@@ -319,7 +311,7 @@ class TestFailures(RegistrationCase):
 
     @defer.inlineCallbacks
     def test_restarted_name_server_is_told_again_soon(self):
-        port = free_port()
+        port = loopback.network.free_port()
         server = self.name_server(port)
         registration = self.broker(server.address)
         registration.start()
@@ -339,7 +331,7 @@ class TestFailures(RegistrationCase):
         table = ProcessorTable()
         table.register(106, lambda *_: None)
         factory = RemotingServerFactory(table, self.clock)
-        port = reactor.listenTCP(0, factory, interface="127.0.0.1")
+        port = loopback.listenTCP(0, factory, interface="127.0.0.1")
         self.addCleanup(port.stopListening)
         registration = self.broker(f"127.0.0.1:{port.getHost().port}", period=60)
         request = registration.request
@@ -454,7 +446,7 @@ class TestMaster(RegistrationCase):
             registration = self.broker(server.address, broker_id=broker_id)
             registration.start()
             yield registration.settled()
-        client = RemotingClient(TcpConnecting(reactor), self.clock)
+        client = RemotingClient(loopback, self.clock)
         self.addCleanup(client.close)
         request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": "TBW102"})
         answer = yield client.ask(server.address, request, 5)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -180,23 +178,6 @@ class CheckTests(SynchronousTestCase):
     def test_unclean_exit_is_said(self) -> None:
         (self.store / "abort").touch()
         self.assertTrue(self.check()["uncleanExit"])
-
-    def test_store_in_use_is_named_and_keeps_its_lock(self) -> None:
-        holder = (
-            "import fcntl, sys\n"
-            "lock = open(sys.argv[1], 'w'); fcntl.lockf(lock, fcntl.LOCK_EX, 1)\n"
-            "print('held', flush=True); sys.stdin.read()\n"
-        )
-        command = [sys.executable, "-c", holder, str(self.store / "lock")]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            report = self.check()
-            self.assertEqual(report["inUseBy"], process.pid)
-            for command_name in ("index", "repair"):
-                result = run(command_name, self.store)
-                self.assertEqual(result.exit_code, 2)
-                self.assertIn(f"is held by process {process.pid}", result.stderr)
 
     def test_queue_offsets_out_of_order_in_the_log(self) -> None:
         self.store = Path(self.mktemp())

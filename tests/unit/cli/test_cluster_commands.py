@@ -22,6 +22,7 @@ from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routes import Member
 from hatwisted.wire.registration import DataVersion
+from tests.support.loopback import loopback
 from tests.support.patience import STALL_SECONDS, patient
 from tests.unit.client.rig import ClusterRig, asynchronous
 
@@ -85,7 +86,7 @@ class TestCommands(TestCase):
     async def work(self, outcome, namesrv, work):
         from twisted.internet import reactor
 
-        cluster = patient(Cluster(reactor, namesrv), self.patience)
+        cluster = patient(Cluster(loopback, namesrv, clock=reactor), self.patience)
         try:
             result = await work(cluster, outcome.interrupt) or 0
         except BaseException:
@@ -252,7 +253,7 @@ class TestCommands(TestCase):
         self.patch(admin, "ADMIN_TIMEOUT", 2.0)
         began = reactor.seconds()
         for number in range(4):
-            port = reactor.listenTCP(0, Factory.forProtocol(Protocol), interface="127.0.0.1")
+            port = loopback.listenTCP(0, Factory.forProtocol(Protocol), interface="127.0.0.1")
             self.addCleanup(port.stopListening)
             address = f"127.0.0.1:{port.getHost().port}"
             member = Member("DefaultCluster", f"mute-{number}", 0, address)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
-from pathlib import Path
 from unittest import mock
 
 import click
@@ -27,18 +25,6 @@ def run(*arguments):
 
 
 class TestPipelineCommands(SynchronousTestCase):
-    def test_help_imports_nothing_of_the_pipeline(self):
-        program = (
-            "import sys\nfrom hatwisted.cli.main import main\n"
-            "try: main(['pipeline', '--help'], prog_name='hatwisted')\n"
-            "except SystemExit: pass\n"
-            "assert not {'pyspark', 'pyarrow', 'matplotlib', 'hatwisted.pipeline'} & set(sys.modules)\n"
-        )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for name in JOBS:
-            self.assertIn(f"  {name} ", done.stdout)
-
     def test_without_the_extra_one_line_says_how_to_get_it(self):
         store = GOLDEN / "master"
         commands = {
@@ -80,16 +66,6 @@ class TestPipelineCommands(SynchronousTestCase):
         self.assertEqual(result.exit_code, 2)
         self.assertIn("has no files of messages", result.output)
 
-    def test_a_name_server_that_isnt_there(self):
-        file = Path(self.mktemp())
-        file.write_text('{"topic": "T", "body": "x"}\n')
-        file = file.rename(file.with_suffix(".ndjson"))
-        with mock.patch("hatwisted.blocking.links.Links.pause"):
-            result = run("import", file, "-n", "127.0.0.1:1")
-        self.assertEqual(result.exit_code, 2)
-        self.assertIn("no name server answers", result.output)
-        self.assertEqual(result.output.count("\n"), 1)
-
     def test_sizes_and_times(self):
         for text, size in (
             ("1048576", 1 << 20),
@@ -120,43 +96,8 @@ class TestPipelineCommands(SynchronousTestCase):
             bar(1, 2)
         self.assertEqual(output.getvalue(), "")
 
-    def test_completion_knows_commands_and_options(self):
-        program = "from hatwisted.cli.main import main; main(prog_name='hatwisted')"
-        for words, wanted in (
-            ("hatwisted pipeline re", "report"),
-            ("hatwisted pipeline export --fo", "--format"),
-        ):
-            env = {
-                "_HATWISTED_COMPLETE": "bash_complete",
-                "COMP_WORDS": words,
-                "COMP_CWORD": str(words.count(" ")),
-            }
-            done = subprocess.run(
-                [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=50
-            )
-            self.assertIn(wanted, done.stdout)
-
 
 class TestSparkLog(SynchronousTestCase):
-    def told(self, ending):
-        """What a process leaves on standard error and in Spark's log."""
-        program = (
-            "import os, subprocess, sys\nfrom hatwisted.cli.pipeline.sparkrun import SparkLog\nlog = SparkLog()\n"
-            "with log.taken(): subprocess.run(['sh', '-c', 'echo noise >&2'])\n"
-            "print('ours', file=sys.stderr)\nprint(log._path)\n" + ending
-        )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
-        self.assertEqual(done.stderr, "ours\n")
-        return Path(done.stdout.split()[0])
-
-    def test_noise_is_gone_at_the_end(self):
-        self.assertFalse(self.told("").exists())
-
-    def test_a_failure_keeps_it(self):
-        path = self.told("log.kept()")
-        self.addCleanup(path.unlink)
-        self.assertEqual(path.read_text(), "noise\n")
-
     def test_a_jvm_that_was_there_before_has_no_log_of_ours(self):
         self.assertEqual(SparkLog().kept(), "")
 

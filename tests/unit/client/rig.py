@@ -13,9 +13,7 @@ from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
-from hatwisted.tap.ports import ClaimedPorts
-from hatwisted.tap.realparts import real_parts
-from testbed.processes import BROKER_PORTS, free_port
+from tests.support.loopback import broker_port, loopback, loopback_parts
 from tests.support.patience import patient
 
 SETTINGS = {
@@ -40,10 +38,16 @@ def asynchronous(test):
 
 
 class ClusterRig:
-    """`start` it; `new_cluster` gives a client. masters: how many."""
+    """`start` it; `new_cluster` gives a client.
 
-    def __init__(self, case, masters=1, **settings):
+    - masters: how many
+    - parts, port: the nodes' surroundings and what gives a broker its port, if not the loopback in memory
+    """
+
+    def __init__(self, case, masters=1, parts=None, port=broker_port, **settings):
         self.case = case
+        self.parts = parts or loopback_parts()
+        self.port = port
         self.folder = Path(case.mktemp()).absolute()
         self.folder.mkdir(parents=True)
         self.masters = masters
@@ -54,7 +58,7 @@ class ClusterRig:
     def start(self):
         fs, worker = PosixFileSystem(), InlineWorker()
         config = NamesrvConfig(listen_port=0, kv_config_path=str(self.folder / "kv.json"))
-        listen = partial(ClaimedPorts(reactor).listen, 0, interface="127.0.0.1")
+        listen = partial(self.parts.listening.listen, 0, interface="127.0.0.1")
         self.names = NameServerService(config, reactor, fs, worker, listen)
         self.names.startService()
         self.case.addCleanup(self.names.stopService)
@@ -64,7 +68,7 @@ class ClusterRig:
 
     @inlineCallbacks
     def add_broker(self, key, name, role="ASYNC_MASTER", **more):
-        port = free_port(BROKER_PORTS)
+        port = self.port()
         root = self.folder / key
         settings = self.settings | more
         settings |= {
@@ -80,7 +84,7 @@ class ClusterRig:
         text = "".join(f"{name}={_text(value)}\n" for name, value in settings.items())
         path.write_text(text)
         config = load_broker_config(str(path)).config
-        service = build_broker(config, real_parts(reactor))
+        service = build_broker(config, self.parts)
         service.startService()
         self.brokers[key] = service
         service.address = f"127.0.0.1:{port}"
@@ -92,7 +96,7 @@ class ClusterRig:
         return None if service is None else service.stopService()
 
     def new_cluster(self, **options):
-        cluster = patient(Cluster(reactor, self.names.address, **options))
+        cluster = patient(Cluster(loopback, self.names.address, **{"clock": reactor, **options}))
         self.case.addCleanup(cluster.close)
         return cluster
 

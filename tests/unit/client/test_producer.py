@@ -13,6 +13,7 @@ from hatwisted.clientcore.message import Message, decode_records, received
 from hatwisted.clientcore.routes import readable_queues
 from hatwisted.clientcore.sending import SendStatus
 from hatwisted.clientcore.session import ROUTE_INTERVAL
+from tests.support.loopback import loopback
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 
@@ -226,7 +227,7 @@ class TestProducer(TestCase):
         )
         from twisted.internet import reactor
 
-        nobody = Cluster(reactor, "127.0.0.1:1")
+        nobody = Cluster(loopback, "127.0.0.1:1", clock=reactor)
         self.addCleanup(nobody.close)
         error = await self.assertFailure(
             nobody.producer("p").send(Message(topic="T", body=b"")), NoNameServer

@@ -16,6 +16,7 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.record import Record, crc, encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
+from tests.support.loopback import loopback
 from tests.unit.client.rig import asynchronous
 
 HOST = HostPort(b"\x7f\0\0\x01", 10911)
@@ -60,10 +61,10 @@ class ScriptedPulls(TestCase):
         table.register(11, self.pull)
         self.pulls, self.answers = [], []
         self.factory = RemotingServerFactory(table, reactor)
-        self.port = reactor.listenTCP(0, self.factory, interface="127.0.0.1")
+        self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
         self.address = f"127.0.0.1:{self.port.getHost().port}"
         self.clock = Clock()
-        self.cluster = Cluster(reactor, self.address, clock=self.clock)
+        self.cluster = Cluster(loopback, self.address, clock=self.clock)
         self.reader = QueueReader(
             self.cluster.session, Owner(self.clock), QUEUE, subscription("T", "*", 1), 100, ConsumerOptions()
         )
@@ -174,7 +175,7 @@ class TestASlaveThatCanNotServe(ScriptedPulls):
         table.register(11, self.refuse)
         self.refused = []
         self.slave_factory = RemotingServerFactory(table, reactor)
-        self.slave_port = reactor.listenTCP(0, self.slave_factory, interface="127.0.0.1")
+        self.slave_port = loopback.listenTCP(0, self.slave_factory, interface="127.0.0.1")
 
     async def tearDown(self):
         await super().tearDown()

@@ -16,6 +16,7 @@ from hatwisted.wire.properties import decode_properties, encode_properties
 from hatwisted.wire.record import Record, crc, encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, encode_command
+from tests.support.loopback import loopback
 from tests.support.patience import patient
 from tests.unit.client.rig import asynchronous
 
@@ -40,9 +41,9 @@ class ScriptedBroker:
         for code in (34, 35, 36, 37, 310):
             table.register(code, self.note)
         self.factory = RemotingServerFactory(table, reactor)
-        self.port = reactor.listenTCP(0, self.factory, interface="127.0.0.1")
+        self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
         self.address = f"127.0.0.1:{self.port.getHost().port}"
-        self.cluster = patient(Cluster(reactor, self.address))
+        self.cluster = patient(Cluster(loopback, self.address, clock=reactor))
         case.addCleanup(self.stop)
 
     @inlineCallbacks

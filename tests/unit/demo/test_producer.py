@@ -10,7 +10,7 @@ from hatwisted.demo.consumer import Consumer
 from hatwisted.demo.inputs import Message
 from hatwisted.demo.producer import NOTHING, Producer
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.tcp import TcpConnecting
+from tests.support.loopback import loopback
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 TAGS = b"TAGS\x01red\x02"
@@ -33,7 +33,7 @@ class TestProducer(TestCase):
         self.assertEqual((producer.statuses, producer.refusals), ({"PUT_OK": 124}, {}))
         stored = sorted(each for place in producer.stored.values() for each in place if each != NOTHING)
         self.assertEqual(stored, sorted(zlib.crc32(message.body) for message in messages))
-        remoting = RemotingClient(TcpConnecting(reactor), reactor)
+        remoting = RemotingClient(loopback, reactor)
         self.addCleanup(remoting.close)
         consumer = Consumer(remoting, reactor, self.rig.brokers["broker-a"].address)
         await consumer.read_all(producer.stored)

@@ -15,9 +15,10 @@ from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 from tests.support.memorylog import MemoryLog
+from tests.support.soak import times
 from tests.unit.ha.faultylink import FaultyNetwork
 
-SEEDS = range(15)
+SEEDS = range(times(15))
 STEPS = 250
 FILE_SIZE = 4000
 

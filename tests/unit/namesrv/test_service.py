@@ -4,16 +4,14 @@ import json
 from functools import partial
 from pathlib import Path
 
-from twisted.internet import defer, reactor, task
+from twisted.internet import defer, task
 from twisted.trial.unittest import TestCase
 
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
-from hatwisted.tap.ports import ClaimedPorts
 from hatwisted.wire.registration import (
     DataVersion,
     RegisterBody,
@@ -24,6 +22,7 @@ from hatwisted.wire.registration import (
     encode_register_body,
 )
 from hatwisted.wire.remoting import RemotingCommand
+from tests.support.loopback import loopback
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "remoting-answers.json"
 
@@ -47,14 +46,14 @@ class ServiceCase(TestCase):
             self.clock,
             PosixFileSystem(),
             InlineWorker(),
-            partial(ClaimedPorts(reactor).listen, 0, interface="127.0.0.1"),
+            partial(loopback.listen, 0, interface="127.0.0.1"),
         )
         self.service.startService()
         self.addCleanup(self.service.stopService)
         self.client = self.new_client()
 
     def new_client(self):
-        client = RemotingClient(TcpConnecting(reactor), self.clock)
+        client = RemotingClient(loopback, self.clock)
         self.addCleanup(client.close)
         return client
 

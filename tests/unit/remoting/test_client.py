@@ -1,8 +1,6 @@
 """The remoting client against real servers on loopback."""
 
-import time
-
-from twisted.internet import defer, reactor, task
+from twisted.internet import defer, task
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
@@ -18,12 +16,9 @@ from hatwisted.remoting.client import (
     parse_address,
 )
 from hatwisted.remoting.server import IDLE_LIMIT, ProcessorTable, RemotingServerFactory, response
-from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
-from testbed.processes import free_port
-from tests.support.scriptedgroup import SILENCE, ScriptedServer
-from tests.support.scriptedgroup import response as scripted
+from tests.support.loopback import loopback
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -33,7 +28,7 @@ class ClientCase(TestCase):
 
     def setUp(self):
         self.clock = task.Clock()
-        self.client = RemotingClient(TcpConnecting(reactor), self.clock)
+        self.client = RemotingClient(loopback, self.clock)
         self.addCleanup(self.client.close)
         self.seen = []
 
@@ -44,7 +39,7 @@ class ClientCase(TestCase):
         return self.listen(self.factory, port)
 
     def listen(self, factory, port=0):
-        self.port = reactor.listenTCP(port, factory, interface="127.0.0.1")
+        self.port = loopback.listenTCP(port, factory, interface="127.0.0.1")
         self.addCleanup(self.hang_up)
         return f"127.0.0.1:{self.port.getHost().port}"
 
@@ -193,7 +188,7 @@ class TestCalls(ClientCase):
 class TestFailures(ClientCase):
     @defer.inlineCallbacks
     def test_refused_connection_fails_the_call_and_the_next_call_dials_again(self):
-        number = free_port()  # none that somebody's outgoing connection gets meanwhile
+        number = loopback.network.free_port()
         address = self.serve(self.echo, port=number)
         yield self.hang_up()
         error = yield self.assertFailure(self.client.call(address, RemotingCommand(ROUTE), 5), ConnectFailed)
@@ -215,29 +210,6 @@ class TestFailures(ClientCase):
         self.failureResultOf(slow, CallTimedOut)
         yield self.client.call(address, RemotingCommand(ROUTE), 5)
         self.assertEqual(len(self.factory.connections), 1)
-
-    @defer.inlineCallbacks
-    def test_answers_that_came_while_the_process_stood_still_count(self):
-        """Even those that take many reads."""
-        with ScriptedServer() as server:
-            server.script = lambda request: scripted(
-                request, ResponseCode.SUCCESS, body=bytes(int(request.body or b"0"))
-            )
-            asking = RemotingClient(TcpConnecting(reactor), reactor)
-            self.addCleanup(asking.close)
-            for first, second in ((0, 0), (400_000, 1)):
-                yield asking.call(server.address, RemotingCommand(ROUTE), 30)
-                calls = [
-                    asking.call(server.address, RemotingCommand(ROUTE, body=b"%d" % size), 0.1)
-                    for size in (first, second)
-                ]
-                time.sleep(0.4)
-                answers = yield defer.gatherResults(calls)
-                self.assertEqual([len(answer.body) for answer in answers], [first, second])
-            server.script = lambda request: SILENCE
-            none = asking.call(server.address, RemotingCommand(ROUTE), 0.1)
-            time.sleep(0.4)
-            yield self.assertFailure(none, CallTimedOut)
 
     def test_other_answers_put_a_timeout_off_by_no_more_than_the_grace(self):
         clock = SlowTurns()

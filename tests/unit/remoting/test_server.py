@@ -5,7 +5,7 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks
-from twisted.internet.endpoints import TCP4ClientEndpoint, connectProtocol
+from twisted.internet.endpoints import connectProtocol
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.task import Clock, deferLater
 from twisted.python.failure import Failure
@@ -20,6 +20,7 @@ from hatwisted.remoting.server import (
     response,
 )
 from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, RemotingReceiver, encode_command
+from tests.support.loopback import loopback
 
 ECHO, BATCH, BROKEN, LATE, BIG = 901, 902, 903, 904, 905
 
@@ -65,13 +66,13 @@ class RemotingServerTests(TestCase):
         self.table.register(BIG, lambda connection, command: response(command, body=bytes(1 << 20)))
         self.table.register_batch([BATCH], self.batch)
         self.factory = RemotingServerFactory(self.table, self.clock)
-        self.port = reactor.listenTCP(0, self.factory, interface="127.0.0.1")
+        self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
         self.addCleanup(self.port.stopListening)
         self.client = yield self.connect()
 
     @inlineCallbacks
     def connect(self):  # type: ignore[no-untyped-def]
-        endpoint = TCP4ClientEndpoint(reactor, "127.0.0.1", self.port.getHost().port)
+        endpoint = loopback.endpoint("127.0.0.1", self.port.getHost().port)
         client = yield connectProtocol(endpoint, Client())
         self.addCleanup(self.close, client)
         return client
@@ -173,7 +174,7 @@ class RemotingServerTests(TestCase):
             yield deferLater(reactor, 0.02, lambda: None)
             if connection.transport.producerPaused:
                 break
-        held = len(connection.transport.dataBuffer) + connection.transport._tempDataLen
+        held = connection.transport.unsent
         self.assertTrue(connection.transport.producerPaused)
         self.assertLessEqual(held, server.ANSWER_WINDOW + (2 << 20))
         self.client.transport.resumeProducing()

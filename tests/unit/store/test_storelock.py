@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import textwrap
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.errors import StoreLocked
 from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
 from tests.support.faultyfs import FaultyFileSystem
-
-OTHER_BROKER = """
-    import sys
-    from hatwisted.store.disk.filesystem import PosixFileSystem
-    from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
-    fs = PosixFileSystem()
-    StoreLock(fs, sys.argv[1]).acquire()
-    AbortFile(fs, sys.argv[1]).create()
-    print("up", flush=True)
-    sys.stdin.read()
-"""
 
 
 class FolderCase(SynchronousTestCase):
@@ -53,24 +39,6 @@ class StoreLockTests(FolderCase):
         self.assertEqual((first.held, second.held), (False, True))
         with open(os.path.join(self.root, "lock"), "rb") as file:
             self.assertEqual(file.read(), b"lock")
-
-    def test_killed_brokers_lock_is_gone_and_its_abort_file_stays(self) -> None:
-        other = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(OTHER_BROKER), self.root],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        self.addCleanup(other.communicate)
-        assert other.stdout is not None
-        self.assertEqual(other.stdout.readline(), b"up\n")
-        lock, abort = self.lock(), AbortFile(self.fs, self.root)
-        self.assertIn(f"held by process {other.pid};", str(self.assertRaises(StoreLocked, lock.acquire)))
-        other.kill()
-        other.wait()
-        lock.acquire()
-        self.assertTrue(abort.exists)
-        self.assertEqual(self.fs.read(os.path.join(self.root, "abort")), b"%d" % other.pid)
 
 
 class AbortFileTests(FolderCase):

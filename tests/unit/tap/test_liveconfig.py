@@ -11,11 +11,9 @@ from hatwisted.assembly.broker import build_broker
 from hatwisted.broker.admin.brokerconfig import EFFECTIVE
 from hatwisted.config.load import load_broker_config, with_path
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.tcp import TcpConnecting
-from hatwisted.tap.realparts import real_parts
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
-from testbed.processes import BROKER_PORTS, free_port
+from tests.support.loopback import broker_port, loopback, loopback_parts
 
 FILE = """# ours
 listenPort={port}
@@ -51,12 +49,12 @@ class TestLiveConfig(TestCase):
         folder = Path(self.mktemp()).absolute()
         os.makedirs(folder)
         self.path = folder / "broker.conf"
-        self.path.write_text(FILE.format(port=free_port(BROKER_PORTS), root=folder / "store"))
+        self.path.write_text(FILE.format(port=broker_port(), root=folder / "store"))
         config = with_path(load_broker_config(str(self.path), environ={}), str(self.path)).config
         self.address = f"127.0.0.1:{config.listen_port}"
-        self.node = build_broker(config, real_parts(reactor))
+        self.node = build_broker(config, loopback_parts())
         self.node.startService()
-        self.client = RemotingClient(TcpConnecting(reactor), reactor)
+        self.client = RemotingClient(loopback, reactor)
         self.addCleanup(self.client.close)
 
     def change(self, **settings):

@@ -2,8 +2,10 @@
 
 import base64
 import json
+from functools import partial
 from pathlib import Path
 
+from twisted.internet import reactor
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
@@ -11,7 +13,9 @@ from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
 from hatwisted.pipeline.jobs.messages.importing import ImportStopped, Sending, import_messages
 from hatwisted.pipeline.jobs.messages.messagefiles import BadMessageFile
+from hatwisted.tap.realparts import real_parts
 from hatwisted.wire.record import Record, decode_record
+from testbed.processes import BROKER_PORTS, free_port
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 BORN = "2026-11-21T00:33:12.756Z"
@@ -21,7 +25,9 @@ class TestImport(TestCase):
     timeout = 50
 
     async def cluster(self, **settings):
-        self.rig = ClusterRig(self, **settings)
+        self.rig = ClusterRig(
+            self, parts=real_parts(reactor), port=partial(free_port, BROKER_PORTS), **settings
+        )
         await self.rig.start()
 
     def file(self, rows, name="m.ndjson"):

@@ -1,0 +1,26 @@
+"""The loopback interface of the unit layer: in memory, turned by the reactor."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from twisted.internet import reactor
+
+from hatwisted.assembly.parts import Parts
+from hatwisted.tap.realparts import real_parts
+from tests.support.memorynet import MemoryNetwork
+
+loopback = MemoryNetwork(reactor).host()  # type: ignore[arg-type]
+
+_broker_ports = itertools.count(10911, 10)
+
+
+def broker_port() -> int:
+    """A port whose neighbours are free as well: a broker listens two below and one above, too."""
+    return next(_broker_ports)
+
+
+def loopback_parts() -> Parts:
+    """A node's parts with this network, and all else as twistd's."""
+    return replace(real_parts(reactor), listening=loopback, connecting=loopback)

@@ -1,0 +1,15 @@
+"""The unit layer under pytest: guarded as by trial (tests/unit/guard.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.guard import guarded
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outside() -> Iterator[None]:
+    with guarded():
+        yield
