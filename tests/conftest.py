@@ -26,7 +26,7 @@ from tests.support.soak import times
 
 LAYERS = {"unit": 60, "system": 300, "interop": 300, "pipeline": 400}
 """Seconds that a test may take which doesn't say so itself: limits for a hang. Spark's first one starts the JVM,
-and some a cluster; 90 have been seen on two busy cores."""
+and some a cluster."""
 
 FOLDER = Path(__file__).parent
 

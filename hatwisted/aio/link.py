@@ -127,12 +127,16 @@ class Link(asyncio.Protocol):
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 await self._loop.create_connection(lambda: self, self._host, self._port)
         except OSError as error:  # asyncio's TimeoutError is one
-            said = f"can't connect: {error.strerror or error or f'no answer in {CONNECT_TIMEOUT:g} s'}"
-            self._unsent.clear()
-            self._dialling = None
-            self._fail_all(ConnectFailed(self._address, said))
+            self._undialled(str(error.strerror or error or f"no answer in {CONNECT_TIMEOUT:g} s"))
+        except UnicodeError:  # what the codec for host names says of an empty or overlong label
+            self._undialled(f"{self._host!r} is no host name")
         else:
             self._dialling = None
+
+    def _undialled(self, reason: str) -> None:
+        self._unsent.clear()
+        self._dialling = None
+        self._fail_all(ConnectFailed(self._address, f"can't connect: {reason}"))
 
     def _forget(self, opaque: int) -> _Call | None:
         call = self._calls.pop(opaque, None)

@@ -64,10 +64,12 @@ class Connection:
         self._receiver = RemotingReceiver()
         self._waited_for: set[int] = set()
         self._early: dict[int, RemotingCommand] = {}
+        self._closed = False
         self._socket = _dial(address, settings.connect_timeout, tls)
 
     def close(self) -> None:
         """Forget everything under way."""
+        self._closed = True
         self._socket.close()
 
     def call(self, request: RemotingCommand) -> RemotingCommand:
@@ -84,6 +86,7 @@ class Connection:
 
     def post_oneway(self, request: RemotingCommand) -> None:
         """Send `request`, whose answer nobody waits for."""
+        self._check_open()
         request.opaque = next(self._numbers)
         if self._credentials is not None:
             self._credentials.sign(request)
@@ -102,6 +105,7 @@ class Connection:
         deadline = self._clock() + timeout
         put_off = False
         while number not in self._early:
+            self._check_open()
             left = deadline - self._clock()
             if left <= 0 and put_off:
                 raise self._gone(CallTimedOut, f"no answer within {timeout:g} s")
@@ -133,6 +137,11 @@ class Connection:
             if command.is_response and command.opaque in self._waited_for:
                 self._early[command.opaque] = command
 
+    def _check_open(self) -> None:
+        # One call that fails closes the socket under the others.
+        if self._closed:
+            raise ConnectionGone(self.address, "the connection is closed")
+
     def _gone(self, kind: type[CallFailed], reason: str) -> CallFailed:
         self.close()
         return kind(self.address, reason)
@@ -146,6 +155,8 @@ def _dial(address: str, timeout: float, tls: ssl.SSLContext | None) -> socket.so
         raise ConnectFailed(address, f"can't be reached within {timeout:g} s") from None
     except OSError as error:
         raise ConnectFailed(address, f"can't be reached: {_reason(error)}") from error
+    except UnicodeError as error:  # what the codec for host names says of an empty or overlong label
+        raise ConnectFailed(address, f"can't be reached: {host!r} is no host name") from error
     with contextlib.suppress(OSError):
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connected if tls is None else _encrypted(connected, host, address, tls)

@@ -92,8 +92,10 @@ class BlockingDriver:
                 raise TooManyCalls(address, f"{MAX_IN_FLIGHT} calls are waiting for answers")
             connection = self._links.connection(address)
             number = connection.post(request)
+        except TooManyCalls as error:
+            answer.fail(error)
         except ClientError as error:
-            self._gone(address, error)
+            self._links.drop(address)
             answer.fail(error)
         else:
             self._calls.append(_Call(address, connection, number, timeout, answer))
@@ -104,8 +106,8 @@ class BlockingDriver:
         request.flag |= FLAG_ONEWAY
         try:
             self._links.connection(address).post_oneway(request)
-        except CallFailed as error:
-            self._gone(address, error)
+        except CallFailed:
+            self._links.drop(address)
 
     def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
         """Nobody is here to answer while the program doesn't wait; brokers get no answers."""
@@ -125,14 +127,11 @@ class BlockingDriver:
         try:
             found = call.connection.answer(call.number, call.timeout)
         except ClientError as error:
-            self._gone(call.address, error)
+            # By now another call may have opened a new one.
+            self._links.drop(call.address, call.connection)
             call.answer.fail(error)
         else:
             call.answer.fire(found)
-
-    def _gone(self, address: str, error: ClientError) -> None:
-        if not isinstance(error, TooManyCalls):
-            self._links.drop(address)
 
     def _fire_timers(self) -> bool:
         """Was one due?"""

@@ -66,10 +66,11 @@ class Links:
             self._open[address] = found
         return found
 
-    def drop(self, address: str) -> None:
-        """Close the connection to `address`, if there's one."""
-        found = self._open.pop(address, None)
-        if found is not None:
+    def drop(self, address: str, only: Connection | None = None) -> None:
+        """Close the connection to `address`, if there's one; only: if it's this one and no later one."""
+        found = self._open.get(address)
+        if found is not None and only in (None, found):
+            del self._open[address]
             found.close()
 
     def is_dead(self, address: str) -> bool:

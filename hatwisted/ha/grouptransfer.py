@@ -1,7 +1,7 @@
 """Puts of a SYNC_MASTER that wait for their slave.
 
 Every put has its own deadline, set when it was appended, and is released by the very ack that covers it, in
-log order; a mute slave can't delay a later put's answer. The waiting itself is `store.waitline.WaitLine`,
+log order; a mute slave can't delay a later put's answer. The waiting itself is `store.log.waitline.WaitLine`,
 which group commit uses as well; this service bounds it and gives it the vocabulary of replication.
 
 Rejected: RocketMQ's request list that a thread swaps and judges every 10 ms (adds those 10 ms to each put,

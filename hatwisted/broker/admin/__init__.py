@@ -1,7 +1,7 @@
 """What operators and their tools ask of a broker.
 
-`operations` (topics, groups, messages, configuration) and `consumeradmin` (what concerns connected clients)
-put the rest together, so that a new command has one place to be added. Topics: `topicadmin`, `topicstats`.
+`consumeradmin` puts together what concerns connected clients; the other processors are registered where a broker
+is assembled (`hatwisted.assembly.broker`). Topics: `topicadmin`, `topicstats`.
 Groups: `groupadmin`, `consumestats`, `resetoffset`, `connections`, `runninginfo`. The broker: `runtimeinfo`,
 `brokerstats`, `brokerconfig`, `hastatus`. Messages: `messagequery`. `adminprocessor` has the tables and
 offsets that slaves and consumers ask for.

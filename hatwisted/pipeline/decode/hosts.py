@@ -2,7 +2,7 @@
 
 A log knows few hosts and each of them many times (its own broker's in all records), so each distinct IPv4 host
 becomes a text once, and the rows take theirs. IPv6 hosts, which few logs have, are written one by one as
-`wire.HostPort` does.
+`wire.hostport.HostPort` does.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ what names records beyond the end; and what they lack is dispatched again from t
 Where to begin. After a clean exit the log is followed from its third last file on, as RocketMQ does, and
 dispatched from where queues and index end (an index that needed nothing for long ends far back, so a clean
 exit notes how far it's complete); but whether every queue is there is checked rather than assumed
-(`coverage`). After an unclean one both begin at the newest file that starts with a record which, by the
+(`queuecompleteness`). After an unclean one both begin at the newest file that starts with a record which, by the
 checkpoint, was on disk together with its queue entries.
 
 Bytes behind the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is

@@ -40,7 +40,7 @@ NOT_IN_4_9_7 = {
 # Deliberately other than what the class holds, and why.
 OTHER_DEFAULTS = {
     "listenPort": "a server's; both start-up classes set their own before they read the file",
-    "slaveTimeout": "B75: the seeds' 5 s unless the file says otherwise",
+    "slaveTimeout": "B75: 5 s unless the file says otherwise",
 }
 
 

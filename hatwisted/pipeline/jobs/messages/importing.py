@@ -134,8 +134,11 @@ def import_messages(
 ) -> ImportResult:
     """Send what the files (or folders of files) in `paths` hold to the cluster.
 
-    form: of all files, by their names' ends if None. skip: rows to leave out at the begin. progress: bytes of the
-    files. Raises BadMessageFile, NoRoute, and ImportStopped when it can't go on once it has begun.
+    - form: of all files; by their names' ends if None
+    - skip: rows to skip at the start
+    - progress: told (bytes done, bytes of all files)
+
+    Raises BadMessageFile, NoRoute, and ImportStopped when it can't go on once it has begun.
     """
     begun = seconds()
     files = find_message_files(paths, form)
