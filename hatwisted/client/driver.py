@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -105,11 +106,11 @@ def deferred(work: Work[T]) -> Deferred[T]:
 def fired(waiter: Waiter[T]) -> Deferred[T]:
     """A Deferred that fires with `waiter`."""
     result: Deferred[T] = Deferred(lambda _: waiter.cancel() if isinstance(waiter, Task) else None)
-    waiter.when_done(lambda done: _pass_on(done, result))
+    waiter.when_done(partial(_pass_on, result))
     return result
 
 
-def _pass_on(done: Waiter[T], result: Deferred[T]) -> None:
+def _pass_on(result: Deferred[T], done: Waiter[T]) -> None:
     try:
         value = done.result()
     except Cancelled:

@@ -8,6 +8,7 @@ results.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from hatwisted.clientcore.errors import Closed
@@ -21,9 +22,16 @@ MAX_BATCH_MESSAGES: Final = 1000
 TOPIC_REQUESTS: Final = 4
 """Requests of one topic in flight from which `coalesce` gathers."""
 
-Batch = list[tuple[Message, "Waiter[Batch | SendResult]"]]
 
-_Entry = tuple[Message, int, "Waiter[Batch | SendResult]"]
+@dataclass(slots=True)
+class Batch:
+    """Messages for one request; the first one's sender makes it. followers: what the others' senders wait for."""
+
+    messages: list[Message]
+    followers: list[Waiter[Batch | SendResult]] = field(default_factory=list)
+
+
+_Entry = tuple[Message, int, Waiter[Batch | SendResult]]
 
 
 class Accumulator:
@@ -41,10 +49,10 @@ class Accumulator:
 
     async def turn(self, message: Message, size: int) -> Batch | SendResult:
         """A batch to be sent by the caller, or the result that somebody else's batch brought."""
-        waiter: Waiter[Batch | SendResult] = Waiter()
         if self._free:
             self._free -= 1
-            return [(message, waiter)]
+            return Batch([message])
+        waiter: Waiter[Batch | SendResult] = Waiter()
         entry = message, size, waiter
         waiter.on_cancel = lambda: self._give_up(entry)
         self._waiting.append(entry)
@@ -55,16 +63,17 @@ class Accumulator:
         if not self._waiting:
             self._free += 1
             return
-        batch: Batch = []
-        total = 0
-        while self._waiting and len(batch) < MAX_BATCH_MESSAGES:
+        first, total, leader = self._waiting.popleft()
+        batch = Batch([first])
+        while self._waiting and len(batch.messages) < MAX_BATCH_MESSAGES:
             message, size, waiter = self._waiting[0]
-            if batch and total + size > MAX_BATCH_BYTES:
+            total += size
+            if total > MAX_BATCH_BYTES:
                 break
             self._waiting.popleft()
-            batch.append((message, waiter))
-            total += size
-        batch[0][1].fire(batch)
+            batch.messages.append(message)
+            batch.followers.append(waiter)
+        leader.fire(batch)
 
     def close(self) -> None:
         """Who waits gets Closed."""

@@ -11,7 +11,11 @@ from hatwisted.wire.remoting import RemotingCommand
 def command(code: int, ext: Mapping[str, object] | None = None, body: bytes = b"") -> RemotingCommand:
     """A request; None is left out, booleans and numbers become text as Java writes them."""
     texts = {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
+        name: value
+        if isinstance(value, str)
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
         for name, value in (ext or {}).items()
         if value is not None
     }

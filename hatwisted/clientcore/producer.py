@@ -12,7 +12,7 @@ Rejected: a linger time. It buys throughput with latency even when there's none 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -86,13 +86,14 @@ class Producer:
         Raises BadMessage, NoRoute, Refused (an answer that no other broker would give differently), SendFailed
         (all tries), ProducerFull, Closed, NoNameServer.
         """
-        self._unsettled += 1
-        try:
-            if self._options.coalesce and queue is None and self._may_share(message):
-                return await self._send_sharing(message)
-            return await self._send_one(message, queue)
-        finally:
-            self._count_settled()
+        if self._options.coalesce and queue is None:
+            size = batch_share(message)
+            if self._may_share(message, size):
+                return await self._send_sharing(message, size)
+        out = self.outgoing(message)
+        if queue is not None:
+            out = replace(out, fixed_queue=queue)
+        return (await self.deliver(out))[0]
 
     def _count_settled(self) -> None:
         self._unsettled -= 1
@@ -110,9 +111,10 @@ class Producer:
         """Hand one message to a broker's connection and hope."""
         self._check_open()
         out = self.outgoing(message)
-        queue = self._choose(out, await self._queues(out.topic), set())
+        queue = self._choose(out, await self._queues(out.topic), (), self._driver.seconds())
         await self._window.ready()
-        self._driver.oneway(self._master(out.topic, queue), out.request(self.group, queue, self._now_ms()))
+        request = out.request(self.group, queue, _ms(self._driver.seconds()))
+        self._driver.oneway(self._master(out.topic, queue), request)
 
     async def ready(self) -> None:
         """Returns when the next send would go at once: wait for it between sends, and nothing piles up."""
@@ -155,15 +157,9 @@ class Producer:
             extra=extra or {},
         )
 
-    def _may_share(self, message: Message) -> bool:
-        small = batch_share(message) <= min(MAX_BATCH_BYTES, self._options.max_message_size)
+    def _may_share(self, message: Message, size: int) -> bool:
+        small = size <= min(MAX_BATCH_BYTES, self._options.max_message_size)
         return small and len(message.body) <= self._options.compress_above and not message.delay_level
-
-    async def _send_one(self, message: Message, queue: MessageQueue | None) -> SendResult:
-        out = self.outgoing(message)
-        if queue is not None:
-            out = replace(out, fixed_queue=queue)
-        return (await self.deliver(out))[0]
 
     async def send_retry(self, message: Message, unique_key: str, times: int, most: int) -> SendResult:
         """A consumer's copy of a message that failed; times: failures so far, of `most` allowed."""
@@ -188,27 +184,32 @@ class Producer:
 
     async def _try(self, out: Outgoing) -> list[SendResult]:
         queues = await self._queues(out.topic)
-        tries = Tries(out, self._options, self._driver.seconds())
-        while tries.next_at(self._driver.seconds()):
+        now = self._driver.seconds()
+        tries = Tries(out, self._options, now)
+        while tries.next_at(now):
             if tries.failures:
                 queues = await self._queues_again(out.topic, queues)
-            queue = self._choose(out, queues, tries.tried)
+                now = self._driver.seconds()
+            queue = self._choose(out, queues, tries.tried, now)
             try:
-                found = await self._try_once(out, queue, tries.left(self._driver.seconds()))
+                found = await self._try_once(out, queue, tries.left(now), now)
             except (CallFailed, Refused, NoRoute) as error:
+                now = self._driver.seconds()
                 tries.failed(queue.broker_name, error)
-                self.faults.failed(queue.broker_name, self._driver.seconds())
+                self.faults.failed(queue.broker_name, now)
             else:
                 if tries.stored(queue.broker_name, found):
                     return found
+                now = self._driver.seconds()
         if out.pinned:  # others have asked where the brokers are now, before their next try
             await self._session.routes.refresh([out.topic])
         return tries.outcome()
 
-    async def _try_once(self, out: Outgoing, queue: MessageQueue, timeout: float) -> list[SendResult]:
+    async def _try_once(
+        self, out: Outgoing, queue: MessageQueue, timeout: float, began: float
+    ) -> list[SendResult]:
         address = self._master(out.topic, queue)
-        began = self._driver.seconds()
-        fields = out.fields(self.group, queue, self._now_ms())
+        fields = out.fields(self.group, queue, _ms(began))
         answer = await self._session.call(address, out.code, fields, out.body, timeout)
         if answer.code not in STORED:
             raise Refused.of(address, answer)
@@ -216,7 +217,9 @@ class Producer:
         self.faults.answered(queue.broker_name, now - began, now)
         return results(answer, out, queue, address)
 
-    def _choose(self, out: Outgoing, queues: list[MessageQueue], tried: set[str]) -> MessageQueue:
+    def _choose(
+        self, out: Outgoing, queues: list[MessageQueue], tried: Collection[str], now: float
+    ) -> MessageQueue:
         if out.fixed_queue is not None:
             return out.fixed_queue
         if out.order_key is not None:
@@ -224,7 +227,7 @@ class Producer:
         turn = self._turns.get(out.topic)
         if turn is None:
             turn = self._turns[out.topic] = RoundRobin(self._driver.random_below(len(queues)))
-        return turn.choose(queues, self.faults, self._driver.seconds(), tried)
+        return turn.choose(queues, self.faults, now, tried)
 
     def _master(self, topic: str, queue: MessageQueue) -> str:
         routes = self._session.routes
@@ -278,16 +281,13 @@ class Producer:
         except (NoNameServer, NoRoute, Refused, BadAnswer):
             return known
 
-    def _now_ms(self) -> int:
-        return int(self._driver.seconds() * 1000)
-
     def _check_open(self) -> None:
         if self._stopped:
             raise Closed(f"producer {self.group} was stopped")
 
     # ---- sharing requests
 
-    async def _send_sharing(self, message: Message) -> SendResult:
+    async def _send_sharing(self, message: Message, size: int) -> SendResult:
         self._check_open()
         # Its own mistakes are told now: they'd be those of its whole batch.
         checked_topic(message.topic)
@@ -297,38 +297,40 @@ class Producer:
         if accumulator is None:
             requests = 1 if message.order_key is not None else TOPIC_REQUESTS
             accumulator = self._accumulators[key] = Accumulator(requests)
-        size = batch_share(message)
         held = self._gathered_bytes
         if held and held + size > self._options.max_waiting_bytes:
             raise ProducerFull(f"{held} bytes wait for their turn: await ready() between sends")
         self._gathered_bytes += size
+        self._unsettled += 1
         try:
-            batch = await accumulator.turn(message, size)
+            try:
+                batch = await accumulator.turn(message, size)
+            finally:
+                self._gathered_bytes -= size
+            if isinstance(batch, SendResult):
+                return batch
+            return await self._lead(batch, accumulator, key)
         finally:
-            self._gathered_bytes -= size
-        if isinstance(batch, SendResult):
-            return batch
-        return await self._lead(batch, accumulator, key)
+            self._count_settled()
 
     async def _lead(self, batch: Batch, accumulator: Accumulator, key: _Shared) -> SendResult:
         """Send for all of `batch`; the caller's own message is its first."""
-        messages = [message for message, _ in batch]
         try:
-            if len(messages) == 1:
-                found = [await self._send_one(messages[0], None)]
+            if batch.followers:
+                found = await self.send_batch(batch.messages)
             else:
-                found = await self.send_batch(messages)
+                found = await self.deliver(self.outgoing(batch.messages[0]))
         except BaseException as error:
             told = (
                 error
                 if isinstance(error, Exception)
                 else Closed("the send that led this batch was cancelled")
             )
-            for _, waiter in batch[1:]:
+            for waiter in batch.followers:
                 waiter.fail(told)
             raise
         else:
-            for (_, waiter), result in zip(batch[1:], found[1:], strict=True):
+            for waiter, result in zip(batch.followers, found[1:], strict=True):
                 waiter.fire(result)
             return found[0]
         finally:
@@ -350,6 +352,10 @@ class Producer:
     def asked(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         """Brokers ask producers of transactions only."""
         return None
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)
 
 
 _Shared = tuple[str, bool, str | None]

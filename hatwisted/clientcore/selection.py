@@ -65,7 +65,8 @@ class RoundRobin:
         self, queues: Sequence[MessageQueue], faults: BrokerFaults, now: float, tried: Collection[str] = ()
     ) -> MessageQueue:
         """One of `queues`, which aren't empty. tried: brokers that have just failed this very message."""
-        order = [queues[(self._next + step) % len(queues)] for step in range(len(queues))]
+        first = self._next % len(queues)
+        order = [*queues[first:], *queues[:first]]
         self._next += 1
         for queue in order:
             if queue.broker_name not in tried and not faults.avoided(queue.broker_name, now):

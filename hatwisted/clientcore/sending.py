@@ -121,11 +121,13 @@ def single(
     body, sys_flag = compress(checked_body(message.body), above)
     if len(body) > limit:
         raise BadMessage(f"a body of {len(body)} bytes, {limit} at most")
+    properties = message.all_properties(unique_key)
+    properties.update(extra)
     return Outgoing(
         topic=checked_topic(message.topic),
         code=RequestCode.SEND_MESSAGE_V2,
         body=body,
-        properties=checked_properties(message.all_properties(unique_key) | dict(extra)),
+        properties=checked_properties(properties),
         ids=(unique_key,),
         sys_flag=sys_flag,
         flag=message.flag,
@@ -170,6 +172,7 @@ def batch_share(message: Message) -> int:
 
 def results(answer: RemotingCommand, out: Outgoing, queue: MessageQueue, address: str) -> list[SendResult]:
     """One result per message of a stored request. BadAnswer if the answer lacks something."""
+    status = SendStatus(answer.code)
     ids = answer.ext.get("msgId", "").split(",")
     first = number_in(address, answer, "queueOffset")
     placed = MessageQueue(
@@ -177,7 +180,7 @@ def results(answer: RemotingCommand, out: Outgoing, queue: MessageQueue, address
     )
     return [
         SendResult(
-            status=SendStatus(answer.code),
+            status=status,
             message_id=key,
             offset_id=ids[number] if number < len(ids) else "",
             queue=placed,

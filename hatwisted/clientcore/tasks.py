@@ -33,7 +33,7 @@ class Waiter(Generic[T]):
         self._done = False
         self._value: T
         self._error: BaseException | None = None
-        self._listeners: list[Callable[[Any], object]] = []
+        self._listeners: tuple[Callable[[Any], object], ...] = ()
         self.on_cancel = on_cancel
 
     @property
@@ -65,12 +65,11 @@ class Waiter(Generic[T]):
         if self._done:
             listener(self)
         else:
-            self._listeners.append(listener)
+            self._listeners += (listener,)
 
     def forget(self, listener: Callable[[Waiter[T]], object]) -> None:
         """Don't call `listener`, which gave it up."""
-        if listener in self._listeners:
-            self._listeners.remove(listener)
+        self._listeners = tuple(each for each in self._listeners if each != listener)
         if self.on_cancel is not None and not self._done:
             on_cancel, self.on_cancel = self.on_cancel, None
             on_cancel()
@@ -82,7 +81,9 @@ class Waiter(Generic[T]):
 
     def _end(self) -> None:
         self._done = True
-        listeners, self._listeners = self._listeners, []
+        # Mostly it leads back here: kept, each wait would be left to the garbage collector.
+        self.on_cancel = None
+        listeners, self._listeners = self._listeners, ()
         for listener in listeners:
             listener(self)
 

@@ -1,5 +1,7 @@
 """Waiters and tasks: the client's coroutines without an event loop."""
 
+import weakref
+
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -50,6 +52,19 @@ class TestTask(SynchronousTestCase):
         waiter.fire(2)
         waiter.fail(ValueError())
         self.assertEqual(waiter.result(), 1)
+
+    def test_what_has_come_lets_go_of_how_it_was_to_be_given_up(self):
+        class Kept:
+            def give_up(self):
+                """Whoever holds this holds all of it."""
+
+        kept, waiter = Kept(), Waiter()
+        seen = weakref.ref(kept)
+        waiter.on_cancel = kept.give_up
+        del kept
+        self.assertIsNotNone(seen())
+        waiter.fire(1)
+        self.assertIsNone(seen())
 
     def test_cancelling_ends_the_wait_and_what_is_waited_for_hears_of_it(self):
         told, cleaned = [], []
