@@ -269,7 +269,7 @@ def test_bad_input_is_one_line(spark: SparkSession, copy: Path, tmp_path: Path) 
     assert refusal(read(spark, tmp_path / "none")).endswith("none: no such folder")
     assert "no folder has that name" in refusal(read(spark, tmp_path / "x*"))
     (tmp_path / "empty").mkdir()
-    assert "no store" in refusal(read(spark, tmp_path / "empty"))
+    assert "not a store" in refusal(read(spark, tmp_path / "empty"))
     with pytest.raises(PySparkException, match="did you mean splitBytes"):
         read(spark, copy, splitByte="1")
     with pytest.raises(PySparkException, match="no store is given"):
