@@ -141,10 +141,17 @@ def test_a_send_that_is_cancelled_leaves_nothing_behind(tell: Callable[[Story], 
         await asyncio.wait_for(producer.ready(), 5)
         await asyncio.wait_for(producer.settled(), 5)
         last = await producer.send(Message(topic="Cancelled", body=b"3"))
-        offsets = await cluster.admin().topic_offsets("Cancelled")
-        assert last.status is SendStatus.OK and sum(end for _, end in offsets.values()) == 3
+        assert last.status is SendStatus.OK
+        # Queues follow the log a moment later.
+        while (stored := await _stored(cluster, "Cancelled")) < 3:
+            await asyncio.sleep(0.05)
+        assert stored == 3
 
     tell(story)
+
+
+async def _stored(cluster: Cluster, topic: str) -> int:
+    return sum(end for _, end in (await cluster.admin().topic_offsets(topic)).values())
 
 
 def test_without_auto_commit_progress_is_noted_when_the_program_says_so(
