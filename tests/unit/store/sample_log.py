@@ -152,7 +152,7 @@ class SampleStore:
         self.clock = Clock()
         self.clock.advance(START_TIME / 1000)
         fs = PosixFileSystem()
-        worker = worker or InlineWorker()
+        worker = InlineWorker() if worker is None else worker
         self.files = FileQueue(fs, os.path.join(root, "commitlog"), file_size)
         self.queues = ConsumeQueueTable(fs, os.path.join(root, "consumequeue"), queue_file_size)
         self.index: IndexService | None = None

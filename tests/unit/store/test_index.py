@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -22,6 +21,7 @@ from hatwisted.store.errors import StoreFull, WrongFile
 from hatwisted.store.index.indexfile import HEADER, ITEM, IndexFile, Item, file_length
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from tests.support.faultyfs import FaultyFileSystem
+from tests.support.manualworker import ManualWorker
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"
 LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
@@ -54,29 +54,6 @@ def service_columns(service: IndexService, items: list[Item]) -> int:
     return service.append(*columns(items))
 
 
-class ManualWorker:
-    """A worker whose calls run when the test says so."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Deferred[object], object, tuple[object, ...]]] = []
-
-    def run(self, function: object, *args: object) -> Deferred[object]:
-        done: Deferred[object] = Deferred()
-        self.calls.append((done, function, args))
-        return done
-
-    def work(self) -> None:
-        calls, self.calls = self.calls, []
-        for done, function, args in calls:
-            try:
-                done.callback(function(*args))  # type: ignore[operator]
-            except Exception as error:
-                done.errback(error)
-
-    def stop(self) -> None:
-        pass
-
-
 class IndexTestCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.root = self.mktemp()
@@ -88,7 +65,11 @@ class IndexTestCase(SynchronousTestCase):
 
     def service(self, slots: int = SLOTS, items: int = ITEMS, worker: object = None) -> IndexService:
         service = IndexService(
-            self.fs, self.directory, self.clock, IndexOptions(slots, items), worker or InlineWorker()
+            self.fs,
+            self.directory,
+            self.clock,
+            IndexOptions(slots, items),
+            InlineWorker() if worker is None else worker,
         )
         service.load()
         self.addCleanup(service.close)
@@ -241,11 +222,11 @@ class RollTests(IndexTestCase):
         self.assertEqual(service.append(*columns(items)), 0)
         ready = service.when_ready()
         self.assertNoResult(ready)
-        worker.work()
+        worker.work(len(worker))
         self.successResultOf(ready)
         self.assertEqual(service.append(*columns(items)), 4)
         self.assertNoResult(service.when_ready())
-        worker.work()
+        worker.work(len(worker))
         self.assertEqual(service.append(*columns(items[4:])), 4)
 
     def test_a_file_made_ahead_stays_out_of_the_folder(self) -> None:
@@ -263,11 +244,11 @@ class RollTests(IndexTestCase):
         Path(self.directory + ".next", "in the way").touch()
         service.append(*columns([(1, 1, 1)]))
         ready = service.when_ready()
-        worker.work()
+        worker.work(len(worker))
         self.failureResultOf(ready, OSError)
         shutil.rmtree(self.directory + ".next")
         service.append(*columns([(1, 1, 1)]))
-        worker.work()
+        worker.work(len(worker))
         self.assertEqual(service.append(*columns([(1, 1, 1)])), 1)
 
     def test_a_worker_that_fails_at_once_is_no_reason_to_try_without_a_pause(self) -> None:
@@ -287,12 +268,12 @@ class RollTests(IndexTestCase):
         patch = self.patch(os, "posix_fallocate", no_space)
         self.assertEqual(service.append_few([(1, 1, 1)]), 0)
         ready = service.when_ready()
-        worker.work()
+        worker.work(len(worker))
         self.failureResultOf(ready, StoreFull)
         self.assertFalse(os.path.exists(self.directory + ".next"))
         patch.restore()
         service.append_few([(1, 1, 1)])
-        worker.work()
+        worker.work(len(worker))
         self.assertEqual(service.append_few([(1, 1, 1)]), 1)
 
 

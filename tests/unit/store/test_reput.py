@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
 from twisted.logger import LogLevel, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -29,6 +28,7 @@ from hatwisted.store.dispatch.reput import (
 from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
+from tests.support.manualworker import ManualWorker
 
 from .sample_log import (
     FILE_SIZE,
@@ -312,29 +312,6 @@ class BadBytesTests(StoreTestCase):
         self.assertIn("100 bytes", str(error))
 
 
-class ManualWorker:
-    """A worker whose calls run when the test says so."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Deferred[object], object, tuple[object, ...]]] = []
-
-    def run(self, function: object, *args: object) -> Deferred[object]:
-        done: Deferred[object] = Deferred()
-        self.calls.append((done, function, args))
-        return done
-
-    def work(self) -> None:
-        calls, self.calls = self.calls, []
-        for done, function, args in calls:
-            try:
-                done.callback(function(*args))  # type: ignore[operator]
-            except Exception as error:
-                done.errback(error)
-
-    def stop(self) -> None:
-        pass
-
-
 class ReputTests(StoreTestCase):
     def running(self, **options: object) -> tuple[SampleStore, ReputService, LogWriter]:
         store = self.store(**options)
@@ -465,7 +442,7 @@ class ReputTests(StoreTestCase):
         self.more(store, writer, 10)
         store.clock.advance(1)
         self.assertEqual(store.items(), [])
-        worker.work()
+        worker.work(len(worker))
         store.clock.pump([0, BUSY_COALESCE])
         self.assertDispatched(store, writer.data)
         self.assertEqual(service.behind_bytes, 0)
@@ -480,7 +457,7 @@ class ReputTests(StoreTestCase):
             self.more(store, writer, 100)
             store.clock.advance(1)
         for _ in range(10):
-            worker.work()
+            worker.work(len(worker))
             store.clock.pump([0, 1])
         self.assertDispatched(store, writer.data)
         assert store.index is not None
