@@ -35,7 +35,7 @@ def decode(job: Job) -> Callable[[], int]:
 
 def count(job: Job) -> Callable[[], int]:
     """All rows with the columns asked for, built and handed to Spark's JVM, which drops them."""
-    from hatwisted.pipeline.spark.session import spark_session
+    from hatwisted.pipeline.spark.sparksession import spark_session
 
     spark = spark_session(job.get("master", "local[2]"))
     reader = spark.read.format("commitlog")
@@ -65,7 +65,7 @@ def land(job: Job) -> Callable[[], int]:
 def audit(job: Job) -> Callable[[], int]:
     """Two stores against each other."""
     from hatwisted.pipeline.jobs.audit.auditing import audit as audit_job
-    from hatwisted.pipeline.spark.session import spark_session
+    from hatwisted.pipeline.spark.sparksession import spark_session
 
     spark = spark_session()
 
@@ -80,7 +80,7 @@ def audit(job: Job) -> Callable[[], int]:
 
 def trigger(job: Job) -> Callable[[], int]:
     """Micro-batches of `bytes` each: what is left of a trigger beside its work, as Spark reports it."""
-    from hatwisted.pipeline.spark.session import spark_session
+    from hatwisted.pipeline.spark.sparksession import spark_session
 
     spark = spark_session()
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")

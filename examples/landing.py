@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land.landing import land
-from hatwisted.pipeline.spark.session import spark_session
+from hatwisted.pipeline.spark.sparksession import spark_session
 
 
 def main(store: str, table: str) -> None:

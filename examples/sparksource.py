@@ -11,7 +11,7 @@ import sys
 
 from pyspark.sql import functions as F
 
-from hatwisted.pipeline.spark.session import spark_session
+from hatwisted.pipeline.spark.sparksession import spark_session
 
 
 def main(store: str) -> None:

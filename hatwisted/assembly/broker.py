@@ -20,8 +20,8 @@ from hatwisted.broker.admin.messagequery import MessageQueryProcessor
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.admin.topicadmin import TopicAdmin
 from hatwisted.broker.admin.topicstats import TopicView
+from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
-from hatwisted.broker.consumer.processors import ConsumerProcessors
 from hatwisted.broker.node.brokernode import BrokerNode, NodeParts, ServedPort
 from hatwisted.broker.node.masteraddress import MasterAddress
 from hatwisted.broker.node.masterlog import MasterLog

@@ -2,8 +2,8 @@
 
 `main` declares the commands; `log` works on store folders while no broker runs, `cluster` talks to running
 ones, `pipeline` runs the jobs of `hatwisted.pipeline`. They share `errors` (exit codes; one line and no
-traceback), `values` and `optiongroup` (options), `tables` (for people or as JSON) and `progress` (a bar for
-what takes long).
+traceback), `optionvalues` and `optiongroup` (options), `output` (for people or as JSON) and
+`progressbar` (a bar for what takes long).
 
 A command that writes into a store takes its lock first. None imports a server: a running broker is reached
 over its port.

@@ -16,9 +16,9 @@ from typing import Any
 import click
 import msgspec
 
+from hatwisted.cli.cluster.brokerlist import cluster
 from hatwisted.cli.cluster.consume import consume
 from hatwisted.cli.cluster.group import group
-from hatwisted.cli.cluster.members import cluster
 from hatwisted.cli.cluster.produce import produce
 from hatwisted.cli.cluster.topic import topic
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
@@ -26,15 +26,15 @@ from hatwisted.cli.log.check import StoreCheck
 from hatwisted.cli.log.checktext import plan_lines, report_lines
 from hatwisted.cli.log.divergence import compare_command, cut_command
 from hatwisted.cli.log.dump import RecordFilter, dump, follow, last_records
+from hatwisted.cli.log.indexcommand import Rebuild
 from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
-from hatwisted.cli.log.rebuild import Rebuild
 from hatwisted.cli.log.recordformat import BodyForm, as_json, as_line
 from hatwisted.cli.log.repair import LogInspection, plan_repair, repair
-from hatwisted.cli.log.storefolder import StoreFolder
+from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.cli.optiongroup import option_group
+from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.cli.pipeline.commands import pipeline
-from hatwisted.cli.progress import ScanProgress
-from hatwisted.cli.values import milliseconds
+from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE
 from hatwisted.store.disk.filesystem import PosixFileSystem

@@ -1,7 +1,7 @@
 """Configuration as RocketMQ writes it: `.properties` files, its key names, its defaults.
 
-Read `schema` (every key with an effect, its default and range), `values` (kinds of values), `properties` (the
-syntax of the file), `rocketmq` (keys that RocketMQ knows and that have no effect here), `load` (the three put
+Read `schema` (every key with an effect, its default and range), `values` (kinds of values), `javaproperties` (the
+syntax of the file), `rocketmqkeys` (keys that RocketMQ knows and that have no effect here), `load` (the three put
 together), `roles` (what only a whole configuration can tell) and `live` (looking at it and changing it while
 a server runs).
 

@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar, get_args
 import msgspec
 
 from hatwisted.config.errors import ConfigError
+from hatwisted.config.javaproperties import check_text, parse_properties, with_properties
 from hatwisted.config.load import Loaded, Source, effective_text
-from hatwisted.config.properties import check_text, parse_properties, with_properties
 
 C = TypeVar("C", bound=msgspec.Struct)
 T = TypeVar("T")

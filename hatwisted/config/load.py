@@ -18,8 +18,13 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from hatwisted.config.errors import ConfigError
-from hatwisted.config.properties import Entry, check_text, format_property, parse_properties
-from hatwisted.config.rocketmq import FORMER_BROKER_KEYS, UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS, consequence
+from hatwisted.config.javaproperties import Entry, check_text, format_property, parse_properties
+from hatwisted.config.rocketmqkeys import (
+    FORMER_BROKER_KEYS,
+    UNUSED_BROKER_KEYS,
+    UNUSED_NAMESRV_KEYS,
+    consequence,
+)
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.config.values import Rule
 

@@ -5,7 +5,7 @@ don't follow from each other are named). Names and defaults are those of RocketM
 MessageStoreConfig, NettyServerConfig, NettyClientConfig and NamesrvConfig, where no other origin is noted.
 Units: times in ms, sizes in bytes, `file_reserved_time` in hours, ratios in percent.
 
-Keys that RocketMQ knows and that have no effect here are listed in `rocketmq`.
+Keys that RocketMQ knows and that have no effect here are listed in `rocketmqkeys`.
 """
 
 from __future__ import annotations

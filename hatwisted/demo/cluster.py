@@ -23,7 +23,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
-from hatwisted.config.properties import format_property
+from hatwisted.config.javaproperties import format_property
 from hatwisted.remoting.client import CallFailed, RemotingClient
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import StoreLocked

@@ -36,7 +36,7 @@ def _work(master: str, slave: str, out: Path, tell: Tell) -> int:
     from hatwisted.pipeline.jobs.audit.auditing import audit
     from hatwisted.pipeline.jobs.land.landing import land
     from hatwisted.pipeline.jobs.report.reporting import report
-    from hatwisted.pipeline.spark.session import spark_session
+    from hatwisted.pipeline.spark.sparksession import spark_session
 
     tell(doing="Spark starts")
     spark = spark_session("local[2]", "hatwisted demo")

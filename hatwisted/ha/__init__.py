@@ -1,10 +1,10 @@
 """The HA link: a master streams its commit log to any number of slaves, which acknowledge by offset.
 
 Read `interfaces` and `events` first (what a dialect makes of a link's bytes), then the parts without I/O:
-`progress` (a link seen from the master) and `replicas`, `framecheck` and `slavestate` (the same from the
+`slaveprogress` (a link seen from the master) and `replicas`, `framecheck` and `slavestate` (the same from the
 slave), `firstsync` (where an empty slave begins), `grouptransfer` (puts that wait for a slave), `settings`.
-Then the Twisted classes: `master` with `connection`, `slave` with `client`. `slavewatch` and `transferrate`
-are what the master says about its slaves. `classic` is RocketMQ 4's dialect of the link; `hosts`, `refusals`
+Then the Twisted classes: `master` with `haconnection`, `slave` with `haclient`. `slavewatch` and `transferrate`
+are what the master says about its slaves. `classic` is RocketMQ 4's dialect of the link; `slavehosts`, `refusals`
 and `sockets` deal with who connects, and how.
 
 The link moves the bytes of a log and knows no topic, queue or message. No slave is ever promoted, and no byte

@@ -24,14 +24,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.ha.classic import ClassicDialect
-from hatwisted.ha.connection import HAConnection
 from hatwisted.ha.grouptransfer import GroupTransferService
-from hatwisted.ha.hosts import REPORT_SLACK, HostMemory
+from hatwisted.ha.haconnection import HAConnection
 from hatwisted.ha.interfaces import IHaDialect, IReplication
-from hatwisted.ha.progress import TRANSFERRING, LinkState
 from hatwisted.ha.refusals import Complaints
 from hatwisted.ha.replicas import ReplicaTable
 from hatwisted.ha.settings import MasterSettings
+from hatwisted.ha.slavehosts import REPORT_SLACK, HostMemory
+from hatwisted.ha.slaveprogress import TRANSFERRING, LinkState
 from hatwisted.ha.slavewatch import SlaveWatch
 from hatwisted.store.interfaces import Buffer, IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall

@@ -11,7 +11,7 @@ rises.
 
 from __future__ import annotations
 
-from hatwisted.ha.progress import SendProgress
+from hatwisted.ha.slaveprogress import SendProgress
 
 
 class ReplicaTable:
@@ -29,8 +29,8 @@ class ReplicaTable:
 
     @property
     def connection_count(self) -> int:
-        """Links that have reported, or may be a slave's that hasn't yet (B70, `hosts`); refused ones are taken
-        out."""
+        """Links that have reported, or may be a slave's that hasn't yet (B70, `slavehosts`); refused ones
+        are taken out."""
         return len(self._links)
 
     def join(self, link: SendProgress) -> None:

@@ -27,9 +27,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.ha.classic import ClassicDialect
-from hatwisted.ha.client import HAClient, HAClientFactory
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan, plan_join
+from hatwisted.ha.haclient import HAClient, HAClientFactory
 from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog
 from hatwisted.ha.refusals import Complaints
 from hatwisted.ha.settings import SlaveSettings

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 
-from hatwisted.ha.connection import HAConnection
+from hatwisted.ha.haconnection import HAConnection
 from hatwisted.ha.replicas import ReplicaTable
 from hatwisted.store.interfaces import IReplicatedLog
 

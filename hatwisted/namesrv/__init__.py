@@ -1,6 +1,6 @@
 """The name server: brokers tell it which topics they serve, clients ask it where a topic lives.
 
-Read `routes` (the table: groups, members, leases), `kvconfig` (settings that operators keep here),
+Read `routeinfo` (the table: groups, members, leases), `kvconfig` (settings that operators keep here),
 `processors` (requests to calls on those two) and `service` (the port and the scan for silent brokers).
 
 A name server stores no message, speaks to no other name server and calls no broker: what it knows, brokers

@@ -16,7 +16,7 @@ from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig
-from hatwisted.namesrv.routes import Member, RouteTable
+from hatwisted.namesrv.routeinfo import Member, RouteTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode

@@ -11,7 +11,7 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import KvConfig
 from hatwisted.namesrv.processors import NameServerProcessors
-from hatwisted.namesrv.routes import RouteTable
+from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, RemotingServerFactory
 from hatwisted.store.disk.configfile import ConfigFile

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hatwisted.pipeline.decode.reader import read_arrow
+    from hatwisted.pipeline.decode.logreader import read_arrow
 
 __all__ = ["read_arrow"]
 
@@ -22,6 +22,6 @@ def __getattr__(name: str) -> Any:
     """Import pyarrow and numpy only when somebody reads."""
     if name != "read_arrow":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hatwisted.pipeline.decode.reader import read_arrow
+    from hatwisted.pipeline.decode.logreader import read_arrow
 
     return read_arrow

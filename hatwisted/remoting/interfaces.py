@@ -1,7 +1,7 @@
 """The network as a server sees it: ports to listen on and addresses to connect to.
 
 Everything that opens a connection or a port is given one of these, so that the same code runs over TCP
-(`remoting/tcp.py`, `tap/ports.py`) and over a network in memory with its own time.
+(`remoting/tcp.py`, `tap/claimedports.py`) and over a network in memory with its own time.
 """
 
 from __future__ import annotations

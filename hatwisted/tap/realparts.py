@@ -15,7 +15,7 @@ from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import ThreadWorker
 from hatwisted.store.interfaces import IWorker
-from hatwisted.tap.ports import ClaimedPorts
+from hatwisted.tap.claimedports import ClaimedPorts
 from hatwisted.tap.steadytime import SteadyTime, SteadyTimeService
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow", reason='the pipeline isn\'t installed: pip instal
 
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.reindex.reindexing import reindex
-from hatwisted.pipeline.jobs.tasks import InlineTasks
+from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from testbed.processes import wait_until
 from testbed.remotingclient import SEND_MESSAGE_V2, RemotingClient, send_fields

@@ -16,7 +16,7 @@ from hatwisted.blocking.links import Links
 from hatwisted.blocking.security import Credentials, Tls
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
-from hatwisted.pipeline.remote.reader import ClusterReader
+from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.wire.remoting import RemotingCommand
 from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, BrokerGroup

@@ -27,7 +27,7 @@ def java() -> None:
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session as the jobs make it."""
-    from hatwisted.pipeline.spark.session import spark_session
+    from hatwisted.pipeline.spark.sparksession import spark_session
 
     folder = tmp_path_factory.mktemp("spark")
     session = spark_session(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.pipeline.remote.queuepull import QueueRange
-from hatwisted.pipeline.remote.reader import ClusterReader
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.registration import TopicRoute, decode_body
 from testbed.brokergroup import BrokerGroup

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from hatwisted.pipeline.decode.reader import read_split
-from hatwisted.pipeline.decode.schema import COLUMNS
+from hatwisted.pipeline.decode.arrowschema import COLUMNS
+from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 
 PROPERTIES = ("tags", "keys", "unique_key", "properties")

@@ -1,4 +1,4 @@
-"""The unit layer under pytest: guarded as by trial (tests/unit/guard.py)."""
+"""The unit layer under pytest: guarded as by trial (tests/unit/nosockets.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.guard import guarded
+from tests.unit.nosockets import guarded
 
 
 @pytest.fixture(autouse=True)

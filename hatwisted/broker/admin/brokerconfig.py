@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.load import SIMILARITY
-from hatwisted.config.rocketmq import UNUSED_BROKER_KEYS
+from hatwisted.config.rocketmqkeys import UNUSED_BROKER_KEYS
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson

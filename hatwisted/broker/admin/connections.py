@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 import msgspec
 
 from hatwisted.broker.consumer.clienttable import ClientTable, Member
-from hatwisted.broker.filter.subscription import ALL, Subscription
+from hatwisted.broker.filter.subscriptiondata import ALL, Subscription
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson

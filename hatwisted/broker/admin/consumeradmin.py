@@ -14,8 +14,8 @@ from hatwisted.broker.admin.consumestats import ConsumeStatsProcessors
 from hatwisted.broker.admin.resetoffset import OffsetResets
 from hatwisted.broker.admin.runninginfo import ConsumerRunningInfo
 from hatwisted.broker.consumer.clientcalls import ClientCalls
-from hatwisted.broker.consumer.processors import ConsumerProcessors
-from hatwisted.broker.consumer.queuelocks import QueueLockProcessors, QueueLocks
+from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
+from hatwisted.broker.consumer.rebalancelocks import QueueLockProcessors, QueueLocks
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.send.replymessage import ReplyProcessor
 from hatwisted.broker.tables import BrokerTables

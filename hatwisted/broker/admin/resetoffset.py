@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clientcalls import ClientCalls
-from hatwisted.broker.consumer.processors import ConsumerProcessors
+from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.requests import Refusal, answer_bad_requests
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response

@@ -16,7 +16,7 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.broker.filter.subscription import Subscription, parse_subscription
+from hatwisted.broker.filter.subscriptiondata import Subscription, parse_subscription
 from hatwisted.broker.requests import BadClientData
 
 CLIENT_TTL = 120.0

@@ -1,6 +1,6 @@
 """What consumers want of a topic: tags, or an SQL92 expression.
 
-Read `subscription` (tags and their hashes, out of heartbeats and pulls), then `consumerfilter` (groups'
+Read `subscriptiondata` (tags and their hashes, out of heartbeats and pulls), then `consumerfilter` (groups'
 expressions, kept in `config/consumerFilter.json` and compiled by `hatwisted.sqlfilter`), then `bloomfilter`
 (the bits that RocketMQ's file has for each group: written so that its brokers can read ours, and not used
 here).

@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.filter.bloomfilter import BITS, bloom_positions
-from hatwisted.broker.filter.subscription import Subscription
+from hatwisted.broker.filter.subscriptiondata import Subscription
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import Lookup, Sql92Filter, sql92_filter
 from hatwisted.store.interfaces import Buffer

@@ -21,8 +21,8 @@ from twisted.logger import Logger
 
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
+from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
-from hatwisted.broker.consumer.processors import ConsumerProcessors
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.masteraddress import MasterAddress
 from hatwisted.broker.node.registration import Registration

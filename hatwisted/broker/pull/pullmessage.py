@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 from twisted.logger import Logger
 
-from hatwisted.broker.consumer.processors import ConsumerProcessors, ConsumerTables
+from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors, ConsumerTables
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.filter.consumerfilter import SQL92, record_test
-from hatwisted.broker.filter.subscription import Subscription, subscribe
+from hatwisted.broker.filter.subscriptiondata import Subscription, subscribe
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.role import Role

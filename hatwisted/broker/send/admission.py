@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hatwisted.broker.consumer.processors import ConsumerTables
+from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.delay.delayrouting import route_delayed
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import Refusal

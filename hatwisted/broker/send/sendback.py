@@ -15,7 +15,7 @@ from collections.abc import Callable
 import msgspec
 from twisted.internet.defer import Deferred
 
-from hatwisted.broker.consumer.processors import ConsumerTables
+from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.delay.delayrouting import route_delayed, without_delay
 from hatwisted.broker.put.innerput import STOPPING, InnerMessage, InnerPuts

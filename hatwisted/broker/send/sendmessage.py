@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from functools import partial
 
-from hatwisted.broker.consumer.processors import ConsumerTables
+from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.put.innerput import STOPPING
 from hatwisted.broker.put.putack import PutAcks

@@ -25,7 +25,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.processors import ConsumerTables
+from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.transaction.halfmessages import (
     CHECK_GROUP,

@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
-from hatwisted.cli.values import milliseconds
+from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom

@@ -8,8 +8,8 @@ import click
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
-from hatwisted.cli.tables import json_option, show
-from hatwisted.cli.values import milliseconds
+from hatwisted.cli.optionvalues import milliseconds
+from hatwisted.cli.output import json_option, show
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.admin import LATEST
 

@@ -14,7 +14,7 @@ import msgspec
 from hatwisted.cli.log.findings import Finding, Findings
 from hatwisted.cli.log.indexcheck import IndexComparison, IndexItems
 from hatwisted.cli.log.queuecheck import QueueComparison
-from hatwisted.cli.log.storefolder import StoreFolder
+from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.logwalk import LogEnd, LogWalk

@@ -10,9 +10,9 @@ from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.log.compare import LogComparison, compare_logs, record_boundary
 from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
 from hatwisted.cli.log.repair import RepairPlan, repair, side_file
-from hatwisted.cli.log.storefolder import StoreFolder
-from hatwisted.cli.progress import ScanProgress
-from hatwisted.cli.values import size_text
+from hatwisted.cli.log.storesizes import StoreFolder
+from hatwisted.cli.optionvalues import size_text
+from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.log.filequeue import FileQueue

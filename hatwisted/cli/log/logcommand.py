@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from hatwisted.cli.errors import EXIT_OK, CannotRun
-from hatwisted.cli.log.storefolder import StoreFolder
+from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.store.errors import StoreError
 from hatwisted.store.lifecycle.storelock import StoreLock
 

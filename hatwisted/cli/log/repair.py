@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from hatwisted.cli.errors import CannotRun
-from hatwisted.cli.log.storefolder import StoreFolder
+from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.logcodec.logwalk import Damage, LogWalk
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence

@@ -10,10 +10,10 @@ import click
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
 from hatwisted.cli.optiongroup import option_group
+from hatwisted.cli.optionvalues import Instant, Size, StorePath
+from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, print_result, session
-from hatwisted.cli.tables import json_option
-from hatwisted.cli.values import Instant, Size, StorePath
 
 FOLDER = click.Path(exists=True, file_okay=False)
 NEW_FOLDER = click.Path(file_okay=False)
@@ -250,8 +250,8 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
 
     Give one STORE per broker.
     """
+    from hatwisted.pipeline.jobs.messageselection import Selection
     from hatwisted.pipeline.jobs.report import reporting
-    from hatwisted.pipeline.jobs.selection import Selection
 
     with JobBar("report") as bar:
         result = reporting.report(
@@ -291,7 +291,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     The messages are those of STOREs, or of a cluster over the network.
     """
     from hatwisted.pipeline.jobs.messages import export as exporting
-    from hatwisted.pipeline.jobs.selection import Selection
+    from hatwisted.pipeline.jobs.messageselection import Selection
 
     source = read_from(stores, options["topics"], options)
     with JobBar("export") as bar:

@@ -215,7 +215,7 @@ _spark_log: Final = SparkLog()
 
 def session(master: str, conf: dict[str, str]) -> Any:
     """The Spark session of this command."""
-    from hatwisted.pipeline.spark.session import spark_session
+    from hatwisted.pipeline.spark.sparksession import spark_session
 
     with _spark_log.taken():
         return spark_session(master, "hatwisted", **conf)

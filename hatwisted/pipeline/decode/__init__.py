@@ -1,9 +1,9 @@
 """Commit logs into Arrow record batches, by columns, with numpy and pyarrow.
 
-Read `schema` (the columns), `storefolder` (which files, where the log ends, how it is split) with `endprobe`,
-`logbytes` and `filebytes` (the bytes), `columns` with `bodies`, `hosts`, `propertycolumns` and `ragged` (parts of
-records into arrays), `conditions` (rows that need not exist), `batches` and `reader` (all of it), `decode`
-(records that are in memory already). Where records lie says `hatwisted.logcodec`.
+Read `arrowschema` (the columns), `storefolder` (which files, where the log ends, how it is split) with `endprobe`,
+`storebytes` and `filebytes` (the bytes), `columns` with `bodies`, `hosttext`, `propertycolumns` and `ragged`
+(parts of records into arrays), `conditions` (rows that need not exist), `batches` and `logreader` (all of it),
+`decode` (records that are in memory already). Where records lie says `hatwisted.logcodec`.
 
 No Spark, no Twisted, no sockets. No loop over records in Python, and no column that nobody asked for.
 """

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from hatwisted.logcodec.scan import Records
+from hatwisted.pipeline.decode.arrowschema import COLUMNS, check_columns
 from hatwisted.pipeline.decode.columns import Columns
 from hatwisted.pipeline.decode.conditions import Condition, Filter
-from hatwisted.pipeline.decode.schema import COLUMNS, check_columns
 
 BATCH_ROWS: Final = 16_384
 """Rows of a batch, at most: some megabytes of small messages, which is what those behind a reader like best."""

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hatwisted.logcodec.scan import Records
+from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.decode.bodies import Bodies, bodies, crcs_right, stored_bodies
-from hatwisted.pipeline.decode.hosts import born_hosts, store_hosts
+from hatwisted.pipeline.decode.hosttext import born_hosts, store_hosts
 from hatwisted.pipeline.decode.propertycolumns import PropertyColumns
 from hatwisted.pipeline.decode.ragged import constant
-from hatwisted.pipeline.decode.schema import arrow_schema
 
 TRANSACTIONS: Final = ("none", "prepared", "commit", "rollback")
 """By the two transaction bits of sysFlag."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hatwisted.pipeline.decode.schema import arrow_schema
+from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.errors import WrongSchema
 
 Operator = Literal["=", "<", "<=", ">", ">=", "in"]

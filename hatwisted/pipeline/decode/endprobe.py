@@ -24,7 +24,7 @@ from hatwisted.logcodec.recordsearch import CHUNK, LOOK_BACK, RecordSearch
 from hatwisted.logcodec.scan import Records, Stop
 from hatwisted.logcodec.window import BREAKS, LogWindow
 from hatwisted.pipeline.decode.filebytes import FileBytes
-from hatwisted.pipeline.decode.logbytes import LogBytes
+from hatwisted.pipeline.decode.storebytes import LogBytes
 from hatwisted.pipeline.errors import WrongLogFile
 from hatwisted.wire import layout
 

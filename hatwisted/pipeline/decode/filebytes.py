@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hatwisted.pipeline.decode.logbytes import LogBytes, read
 from hatwisted.pipeline.decode.ragged import PREFIX, new_buffer
+from hatwisted.pipeline.decode.storebytes import LogBytes, read
 
 
 class FileBytes:

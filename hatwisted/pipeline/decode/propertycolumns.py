@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from hatwisted.logcodec.propertyareas import PropertyAreas
 from hatwisted.logcodec.scan import Longs
+from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.decode.ragged import contents, gather, is_ascii, join_separated, texts
-from hatwisted.pipeline.decode.schema import arrow_schema
 from hatwisted.wire import layout
 
 PAIRWISE: Final = 24

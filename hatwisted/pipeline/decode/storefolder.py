@@ -14,7 +14,7 @@ from os.path import abspath
 from typing import Final
 
 from hatwisted.logcodec.recordsearch import RecordSearch
-from hatwisted.pipeline.decode import logbytes
+from hatwisted.pipeline.decode import storebytes
 from hatwisted.pipeline.decode.endprobe import EndProbe, Tail
 from hatwisted.pipeline.decode.filebytes import FileBytes
 from hatwisted.pipeline.errors import NotAStore, WrongLogFile
@@ -135,7 +135,7 @@ class LogStore:
         if offset <= self.min_offset or offset >= log_end:
             return max(self.min_offset, min(offset, log_end))
         file = self.files[(offset - self.min_offset) // self.files[0].size]
-        with logbytes.open_file(file.path) as opened:
+        with storebytes.open_file(file.path) as opened:
             log = FileBytes(opened, file.base, file.size)
             return look(RecordSearch(log, file.base, min(log_end, file.end)), offset)
 
@@ -150,7 +150,7 @@ class LogStore:
 
 @contextmanager
 def _finder(file: LogFile) -> Iterator[EndProbe]:
-    with logbytes.open_file(file.path) as opened:
+    with storebytes.open_file(file.path) as opened:
         yield EndProbe(opened, file.path, file.base, file.size)
 
 
@@ -164,11 +164,11 @@ def _cut(begin: int, end: int, size: int) -> Iterator[tuple[int, int]]:
 
 def _log_folder(path: str) -> str:
     """Where the log files of a store are."""
-    entries = logbytes.list_folder(path)
+    entries = storebytes.list_folder(path)
     if entries is None:
         raise NotAStore(f"{path}: no such folder")
     if any(entry.name == LOG_FOLDER and entry.size is None for entry in entries):
-        return logbytes.join(path, LOG_FOLDER)
+        return storebytes.join(path, LOG_FOLDER)
     is_log = any(parse_file_name(entry.name) is not None and entry.size is not None for entry in entries)
     if is_log or path.rpartition("/")[2] == LOG_FOLDER:
         return path
@@ -177,7 +177,7 @@ def _log_folder(path: str) -> str:
 
 def _broker_of(path: str) -> str:
     """The last name in a store's path that isn't one every store has."""
-    whole = path if logbytes.is_remote(path) else abspath(path)
+    whole = path if storebytes.is_remote(path) else abspath(path)
     parts = [part for part in whole.split("/") if part]
     while len(parts) > 1 and parts[-1] in EVERY_STORE:
         parts.pop()
@@ -186,14 +186,14 @@ def _broker_of(path: str) -> str:
 
 def _log_files(folder: str) -> list[LogFile]:
     """The log's files; a last one of no bytes is one that its broker is just making."""
-    entries = logbytes.list_folder(folder)
+    entries = storebytes.list_folder(folder)
     if entries is None:
         raise NotAStore(f"{folder}: no longer exists")
     files = []
     for name, size in entries:
         if name.startswith("."):
             continue
-        path = logbytes.join(folder, name)
+        path = storebytes.join(folder, name)
         base = parse_file_name(name)
         if base is None or size is None:
             raise WrongLogFile(

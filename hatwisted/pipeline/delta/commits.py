@@ -23,9 +23,9 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from hatwisted.pipeline.delta.datafiles import DataFile
+from hatwisted.pipeline.delta.deltatable import ATTEMPTS, open_table
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.names import Lane
-from hatwisted.pipeline.delta.tables import ATTEMPTS, open_table
 
 FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""

@@ -20,7 +20,7 @@ from deltalake import DeltaTable, WriterProperties
 from deltalake.exceptions import DeltaError
 
 from hatwisted.pipeline.delta.datafiles import COMPRESSION_LEVEL
-from hatwisted.pipeline.delta.tables import open_table
+from hatwisted.pipeline.delta.deltatable import open_table
 
 MIN_FILES: Final = 8
 """Small files of a partition that make it worth being rewritten."""

@@ -1,6 +1,6 @@
 """The rows of a landed table, as Arrow: the columns of the log and the day they are filed under.
 
-The same as the column expressions of `hatwisted.pipeline.jobs.columns`, for rows that never become Spark's.
+The same as `hatwisted.pipeline.jobs.columnexpressions`, for rows that never become Spark's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hatwisted.pipeline.decode.schema import COLUMNS, arrow_schema, check_columns
+from hatwisted.pipeline.decode.arrowschema import COLUMNS, arrow_schema, check_columns
 
 STORE_DATE: Final = "store_date"
 LANDING_KEYS: Final = (

@@ -22,8 +22,8 @@ from typing import Final
 import pyarrow as pa
 
 from hatwisted.pipeline.delta.commits import Claim
+from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.names import written_by
-from hatwisted.pipeline.delta.tables import open_table
 
 LOG_FOLDER: Final = "_delta_log"
 READ_BYTES: Final = 1 << 20

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hatwisted.pipeline.delta.tables import open_table
+from hatwisted.pipeline.delta.deltatable import open_table
 
 COLUMNS: Final = ("broker", "physical_offset", "size", "store_timestamp", "body_crc")
 

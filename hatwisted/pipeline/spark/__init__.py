@@ -1,9 +1,9 @@
 """The logs as Spark tables: the data sources `commitlog` and `rocketmq`, batch and streaming, and the session.
 
-Read `commitlog` with `commitlogstream`, `logtask` and `logplaces`; `rocketmq` with `rocketmqstream`,
-`queuereads` and `queueoffsets`; then what both use: `options`, `filters`, `columns`, `damagetable`,
+Read `commitlogsource` with `commitlogstream`, `logtask` and `logplaces`; `rocketmqsource` with `rocketmqstream`,
+`queuereads` and `queueoffsets`; then what both use: `readoptions`, `filters`, `sourcecolumns`, `damagetable`,
 `failures` (a worker's error in one line); `storelist` and `rocketmqoptions` say what a read is of.
-`deltasink` writes, `session` and `javahome` start Spark, `planstream` reads in one place what another has
+`deltasink` writes, `sparksession` and `javahome` start Spark, `planstream` reads in one place what another has
 planned.
 
 Nothing here decodes a record: that is `hatwisted.pipeline.decode`, which knows no Spark. Importing this

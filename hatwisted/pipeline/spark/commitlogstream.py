@@ -30,7 +30,7 @@ from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.spark.logplaces import end_of_records, offset_at_time, shares
 from hatwisted.pipeline.spark.logtask import LogPartition, ReadTask
-from hatwisted.pipeline.spark.options import Edge, Limits, Options, Start
+from hatwisted.pipeline.spark.readoptions import Edge, Limits, Options, Start
 from hatwisted.pipeline.spark.storelist import StoreList
 
 Offsets = dict[str, int]

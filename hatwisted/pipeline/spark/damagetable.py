@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hatwisted.pipeline.decode.logbytes import is_remote, remote_filesystem
-from hatwisted.pipeline.decode.reader import Damage
+from hatwisted.pipeline.decode.logreader import Damage
+from hatwisted.pipeline.decode.storebytes import is_remote, remote_filesystem
 from hatwisted.pipeline.decode.storefolder import Split
 
 SUFFIX: Final = ".jsonl"

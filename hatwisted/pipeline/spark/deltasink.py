@@ -35,13 +35,13 @@ from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.delta.commits import Claim, commit_files
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
+from hatwisted.pipeline.delta.deltatable import local_folder, prepare_table
 from hatwisted.pipeline.delta.landedrows import landed_schema, with_store_date
 from hatwisted.pipeline.delta.names import Lane
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
-from hatwisted.pipeline.delta.tables import local_folder, prepare_table
 from hatwisted.pipeline.errors import WrongSchema
-from hatwisted.pipeline.spark.options import BadOption, Options
 from hatwisted.pipeline.spark.planstream import planned_rows
+from hatwisted.pipeline.spark.readoptions import BadOption, Options
 
 FORMAT: Final = "hatwisted-delta"
 PARTITION_BY: Final = ("topic", "store_date")

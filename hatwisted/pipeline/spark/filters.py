@@ -27,9 +27,9 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.conditions import UNCOMPARED, Condition, Operator
-from hatwisted.pipeline.decode.schema import COLUMNS
-from hatwisted.pipeline.spark.options import Options
+from hatwisted.pipeline.spark.readoptions import Options
 
 _OPERATORS: Final[dict[type[Filter], Operator]] = {
     EqualTo: "=",

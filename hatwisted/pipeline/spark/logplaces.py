@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hatwisted.pipeline.decode.conditions import Condition
-from hatwisted.pipeline.decode.reader import read_split
+from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.spark.filters import time_span
 

@@ -14,13 +14,13 @@ from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.batches import BATCH_ROWS
 from hatwisted.pipeline.decode.conditions import Condition
-from hatwisted.pipeline.decode.reader import MODES, Damage, Mode, read_split
+from hatwisted.pipeline.decode.logreader import MODES, Damage, Mode, read_split
 from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.pipeline.errors import WrongLogFile
-from hatwisted.pipeline.spark.columns import shaped, wire_schema
 from hatwisted.pipeline.spark.damagetable import write_damages
 from hatwisted.pipeline.spark.filters import conditions
-from hatwisted.pipeline.spark.options import BadOption, Options
+from hatwisted.pipeline.spark.readoptions import BadOption, Options
+from hatwisted.pipeline.spark.sourcecolumns import shaped, wire_schema
 
 SOURCE: Final = "commitlog"
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hatwisted.pipeline.remote.queuepull import QueueRange
-from hatwisted.pipeline.spark.options import Edge
+from hatwisted.pipeline.spark.readoptions import Edge
 from hatwisted.wire.messagequeue import MessageQueue
 
 TASK_MESSAGES: Final = 20_000

@@ -1,5 +1,5 @@
 """Reading a cluster's queues as a table: what every task needs to know, a batch read, and what options and
-conditions mean in offsets. The source and its stream (`rocketmq`, `rocketmqstream`) build on it.
+conditions mean in offsets. The source and its stream (`rocketmqsource`, `rocketmqstream`) build on it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pyspark.sql.types import StructType
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BadSetting
 from hatwisted.pipeline.decode.conditions import Condition
+from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
-from hatwisted.pipeline.remote.reader import ClusterReader, Queues
-from hatwisted.pipeline.spark.columns import shaped, wire_schema
 from hatwisted.pipeline.spark.filters import TakesFilters, conditions, span, time_span
-from hatwisted.pipeline.spark.options import Edge, Options, Start
 from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
+from hatwisted.pipeline.spark.readoptions import Edge, Options, Start
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings
+from hatwisted.pipeline.spark.sourcecolumns import shaped, wire_schema
 from hatwisted.wire.messagequeue import MessageQueue
 
 CLOCK_SLACK: Final = timedelta(minutes=1)

@@ -16,10 +16,10 @@ from hatwisted.blocking.settings import (
     ClusterSettings,
 )
 from hatwisted.clientcore.address import split_addresses
-from hatwisted.pipeline.remote.reader import ClusterReader, Queues
+from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS
-from hatwisted.pipeline.spark.options import BadOption, Edge, Options, Start
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
+from hatwisted.pipeline.spark.readoptions import BadOption, Edge, Options, Start
 
 NAME: Final = "rocketmq"
 _TLS_OPTIONS: Final = ("tlsTrustFile", "tlsCertificate", "tlsKey", "tlsKeyPassword", "tlsVerify")

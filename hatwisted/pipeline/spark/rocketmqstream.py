@@ -28,13 +28,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from hatwisted.clientcore.errors import BrokerGone, NoRoute, OffsetsGone
+from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import STEP, QueueRange, queue_name
-from hatwisted.pipeline.remote.reader import ClusterReader, Queues
 from hatwisted.pipeline.spark.logplaces import shares
-from hatwisted.pipeline.spark.options import Edge, Limits
 from hatwisted.pipeline.spark.queueoffsets import Offsets, offsets_json, stored_offsets
 from hatwisted.pipeline.spark.queuereads import ReadTask, check_places, may_hold_rows, resolve
+from hatwisted.pipeline.spark.readoptions import Edge, Limits
 from hatwisted.wire.messagequeue import MessageQueue
 
 QUEUES_KNOWN_FOR: Final = 10.0

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from hatwisted.pipeline.decode.logbytes import is_remote, remote_filesystem
+from hatwisted.pipeline.decode.storebytes import is_remote, remote_filesystem
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import NotAStore
-from hatwisted.pipeline.spark.options import BadOption, Options
+from hatwisted.pipeline.spark.readoptions import BadOption, Options
 
 STORE_OPTIONS: Final = ("path", "paths", "broker")
 _PATTERN: Final = frozenset("*?[")

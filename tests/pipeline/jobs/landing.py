@@ -10,7 +10,7 @@ import json
 import sys
 
 from hatwisted.pipeline.jobs.land.landing import land
-from hatwisted.pipeline.spark.session import spark_session
+from hatwisted.pipeline.spark.sparksession import spark_session
 
 BYTES_PER_TRIGGER = 200 << 10
 

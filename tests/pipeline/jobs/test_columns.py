@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.testing import assertDataFrameEqual
 
-from hatwisted.pipeline.decode.reader import read_arrow
+from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, landed_names, landed_schema, with_store_date
-from hatwisted.pipeline.jobs.columns import landed, store_date
-from hatwisted.pipeline.spark.columns import spark_schema
+from hatwisted.pipeline.jobs.columnexpressions import landed, store_date
+from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"
 

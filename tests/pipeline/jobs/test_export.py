@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Observation
 
-from hatwisted.pipeline.decode.schema import arrow_schema
+from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.messages.export import (
     BROKERS_OWN_TOPICS,
@@ -25,7 +25,7 @@ from hatwisted.pipeline.jobs.messages.export import (
 )
 from hatwisted.pipeline.jobs.messages.importing import Sending
 from hatwisted.pipeline.jobs.messages.messagefiles import find_message_files, open_message_file
-from hatwisted.pipeline.jobs.selection import Selection
+from hatwisted.pipeline.jobs.messageselection import Selection
 from hatwisted.wire.properties import decode_properties
 from tests.support.goldenlog import MASTER, instant, records
 

@@ -15,7 +15,7 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hatwisted.pipeline.decode.reader import read_arrow
+from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import landed_schema
 from hatwisted.pipeline.errors import PipelineError, WrongSchema

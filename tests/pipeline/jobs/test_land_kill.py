@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from hatwisted.pipeline.decode.reader import read_arrow
+from hatwisted.pipeline.decode.logreader import read_arrow
 from testbed.processes import wait_until
 from tests.pipeline.jobs import landing
 from tests.support import growing

@@ -18,9 +18,9 @@ pytest.importorskip("pyspark")
 
 from hatwisted.pipeline.errors import NotAStore, PipelineError
 from hatwisted.pipeline.jobs.htmlpage import STYLE
+from hatwisted.pipeline.jobs.messageselection import Selection
 from hatwisted.pipeline.jobs.report import reportplots
 from hatwisted.pipeline.jobs.report.reporting import NothingToReport, report
-from hatwisted.pipeline.jobs.selection import Selection
 from tests.support.goldenlog import MASTER, SLAVE, instant, records
 
 

@@ -11,7 +11,7 @@ import time
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from hatwisted.pipeline.spark.session import spark_session
+from hatwisted.pipeline.spark.sparksession import spark_session
 
 BYTES_PER_TRIGGER = "60k"
 

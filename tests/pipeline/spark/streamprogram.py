@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 
 from hatwisted.pipeline.spark.deltasink import FORMAT, DeltaSink
-from hatwisted.pipeline.spark.rocketmq import RocketMQSource
-from hatwisted.pipeline.spark.session import spark_session
+from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
+from hatwisted.pipeline.spark.sparksession import spark_session
 
 
 def main(name_server: str, topic: str, folder: str) -> None:

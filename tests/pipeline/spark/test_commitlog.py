@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hatwisted.pipeline.decode.reader import read_arrow
-from hatwisted.pipeline.decode.schema import COLUMNS
+from hatwisted.pipeline.decode.arrowschema import COLUMNS
+from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.spark.damagetable import read_damages
 from hatwisted.pipeline.spark.failures import reason_of
 from tests.support.growing import TOPICS, GrowingStore

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hatwisted.pipeline.spark.rocketmq import RocketMQSource
+from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
 from testbed.brokergroup import OURS, BrokerGroup
 from tests.support.clustermessages import (
     bodies_of,

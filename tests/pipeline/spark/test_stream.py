@@ -18,7 +18,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from hatwisted.pipeline.decode.reader import read_arrow
+from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.spark.failures import reason_of
 from tests.pipeline.spark import brokerstore, streaming
 from tests.support.growing import GrowingStore

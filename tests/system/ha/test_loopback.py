@@ -16,7 +16,7 @@ from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock, LoopingCall
 from twisted.trial.unittest import TestCase
 
-from hatwisted.ha import connection
+from hatwisted.ha import haconnection
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
@@ -165,7 +165,7 @@ class LoopbackTests(TestCase):
             transport = link.transport
             most = max(most, len(transport.dataBuffer) + transport._tempDataLen)
         one_append = 500_000 * 1.01
-        self.assertLess(most, connection.HA_WRITE_WINDOW + connection.CATCH_UP_CHUNK + 2 * one_append)
+        self.assertLess(most, haconnection.HA_WRITE_WINDOW + haconnection.CATCH_UP_CHUNK + 2 * one_append)
         peer.transport.startReading()
         received = FrameReceiver()
         copy = bytearray()

@@ -11,9 +11,9 @@ import pytest
 
 from hatwisted.clientcore.errors import BrokerGone, NoRoute, OffsetsGone
 from hatwisted.pipeline import read_arrow
+from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.decode import decode_buffer
-from hatwisted.pipeline.decode.schema import COLUMNS
-from hatwisted.pipeline.remote.reader import ClusterReader
+from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import wait_until
 from tests.support.clustermessages import (

@@ -5,7 +5,7 @@ import unittest
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BrokerGone, NoRoute, Refused
-from hatwisted.pipeline.remote.producer import BATCH_COUNT, HELD_MESSAGES, REQUESTS, Outgoing, Producer
+from hatwisted.pipeline.remote.batchproducer import BATCH_COUNT, HELD_MESSAGES, REQUESTS, Outgoing, Producer
 from hatwisted.wire.batch import decode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from tests.support.scriptedgroup import HANG_UP, TOPIC, ScriptedNameServer, ScriptedServer, response

@@ -11,7 +11,7 @@ from twisted.internet.protocol import Protocol, ServerFactory
 from twisted.trial.unittest import TestCase
 
 from hatwisted.remoting.interfaces import PortUnavailable
-from hatwisted.tap.ports import ClaimedPorts
+from hatwisted.tap.claimedports import ClaimedPorts
 from testbed.processes import free_port
 
 LOOPBACK = "127.0.0.1"

@@ -11,7 +11,7 @@ from hatwisted.broker.consumer.clienttable import (
     ClientTable,
     parse_heartbeat,
 )
-from hatwisted.broker.filter.subscription import parse_subscription, tags_codes
+from hatwisted.broker.filter.subscriptiondata import parse_subscription, tags_codes
 from hatwisted.broker.requests import BadClientData
 
 JAVA = json.loads(

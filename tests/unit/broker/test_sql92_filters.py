@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.broker.filter import consumerfilter as consumerfilters
 from hatwisted.broker.filter.bloomfilter import bloom_positions
 from hatwisted.broker.filter.consumerfilter import KEEP_DEAD, ConsumerFilterTable
-from hatwisted.broker.filter.subscription import subscribe
+from hatwisted.broker.filter.subscriptiondata import subscribe
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sql92" / "consumerFilter.json"
 NOW = 1_795_245_600.0

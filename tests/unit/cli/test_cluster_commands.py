@@ -20,7 +20,7 @@ from hatwisted.cli.main import main
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
-from hatwisted.namesrv.routes import Member
+from hatwisted.namesrv.routeinfo import Member
 from hatwisted.wire.registration import DataVersion
 from tests.support.loopback import loopback
 from tests.support.patience import STALL_SECONDS, patient

@@ -13,8 +13,8 @@ from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.main import main
+from hatwisted.cli.optionvalues import Instant, Size
 from hatwisted.cli.pipeline.sparkrun import JobBar, SparkLog
-from hatwisted.cli.values import Instant, Size
 from tests.unit.cli.stores import GOLDEN
 
 JOBS = ("land", "audit", "reindex", "report", "export", "import")

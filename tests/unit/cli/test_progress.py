@@ -8,7 +8,7 @@ from rich.console import Console
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.progress import PATIENCE, ScanProgress
+from hatwisted.cli.progressbar import PATIENCE, ScanProgress
 
 
 class ProgressTests(SynchronousTestCase):

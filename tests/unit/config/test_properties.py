@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import ConfigError
-from hatwisted.config.properties import Entry, format_property, parse_properties, with_properties
+from hatwisted.config.javaproperties import Entry, format_property, parse_properties, with_properties
 
 # [text in ISO-8859-1, what Java's Properties.load gave | null for its IllegalArgumentException]
 JAVA_VECTORS = Path(__file__).with_name("java-properties.json")

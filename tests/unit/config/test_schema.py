@@ -11,7 +11,7 @@ from typing import get_args
 from msgspec.structs import fields
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.config.rocketmq import CONSEQUENCES, UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS
+from hatwisted.config.rocketmqkeys import CONSEQUENCES, UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 
 # class, key, default as Java prints it; one line for every setter of RocketMQ's configuration classes

@@ -18,8 +18,8 @@ from twisted.logger import formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.ha.connection import HAConnection
 from hatwisted.ha.grouptransfer import GroupTransferService
+from hatwisted.ha.haconnection import HAConnection
 from hatwisted.ha.interfaces import IMasterLog
 from hatwisted.ha.master import HAService
 from hatwisted.ha.settings import MasterSettings, SlaveSettings

@@ -6,7 +6,7 @@ import hashlib
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha import connection
+from hatwisted.ha import haconnection
 from hatwisted.store.errors import StoreFull
 from hatwisted.wire.haframe import HEADER_SIZE, MAX_BODY, encode_frames
 from tests.support.memorylog import MemoryLog
@@ -59,7 +59,7 @@ class MasterSideTests(SynchronousTestCase):
         self.assertEqual((slave.body(), log.flushed_offset), (b"fresh", 0))
 
     def test_B78_a_synchronous_put_does_not_overtake_a_backlog(self) -> None:
-        rig = MasterRig(filled(3 * connection.CATCH_UP_CHUNK))
+        rig = MasterRig(filled(3 * haconnection.CATCH_UP_CHUNK))
         slave = rig.slave()
         slave.wire.full = True
         slave.report(1)

@@ -2,8 +2,8 @@
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha import hosts
-from hatwisted.ha.hosts import HostMemory
+from hatwisted.ha import slavehosts
+from hatwisted.ha.slavehosts import HostMemory
 from tests.unit.ha.rig import MasterRig
 from tests.unit.ha.test_master import filled
 
@@ -21,7 +21,7 @@ class HostMemoryTests(SynchronousTestCase):
     def test_any_number_of_hosts_costs_bounded_memory(self) -> None:
         memory = HostMemory()
         memory.reported("slave")
-        for number in range(hosts.MAX_HOSTS - 1):
+        for number in range(slavehosts.MAX_HOSTS - 1):
             memory.stranger(str(number))
         self.assertTrue(memory.is_known("slave"))
         memory.stranger("one more")
@@ -48,7 +48,7 @@ class SilentLinkTests(SynchronousTestCase):
     def test_B70_B71_a_lone_silent_stranger_counts_no_longer_than_a_slave_may_take(self) -> None:
         self.rig.slave()
         self.assertTrue(self.usable())
-        self.rig.seconds(5 + hosts.REPORT_SLACK + 1.5)
+        self.rig.seconds(5 + slavehosts.REPORT_SLACK + 1.5)
         self.assertFalse(self.usable())
 
     def test_B71_a_host_of_strangers_is_not_waited_for_again(self) -> None:

@@ -4,7 +4,7 @@ import struct
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha import connection, master
+from hatwisted.ha import haconnection, master
 from hatwisted.wire.haframe import HaFirstSync, encode_report
 from tests.support.memorylog import MemoryLog
 from tests.unit.ha.rig import LogCatcher, MasterRig, pattern
@@ -281,7 +281,7 @@ class WriteSideTests(SynchronousTestCase):
         slave.wire.fill()
         for _ in range(300):
             rig.log.append(bytes(10_000))
-        self.assertLessEqual(len(slave.wire.value()), connection.HA_WRITE_WINDOW)
+        self.assertLessEqual(len(slave.wire.value()), haconnection.HA_WRITE_WINDOW)
         self.assertEqual(rig.service.status()[0].state, "catching up")
         slave.wire.drain()
         self.assertEqual(slave.body(), bytes(3_000_000))
@@ -300,14 +300,14 @@ class WriteSideTests(SynchronousTestCase):
         slave.report(1)
         got = b""
         for _ in range(5):
-            self.assertLessEqual(len(slave.wire.value()), connection.CATCH_UP_CHUNK + 64 * 12)
+            self.assertLessEqual(len(slave.wire.value()), haconnection.CATCH_UP_CHUNK + 64 * 12)
             got += slave.body()
             rig.log.append(b"meanwhile")
             slave.wire.drain()
         self.assertEqual(got + slave.body(), bytes(rig.log)[1:])
 
     def test_changing_gear_over_and_over_loses_and_repeats_nothing(self) -> None:
-        self.patch(connection, "HA_WRITE_WINDOW", 3000)
+        self.patch(haconnection, "HA_WRITE_WINDOW", 3000)
         rig = MasterRig(filled(5000, file_size=1000))
         slave = rig.slave(1)
         for step in range(200):
@@ -412,7 +412,7 @@ class RefusalTests(SynchronousTestCase):
         self.assertEqual(rig.service.status()[0].state, "offset expired")
         self.assertEqual(rig.service.replicas.connection_count, 0)
         self.assertRegex(caught.texts("error")[0], "1500, the log holds 2000 to 3500")
-        rig.seconds(connection.REFUSED_LINGER - 0.2)
+        rig.seconds(haconnection.REFUSED_LINGER - 0.2)
         self.assertEqual((slave.wire.value(), slave.gone), (b"", False))
         rig.seconds(0.4)
         self.assertEqual((slave.frames(), slave.wire.closed), ([(2000, b"")], True))
@@ -423,7 +423,7 @@ class RefusalTests(SynchronousTestCase):
         slave = rig.slave(1200)
         rig.log.append(bytes(500))
         self.assertIn("1200", caught.texts("error")[0])
-        rig.seconds(connection.REFUSED_LINGER + 0.2)
+        rig.seconds(haconnection.REFUSED_LINGER + 0.2)
         self.assertEqual(slave.frames(), [(1500, b"")])
         self.assertTrue(slave.wire.closed)
 
@@ -432,12 +432,12 @@ class RefusalTests(SynchronousTestCase):
         slave = rig.slave(0)
         slave.wire.fill()
         for _ in range(4):
-            rig.log.append(bytes(connection.HA_WRITE_WINDOW))
+            rig.log.append(bytes(haconnection.HA_WRITE_WINDOW))
         slave.body()
         rig.log.expire(rig.log.max_offset // 1000 * 1000)
         slave.wire.drain()
         self.assertEqual(rig.service.status()[0].state, "offset expired")
-        rig.seconds(connection.REFUSED_LINGER + 0.1)
+        rig.seconds(haconnection.REFUSED_LINGER + 0.1)
         self.assertEqual(slave.frames()[-1], (rig.log.min_offset, b""))
 
     def test_a_refused_slave_holds_nothing_back(self) -> None:

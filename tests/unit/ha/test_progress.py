@@ -3,9 +3,9 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha.errors import ImplausibleReport
-from hatwisted.ha.progress import TRANSITIONS, LinkState, SendProgress, start_offset
 from hatwisted.ha.replicas import ReplicaTable
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
+from hatwisted.ha.slaveprogress import TRANSITIONS, LinkState, SendProgress, start_offset
 from hatwisted.wire.haframe import HaFirstSync
 from tests.support.memorylog import MemoryLog
 

@@ -8,7 +8,7 @@ from random import Random
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha import connection
+from hatwisted.ha import haconnection
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
@@ -96,7 +96,7 @@ class Group:
         held = max(map(self._held, self.slave_logs))
         self.case.assertLessEqual(self.master.replicas.push2_slave_max_offset, held, f"seed {self.seed}")
         self.case.assertLessEqual(max(self.puts_ok, default=0), held, f"seed {self.seed}")
-        bound = connection.HA_WRITE_WINDOW + connection.CATCH_UP_CHUNK
+        bound = haconnection.HA_WRITE_WINDOW + haconnection.CATCH_UP_CHUNK
         self.case.assertLessEqual(self.network.most_buffered, bound * 1.2, f"seed {self.seed}")
 
     def heal(self) -> None:
@@ -126,8 +126,8 @@ class Group:
 class RandomWalkTests(SynchronousTestCase):
     def setUp(self) -> None:
         # Small enough for the walks to change gear all the time.
-        self.patch(connection, "CATCH_UP_CHUNK", 3000)
-        self.patch(connection, "HA_WRITE_WINDOW", 4000)
+        self.patch(haconnection, "CATCH_UP_CHUNK", 3000)
+        self.patch(haconnection, "HA_WRITE_WINDOW", 4000)
 
     def walk(self, seed: int, ack: HaAck) -> int:
         """One run; returns how many puts were told that a slave has them."""

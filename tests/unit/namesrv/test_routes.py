@@ -3,7 +3,7 @@
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.namesrv.routes import LEASE, Master, Member, RouteTable
+from hatwisted.namesrv.routeinfo import LEASE, Master, Member, RouteTable
 from hatwisted.wire.registration import DataVersion, TopicConfig
 
 

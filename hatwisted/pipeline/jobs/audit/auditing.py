@@ -36,7 +36,7 @@ from hatwisted.pipeline.jobs.rangecompare import (
     PartFindings,
 )
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
-from hatwisted.pipeline.jobs.tasks import Progress, Tasks, as_tasks
+from hatwisted.pipeline.jobs.workertasks import Progress, Tasks, as_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hatwisted.pipeline.decode.reader import read_split
-from hatwisted.pipeline.decode.schema import arrow_schema
+from hatwisted.pipeline.decode.arrowschema import arrow_schema
+from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.pipeline.jobs.audit.tablecopy import TableCopy
 from hatwisted.pipeline.jobs.rangecompare import Difference, Kind, RecordPlace

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hatwisted.pipeline.decode.schema import COLUMNS, arrow_schema
+from hatwisted.pipeline.decode.arrowschema import COLUMNS, arrow_schema
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
 
 REQUIRED: Final = ("physical_offset", "size")
@@ -99,7 +99,7 @@ class TableCopy:
 
 
 def _delta_files(path: str) -> Iterator[TableFile]:
-    from hatwisted.pipeline.delta.tables import open_table
+    from hatwisted.pipeline.delta.deltatable import open_table
 
     table = open_table(path)
     for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():

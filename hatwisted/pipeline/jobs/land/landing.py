@@ -32,12 +32,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from hatwisted.pipeline.delta.commits import Claim, claim, landed_since
 from hatwisted.pipeline.delta.compaction import Compaction, compact
+from hatwisted.pipeline.delta.deltatable import local_folder, open_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE, landed_names, landed_schema
 from hatwisted.pipeline.delta.orphans import remove_orphans
-from hatwisted.pipeline.delta.tables import local_folder, open_table, prepare_table
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
-from hatwisted.pipeline.jobs.columns import landed
+from hatwisted.pipeline.jobs.columnexpressions import landed
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState, default_folder, landing_state
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
@@ -46,7 +46,7 @@ from hatwisted.pipeline.spark.deltasink import FORMAT, PARTITION_BY, DeltaSink, 
 from hatwisted.pipeline.spark.failures import reason_of
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
 from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
-from hatwisted.pipeline.spark.session import spark_session
+from hatwisted.pipeline.spark.sparksession import spark_session
 
 Mode = Literal["once", "continuous"]
 Progress = Callable[[int, int], None]

@@ -11,15 +11,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from hatwisted.pipeline.decode.reader import read_arrow
+from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.delta.names import Lane
 from hatwisted.pipeline.delta.tails import COLUMNS as TAIL_COLUMNS
 from hatwisted.pipeline.delta.tails import Tail, landed_queue_ends
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
-from hatwisted.pipeline.remote.reader import ClusterReader
-from hatwisted.pipeline.spark.options import Options
+from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.pipeline.spark.queueoffsets import offsets_json
+from hatwisted.pipeline.spark.readoptions import Options
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings, rocketmq_options
 from hatwisted.pipeline.spark.storelist import StoreList
 from hatwisted.wire.messagequeue import MessageQueue

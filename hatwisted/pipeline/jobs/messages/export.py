@@ -25,13 +25,13 @@ from typing import Any, Final, Literal
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from hatwisted.pipeline.decode.schema import check_columns
+from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.messages.messagefiles import FORMATS, SUFFIXES
-from hatwisted.pipeline.jobs.selection import EVERYTHING, Selection
+from hatwisted.pipeline.jobs.messageselection import EVERYTHING, Selection
 from hatwisted.pipeline.jobs.sparkactions import Progress, run_action
-from hatwisted.pipeline.spark.session import spark_session
+from hatwisted.pipeline.spark.sparksession import spark_session
 from hatwisted.wire import layout
 
 Format = Literal["ndjson", "csv", "parquet"]

@@ -27,7 +27,7 @@ from hatwisted.pipeline.jobs.messages.messagefiles import (
     find_message_files,
     open_message_file,
 )
-from hatwisted.pipeline.remote.producer import Outgoing, Producer, Tally, can_share
+from hatwisted.pipeline.remote.batchproducer import Outgoing, Producer, Tally, can_share
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.topics import SYSTEM_PREFIX, SYSTEM_TOPICS

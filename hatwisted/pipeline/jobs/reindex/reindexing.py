@@ -25,10 +25,10 @@ from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.jobs.rangecompare import BadRange
 from hatwisted.pipeline.jobs.reindex.newfolders import NewFolders
-from hatwisted.pipeline.jobs.reindex.rebuild import INDEX, QUEUES, Built, Rebuild, Shape
 from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpoolOptions
+from hatwisted.pipeline.jobs.reindex.twopass import INDEX, QUEUES, Built, Rebuild, Shape
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
-from hatwisted.pipeline.jobs.tasks import Progress, Tasks, as_tasks
+from hatwisted.pipeline.jobs.workertasks import Progress, Tasks, as_tasks
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.index.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
 from hatwisted.store.lifecycle.filesizes import index_shape, queue_file_size

@@ -22,16 +22,16 @@ from typing import Any, Final
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from hatwisted.pipeline.decode.reader import Mode, read_arrow
+from hatwisted.pipeline.decode.logreader import Mode, read_arrow
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.messageselection import EVERYTHING, Selection
 from hatwisted.pipeline.jobs.report import reportfigures, reportpage, reportplots
 from hatwisted.pipeline.jobs.report.reportfigures import Extent
 from hatwisted.pipeline.jobs.report.reportsummary import Summary, as_json, step_for, summarise
-from hatwisted.pipeline.jobs.selection import EVERYTHING, Selection
 from hatwisted.pipeline.jobs.sparkactions import Progress, run_action
 from hatwisted.pipeline.spark.damagetable import read_damages
-from hatwisted.pipeline.spark.session import spark_session
+from hatwisted.pipeline.spark.sparksession import spark_session
 
 PAGE: Final = "report.html"
 FIGURES: Final = "report.json"

@@ -9,7 +9,7 @@ from unittest import TestCase
 
 from hatwisted.pipeline.decode.bodies import BATCH_BYTES, BadBody, decompress
 from hatwisted.pipeline.decode.decode import decode_buffer
-from hatwisted.pipeline.decode.reader import read_split
+from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.wire.record import Record, decode_record
 from tests.unit.pipeline.decode.logs import Draft, compress, lay_out, plain, row_of, rows_of

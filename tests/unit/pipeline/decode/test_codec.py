@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.decode import decode_buffer
-from hatwisted.pipeline.decode.schema import COLUMNS
 from hatwisted.pipeline.errors import DamagedLogRange
 from hatwisted.wire.record import encode_record
 from tests.unit.pipeline.decode.logs import Draft, drafts, plain, row_of, rows_of

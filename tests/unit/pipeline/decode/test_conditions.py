@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hatwisted.pipeline import read_arrow
+from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.conditions import UNCOMPARED, Condition
-from hatwisted.pipeline.decode.schema import COLUMNS
 from hatwisted.pipeline.errors import WrongSchema
 from tests.unit.pipeline.decode.logs import GOLDEN, TIMES, rows_of
 

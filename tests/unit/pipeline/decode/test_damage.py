@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hatwisted.pipeline.decode.conditions import Condition
-from hatwisted.pipeline.decode.reader import Damage, read_arrow, read_split
+from hatwisted.pipeline.decode.logreader import Damage, read_arrow, read_split
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.wire.record import encode_record
 from tests.unit.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of

@@ -8,9 +8,9 @@ from unittest import TestCase
 import pyarrow as pa
 
 from hatwisted.pipeline import read_arrow
+from hatwisted.pipeline.decode.arrowschema import COLUMNS, arrow_schema
 from hatwisted.pipeline.decode.decode import decode_buffer
-from hatwisted.pipeline.decode.reader import read_split
-from hatwisted.pipeline.decode.schema import COLUMNS, arrow_schema
+from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.wire.record import Record, encode_record
 from tests.unit.pipeline.decode.logs import GOLDEN, golden_records, row_of, rows_of

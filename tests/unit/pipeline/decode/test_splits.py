@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hatwisted.logcodec.recordsearch import RecordSearch
 from hatwisted.pipeline.decode.filebytes import FileBytes
-from hatwisted.pipeline.decode.logbytes import open_file
-from hatwisted.pipeline.decode.reader import read_split
+from hatwisted.pipeline.decode.logreader import read_split
+from hatwisted.pipeline.decode.storebytes import open_file
 from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.wire.record import encode_record
 from tests.unit.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import TestCase, skipUnless
 
-from hatwisted.pipeline.decode.reader import read_arrow, read_split
+from hatwisted.pipeline.decode.logreader import read_arrow, read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
 from tests.unit.pipeline.decode.logs import GOLDEN, Log, lay_out, plain, rows_of

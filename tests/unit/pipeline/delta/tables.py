@@ -9,8 +9,8 @@ from deltalake import DeltaTable
 
 from hatwisted.pipeline.delta.commits import Claim, claim, commit_files
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
+from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.names import Lane
-from hatwisted.pipeline.delta.tables import prepare_table
 
 PARTITION_BY = ("topic", "store_date")
 SCHEMA = pa.schema(

@@ -9,8 +9,8 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.pipeline.delta.compaction import compact
+from hatwisted.pipeline.delta.deltatable import local_folder, prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
-from hatwisted.pipeline.delta.tables import local_folder, prepare_table
 from hatwisted.pipeline.delta.tails import landed_queue_ends, landed_tails
 from hatwisted.pipeline.errors import WrongSchema
 from tests.unit.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto

@@ -16,7 +16,7 @@ from hatwisted.pipeline.jobs.audit.auditing import Span, audit
 from hatwisted.pipeline.jobs.audit.auditreport import audit_page
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult, queue_breaks
 from hatwisted.pipeline.jobs.rangecompare import Kind
-from hatwisted.pipeline.jobs.tasks import InlineTasks
+from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.wire.layout import file_name
 from tests.support.copies import (
     FILE_SIZE,

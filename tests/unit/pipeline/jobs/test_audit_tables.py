@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import write_deltalake
 
-from hatwisted.pipeline.decode.reader import read_arrow
+from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult
 from hatwisted.pipeline.jobs.rangecompare import Kind
-from hatwisted.pipeline.jobs.tasks import InlineTasks
+from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.wire.record import Record
 from tests.support.copies import GOLDEN, end_of, write_store
 

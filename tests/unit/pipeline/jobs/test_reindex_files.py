@@ -20,7 +20,7 @@ from hatwisted.pipeline.jobs.reindex.queueplan import plan_queue
 from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexResult, reindex
 from hatwisted.pipeline.jobs.reindex.spool import ITEMS as ITEM
 from hatwisted.pipeline.jobs.reindex.spool import items_path
-from hatwisted.pipeline.jobs.tasks import InlineTasks
+from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.index.indexfile import file_name_at
 from hatwisted.wire.layout import QUEUE_ENTRY

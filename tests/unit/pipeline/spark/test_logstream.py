@@ -14,11 +14,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.spark.columns import spark_schema
-from hatwisted.pipeline.spark.commitlog import CommitLogSource
+from hatwisted.pipeline.spark.commitlogsource import CommitLogSource
 from hatwisted.pipeline.spark.commitlogstream import LogStreamReader, LostRange
 from hatwisted.pipeline.spark.logplaces import shares
-from hatwisted.pipeline.spark.options import BadOption
+from hatwisted.pipeline.spark.readoptions import BadOption
+from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 from tests.support.growing import FIRST_TIME, STEP, GrowingStore
 
 FILE_SIZE = 1 << 20

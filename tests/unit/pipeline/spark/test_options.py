@@ -6,7 +6,7 @@ import unittest
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from hatwisted.pipeline.spark.options import BadOption, Edge, Options
+from hatwisted.pipeline.spark.readoptions import BadOption, Edge, Options
 
 KNOWN = ("maxBytesPerTrigger", "paths", "mode", "startingOffsets")
 

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
 from hatwisted.pipeline.remote.queuepull import QueueRange
-from hatwisted.pipeline.spark.options import BadOption, Edge
 from hatwisted.pipeline.spark.queueoffsets import (
     TASK_MESSAGES,
     offsets_json,
@@ -19,6 +18,7 @@ from hatwisted.pipeline.spark.queueoffsets import (
     parse_offsets,
     stored_offsets,
 )
+from hatwisted.pipeline.spark.readoptions import BadOption, Edge
 from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, place, rocketmq_options
 from hatwisted.wire.messagequeue import MessageQueue
 

@@ -16,8 +16,8 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from hatwisted.pipeline.spark.columns import spark_schema
-from hatwisted.pipeline.spark.commitlog import CommitLogSource
+from hatwisted.pipeline.spark.commitlogsource import CommitLogSource
+from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 from tests.support.growing import GrowingStore
 
 

@@ -11,11 +11,11 @@ pytest.importorskip("pyspark")
 
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.storefolder import LogStore
-from hatwisted.pipeline.spark.columns import spark_schema
-from hatwisted.pipeline.spark.commitlog import LogReader
+from hatwisted.pipeline.spark.commitlogsource import LogReader
 from hatwisted.pipeline.spark.logplaces import CLOCK_SLACK, time_bounds
 from hatwisted.pipeline.spark.logtask import LogPartition, ReadTask
-from hatwisted.pipeline.spark.options import Options
+from hatwisted.pipeline.spark.readoptions import Options
+from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 from hatwisted.pipeline.spark.storelist import StoreList
 from tests.support.growing import FIRST_TIME, STEP, GrowingStore
 

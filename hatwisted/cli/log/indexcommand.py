@@ -19,7 +19,7 @@ import msgspec
 from twisted.internet.task import Clock
 
 from hatwisted.cli.errors import CannotRun
-from hatwisted.cli.log.storefolder import INDEX_FOLDER, QUEUE_FOLDER, StoreFolder
+from hatwisted.cli.log.storesizes import INDEX_FOLDER, QUEUE_FOLDER, StoreFolder
 from hatwisted.logcodec.queueentry import place
 from hatwisted.logcodec.recordsearch import records_behind, written_end
 from hatwisted.store.dispatch.dispatcher import Dispatcher

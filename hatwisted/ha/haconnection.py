@@ -27,8 +27,8 @@ from zope.interface import implementer
 
 from hatwisted.ha.events import FirstReport, MasterEvent, Report
 from hatwisted.ha.interfaces import IHaDialect
-from hatwisted.ha.progress import REFUSED, TRANSFERRING, LinkState, SendProgress
 from hatwisted.ha.settings import MasterSettings
+from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
 from hatwisted.ha.sockets import tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now

@@ -14,13 +14,13 @@ from typing import cast
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from hatwisted.pipeline.decode.schema import check_columns
-from hatwisted.pipeline.spark.columns import spark_schema
+from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.spark.filters import is_given_filters
-from hatwisted.pipeline.spark.options import BadOption, Edge, Limits, Options
 from hatwisted.pipeline.spark.queuereads import PushingQueueReader, QueueReader, ReadTask
+from hatwisted.pipeline.spark.readoptions import BadOption, Edge, Limits, Options
 from hatwisted.pipeline.spark.rocketmqoptions import NAME, place, rocketmq_options
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
+from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 
 
 class RocketMQSource(DataSource):

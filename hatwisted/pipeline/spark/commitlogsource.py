@@ -18,13 +18,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from hatwisted.pipeline.decode.schema import check_columns
-from hatwisted.pipeline.spark.columns import spark_schema
+from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.spark.commitlogstream import LogStreamReader, starting_offsets
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS, TakesFilters, is_given_filters, offset_bounds
 from hatwisted.pipeline.spark.logplaces import TIME_GRAIN, time_bounds
 from hatwisted.pipeline.spark.logtask import SOURCE, LogPartition, ReadTask
-from hatwisted.pipeline.spark.options import Limits, Options
+from hatwisted.pipeline.spark.readoptions import Limits, Options
+from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 from hatwisted.pipeline.spark.storelist import STORE_OPTIONS, StoreList
 
 READ_OPTIONS: Final = (

@@ -10,7 +10,7 @@ import click
 
 from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
-from hatwisted.cli.tables import json_option, show
+from hatwisted.cli.output import json_option, show
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.wire.registration import MASTER_ID, BrokerData

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from hatwisted.pipeline.decode.schema import arrow_schema, check_columns
+from hatwisted.pipeline.decode.arrowschema import arrow_schema, check_columns
 from hatwisted.pipeline.errors import WrongSchema
 
 

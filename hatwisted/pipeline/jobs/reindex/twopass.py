@@ -20,7 +20,7 @@ from hatwisted.pipeline.jobs.reindex.queuefiles import QueueWork, is_folder_name
 from hatwisted.pipeline.jobs.reindex.queueplan import plan_queue
 from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpooledRun, SpoolOptions, spool_part
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
-from hatwisted.pipeline.jobs.tasks import Progress, Tasks
+from hatwisted.pipeline.jobs.workertasks import Progress, Tasks
 from hatwisted.store.disk.filesystem import PosixFileSystem
 
 QUEUES: Final = "consumequeue"

@@ -28,11 +28,11 @@ import pyarrow as pa
 from hatwisted.logcodec.recordsearch import RecordSearch
 from hatwisted.logcodec.scan import Records, Stop
 from hatwisted.logcodec.window import BREAKS, READ_SIZE, LogWindow
+from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.decode.batches import BATCH_ROWS, BatchBuilder
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.filebytes import FileBytes
-from hatwisted.pipeline.decode.logbytes import LogBytes, open_file, read
-from hatwisted.pipeline.decode.schema import arrow_schema
+from hatwisted.pipeline.decode.storebytes import LogBytes, open_file, read
 from hatwisted.pipeline.decode.storefolder import LogStore, Split
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError, WrongLogFile
 

@@ -6,8 +6,8 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from hatwisted.broker.consumer import queuelocks
-from hatwisted.broker.consumer.queuelocks import LOCK_LIFE, QueueLocks
+from hatwisted.broker.consumer import rebalancelocks
+from hatwisted.broker.consumer.rebalancelocks import LOCK_LIFE, QueueLocks
 from hatwisted.wire.messagequeue import MessageQueue
 from tests.unit.broker.rig import BrokerRig
 
@@ -60,7 +60,7 @@ class TestLocks(SynchronousTestCase):
         self.assertEqual(len(self.locks), 1)
 
     def test_count_of_locks_is_bounded(self):
-        self.patch(queuelocks, "MAX_LOCKS", 2)
+        self.patch(rebalancelocks, "MAX_LOCKS", 2)
         self.assertEqual(self.lock("c1", 0, 1, 2), [0, 1])
         self.assertEqual(self.lock("c1", 1), [1])
 

@@ -18,7 +18,7 @@ from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.offsetcommit import OffsetCommits
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, SubscriptionGroupTable
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
-from hatwisted.broker.filter.subscription import TAG
+from hatwisted.broker.filter.subscriptiondata import TAG
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, TopicConfigTable, name_problem
