@@ -9,7 +9,7 @@ from twisted.internet import reactor
 
 from hatwisted.assembly.parts import Parts
 from hatwisted.tap.realparts import real_parts
-from tests.support.memorynet import MemoryNetwork
+from hatwisted.sim.memorynet import MemoryNetwork
 
 loopback = MemoryNetwork(reactor).host()  # type: ignore[arg-type]
 

@@ -32,7 +32,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.haframe import FrameReceiver, encode_report
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.memorynet import MemoryNetwork
+from hatwisted.sim.memorynet import MemoryNetwork
 
 NOW = 1_795_221_957.0
 STEP = 0.05
@@ -67,6 +67,7 @@ class MemoryNodes:
             "connecting": network,
             "resolve": lambda name: b"\x7f\0\0\x01",
             "random": Random(1),
+            "process_id": lambda: 77,
             "memory_bytes": 8 << 30,
         }
         return Parts(**made | changes)

@@ -18,7 +18,7 @@ from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.wire.haframe import HaProtocolError
 from tests.support.memorylog import MemoryLog
-from tests.support.memorynet import MemoryNetwork
+from hatwisted.sim.memorynet import MemoryNetwork
 
 GREETING, ANSWER = b"slave 7\n", b"epoch 3\n"
 
