@@ -256,7 +256,7 @@ class OneVotePerSlaveTests(SynchronousTestCase):
 
 
 def _fewest(links: Sequence[Replica], apart: Callable[[Replica, Replica], bool]) -> int:
-    """By trying: each link, oldest first, is of a slave whose last link may be its predecessor, or of a new one."""
+    """By trying: each link, oldest first, follows some slave's last one that may be its predecessor, or is new."""
 
     def rest(index: int, lasts: tuple[Replica, ...]) -> int:
         if index == len(links):
