@@ -123,19 +123,15 @@ def at_least(links: Sequence[Replica], apart: Callable[[Replica, Replica], bool]
     the second? If it isn't of one link, it isn't of any older than that one either.
     """
     total = len(links)
-    firsts = sorted(
-        (
-            bisect_left(
-                range(total), True, index + 1, key=lambda newer, old=old: not apart(old, links[newer])
-            )
-            for index, old in enumerate(links)
-        ),
-        reverse=True,
-    )
-    # Each link may have been followed by one of those behind its `first`, and each of those followed one: whoever
-    # has the fewest to choose from chooses first.
+
+    def first_successor(index: int) -> int:
+        old = links[index]
+        return bisect_left(range(total), True, index + 1, key=lambda newer: not apart(old, links[newer]))
+
+    # Each link may have been followed by one of those from its first possible successor on, and each of those
+    # followed one: whoever has the fewest to choose from chooses first.
     followed = 0
-    for first in firsts:
+    for first in sorted(map(first_successor, range(total)), reverse=True):
         if total - first > followed:
             followed += 1
     return total - followed
