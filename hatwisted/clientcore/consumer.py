@@ -236,7 +236,7 @@ class Consumer:
             self._session.log.warn(
                 "{group}: the program still works on messages at the stop", group=self.group
             )
-        self._send_back.stopped = True
+        self._send_back.stop()
         if self._running:
             await self._assignment.close()
             await self._session.leave(self, consumer=True)
