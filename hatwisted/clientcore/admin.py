@@ -29,7 +29,7 @@ LATEST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class QueueStanding:
+class QueueProgress:
     """How far a group is in a queue: next offset to consume, the queue's end, store time (ms) of the last one
     consumed (0: not known)."""
 
@@ -185,7 +185,7 @@ class Admin:
 
     # ---- offsets
 
-    async def progress(self, group: str) -> list[QueueStanding]:
+    async def progress(self, group: str) -> list[QueueProgress]:
         """How far a group is, by queue. ClientError if no broker knows the group."""
         found = []
         retries = await self._session.routes.route(RETRY_PREFIX + group, fresh=True)
@@ -197,7 +197,7 @@ class Admin:
             body = await self._ask(address, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
             for key, row in fastjson.loads(body)["offsetTable"].items():
                 found.append(
-                    QueueStanding(
+                    QueueProgress(
                         parse_queue_key(key),
                         int(row["consumerOffset"]),
                         int(row["brokerOffset"]),
