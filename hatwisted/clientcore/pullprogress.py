@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.driver import Log
 from hatwisted.clientcore.errors import Refused
 from hatwisted.wire.codes import ResponseCode

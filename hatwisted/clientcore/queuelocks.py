@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from hatwisted.clientcore.answers import LockedQueues, decoded
 from hatwisted.clientcore.errors import ClientError, NoRoute
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.tasks import gather
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.messagequeue import MessageQueue, parse_queue
+from hatwisted.wire.messagequeue import MessageQueue
 
 LOCK_LIFE: Final = 30.0
 """Seconds that a lock counts without being renewed (4.9.7: 30 s; brokers keep it for 60 s)."""
@@ -51,11 +52,10 @@ class QueueLocks:
     ) -> tuple[set[MessageQueue], set[MessageQueue]]:
         now = self._session.driver.seconds()
         try:
-            answer = await self._session.ask(
-                self._master(broker_name, queues), RequestCode.LOCK_BATCH_MQ, body=self._body(queues)
-            )
-            granted = {parse_queue(each) for each in fastjson.loads(answer.body).get("lockOKMQSet") or []}
-        except (ClientError, ValueError, AttributeError) as error:
+            address = self._master(broker_name, queues)
+            answer = await self._session.ask(address, RequestCode.LOCK_BATCH_MQ, body=self._body(queues))
+            granted = set(decoded(address, answer, LockedQueues).queues or [])
+        except ClientError as error:
             self._session.log.info(
                 "queues of {broker} can't be locked: {error}", broker=broker_name, error=error
             )

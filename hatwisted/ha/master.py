@@ -5,8 +5,8 @@ One log listener serves all live slaves: what an append added is framed once and
 is installed only while somebody is live, so that a log without slaves (a slave's own log, for one) doesn't
 pay for it. One timer looks after all links: heartbeats, silent slaves, the lag line in the log.
 
-Until its first report a connection is unidentified: their number is limited, and so is how long they may stay, because
-anything can connect to the port, and a RocketMQ slave itself is silent for its first five seconds.
+Until its first report a connection is unidentified: their number is limited, and so is how long they may stay,
+because anything can connect to the port, and a RocketMQ slave itself is silent for its first five seconds.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A put of a SYNC_MASTER waits as soon as a slave is linked, reported or not (B70), because a RocketMQ slave says
 nothing for its first five to six seconds. On the same port a scanner says nothing either, and if it counted,
 every put would wait for it in vain. So a silent connection counts as a slave for as long as
-a slave may need for its first report, unless no connection from its host has ever reported; where a slave has reported
-from the host, without limit.
+a slave may need for its first report, unless no connection from its host has ever reported; from a
+host where a slave has reported, without limit.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from hatwisted.blocking.links import Links, succeeded
-from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.answers import number_in
+from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import BadAnswer, BrokerGone, ClientError, Refused, RefusedByAll
 from hatwisted.clientcore.pullprogress import queue_fields
 from hatwisted.clientcore.routes import Replicas

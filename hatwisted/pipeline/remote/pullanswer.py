@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.errors import BadAnswer, Refused
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2

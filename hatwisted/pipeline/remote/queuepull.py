@@ -26,7 +26,8 @@ from typing import Final
 
 from hatwisted.blocking.links import Links, succeeded
 from hatwisted.blocking.routes import Routes
-from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.answers import number_in
+from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import (
     BadAnswer,
     BrokerGone,
