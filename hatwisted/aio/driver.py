@@ -27,7 +27,7 @@ class AioDriver:
         self.randomness = RANDOMNESS
         self.process_name = process_name()
         self._links: dict[str, Link] = {}
-        self._asked: Callable[[str, RemotingCommand], Answer] | None = None
+        self._on_request: Callable[[str, RemotingCommand], Answer] | None = None
         self._lost: Callable[[str], None] | None = None
         self._closed = False
 
@@ -54,9 +54,11 @@ class AioDriver:
         """As Driver."""
         self._link(address).oneway(request)
 
-    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
+    def serve(
+        self, on_request: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]
+    ) -> None:
         """As Driver."""
-        self._asked, self._lost = asked, lost
+        self._on_request, self._lost = on_request, lost
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """A coroutine, a future or a task of the running loop."""
@@ -75,9 +77,9 @@ class AioDriver:
 
     # ---- as its links see it
 
-    def asked(self, address: str, request: RemotingCommand) -> Answer:
+    def on_request(self, address: str, request: RemotingCommand) -> Answer:
         """A server asks."""
-        return None if self._asked is None else self._asked(address, request)
+        return None if self._on_request is None else self._on_request(address, request)
 
     def lost(self, address: str) -> None:
         """A connection has ended by itself."""

@@ -107,7 +107,9 @@ class BlockingDriver:
         except CallFailed:
             self._links.drop(address)
 
-    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
+    def serve(
+        self, on_request: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]
+    ) -> None:
         """Nobody is here to answer while the program doesn't wait; brokers get no answers."""
 
     def adopt(self, outcome: Any) -> Waiter[Any]:

@@ -71,11 +71,13 @@ class TwistedDriver:
         except remoting.CallFailed as error:
             raise _translated(error) from None
 
-    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
+    def serve(
+        self, on_request: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]
+    ) -> None:
         """As Driver."""
 
         def answer(address: str, request: RemotingCommand) -> remoting.Answer:
-            found = asked(address, request)
+            found = on_request(address, request)
             return fired(found) if isinstance(found, Waiter) else found
 
         self.remoting.on_request = answer

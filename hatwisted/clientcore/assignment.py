@@ -30,7 +30,7 @@ PROGRESS_RETRY: Final = 3.0
 class Owner(Protocol):
     """The consumer, as its assignment sees it."""
 
-    def reader(self, queue: MessageQueue, wish: Subscription, start: int) -> QueueReader:
+    def reader(self, queue: MessageQueue, subscription: Subscription, start: int) -> QueueReader:
         """One that isn't started."""
 
     def dropped(self, queue: MessageQueue) -> None:
@@ -83,31 +83,31 @@ class Assignment:
 
     # ---- taking up and giving up
 
-    async def adopt(self, wish: Subscription, share: Iterable[MessageQueue]) -> None:
+    async def adopt(self, subscription: Subscription, share: Iterable[MessageQueue]) -> None:
         """Of the subscription's topic, read `share` and nothing else."""
         wanted = set(share)
         await self._give_up(
-            [each for each in self._readers if each.topic == wish.topic and each not in wanted]
+            [each for each in self._readers if each.topic == subscription.topic and each not in wanted]
         )
         new = await self._lockable(sorted(wanted - self._readers.keys() - self._releasing))
-        errors = {queue: await self._begin(queue, wish) for queue in new}
+        errors = {queue: await self._begin(queue, subscription) for queue in new}
         strays = [queue for queue, error in errors.items() if error is not None]
         if strays:
             # Reading from a guess would lose or repeat messages.
             text = "progress in {count} queues of {topic} isn't known yet: {error}"
-            self._log.info(text, count=len(strays), topic=wish.topic, error=errors[strays[0]])
+            self._log.info(text, count=len(strays), topic=subscription.topic, error=errors[strays[0]])
             self._try_later(PROGRESS_RETRY)
             if self._locks is not None:
                 await self._locks.unlock(strays)
 
-    async def _begin(self, queue: MessageQueue, wish: Subscription) -> Exception | None:
+    async def _begin(self, queue: MessageQueue, subscription: Subscription) -> Exception | None:
         try:
             start = await self._pull_from.of(queue)
         except ClientError as error:
             return error
         if self._closed:
             return Closed("the consumer was stopped")
-        reader = self._readers[queue] = self._owner.reader(queue, wish, start)
+        reader = self._readers[queue] = self._owner.reader(queue, subscription, start)
         reader.start()
         return None
 

@@ -63,9 +63,14 @@ class Driver(Clock, Protocol):
         """Send `request` without an answer; it's lost without a word if nobody is there. CallFailed if too much
         waits."""
 
-    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
-        """From now on `asked(address, request)` answers what servers ask, `lost(address)` hears of connections
-        that ended by themselves."""
+    def serve(
+        self, on_request: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]
+    ) -> None:
+        """Register for what comes unasked.
+
+        on_request: called with (address, request) of a server; what it gives is the answer
+        lost: called with the address of a connection that ended by itself
+        """
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """What the program's own code gave: a coroutine or whatever else its loop can wait for."""

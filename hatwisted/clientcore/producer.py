@@ -349,7 +349,7 @@ class Producer:
         """Its entry in a heartbeat."""
         return {"groupName": self.group}
 
-    def asked(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
+    def on_request(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         """Brokers ask producers of transactions only."""
         return None
 
