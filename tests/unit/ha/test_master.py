@@ -357,7 +357,7 @@ class StrangerTests(SynchronousTestCase):
             self.assertTrue(scanner.wire.aborted)
             scanner.lose()
         self.assertEqual(len(caught.texts("warn")), 1)
-        self.assertEqual((rig.service.strangers_total, rig.service.complaints.total), (10, 10))
+        self.assertEqual((rig.service.unidentified_total, rig.service.complaints.total), (10, 10))
         rig.seconds(60)
         rig.slave(host="10.9.9.9").send(b"\xff" * 8)
         self.assertEqual(len(caught.texts("warn")), 2)
@@ -376,7 +376,7 @@ class StrangerTests(SynchronousTestCase):
         scanner = rig.slave()
         scanner.send(b"1234567")
         scanner.lose()
-        self.assertEqual(rig.service.strangers_total, 1)
+        self.assertEqual(rig.service.unidentified_total, 1)
         self.assertIn("left without a report", caught.texts("warn")[0])
 
     def test_a_trickle_of_bytes_keeps_no_place(self) -> None:

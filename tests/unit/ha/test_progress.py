@@ -168,8 +168,8 @@ class SettingsTests(SynchronousTestCase):
 
     def test_a_heartbeat_slower_than_housekeeping_is_doubted(self) -> None:
         for settings in (MasterSettings, SlaveSettings):
-            self.assertIsNone(settings().doubt)
-            self.assertIn("haHousekeepingInterval", settings(heartbeat_interval=20.0).doubt or "")
+            self.assertIsNone(settings().warning)
+            self.assertIn("haHousekeepingInterval", settings(heartbeat_interval=20.0).warning or "")
 
     def test_times_of_nothing_are_refused(self) -> None:
         for key in ("heartbeat_interval", "housekeeping_interval"):
