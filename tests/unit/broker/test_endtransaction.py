@@ -14,7 +14,7 @@ from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import HOST, NOW, BrokerRig
-from tests.unit.broker.test_send import FIELDS, V2
+from tests.unit.broker.test_sendmessage import FIELDS, V2
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 END = 37
