@@ -119,9 +119,7 @@ class LoopTests(SynchronousTestCase):
         self.nodes.pass_time(seconds, STEP)
 
     def test_every_loop_goes_on(self) -> None:
-        master = self.broker(
-            "10.0.0.1", BrokerRole.SYNC_MASTER, flush_disk_type=FlushDiskType.SYNC_FLUSH
-        )
+        master = self.broker("10.0.0.1", BrokerRole.SYNC_MASTER, flush_disk_type=FlushDiskType.SYNC_FLUSH)
         master.parts.tables.topics.for_send("T", "TBW102", 4)
         self.pass_time(65)  # nobody to register with
         names = self.nodes.start_name_server()
