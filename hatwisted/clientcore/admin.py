@@ -43,7 +43,7 @@ LATEST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class QueueStanding:
+class QueueProgress:
     """How far a group is in a queue: next offset to consume, the queue's end, store time (ms) of the last one
     consumed (0: not known)."""
 
@@ -201,7 +201,7 @@ class Admin:
 
     # ---- offsets
 
-    async def progress(self, group: str) -> list[QueueStanding]:
+    async def progress(self, group: str) -> list[QueueProgress]:
         """How far a group is, by queue. ClientError if no broker knows the group."""
         found = []
         retries = await self._session.routes.route(RETRY_PREFIX + group, fresh=True)
@@ -213,8 +213,8 @@ class Admin:
             code, fields = RequestCode.GET_CONSUME_STATS, {"consumerGroup": group}
             stats = await self._ask(address, code, ConsumeStatsTable, fields)
             for queue, row in by_queue(address, stats.offset_table).items():
-                standing = row.consumer_offset, row.broker_offset, row.last_timestamp
-                found.append(QueueStanding(queue, *standing))
+                offsets = row.consumer_offset, row.broker_offset
+                found.append(QueueProgress(queue, *offsets, row.last_timestamp))
         return sorted(found, key=lambda each: (each.queue.topic, each.queue.broker_name, each.queue.queue_id))
 
     async def reset(self, group: str, topic: str, timestamp: int) -> dict[MessageQueue, int]:

@@ -25,24 +25,28 @@ class Membership:
         self._group = group
         self._broadcasting = broadcasting
 
-    async def check_expression(self, wish: Subscription) -> None:
+    async def check_expression(self, subscription: Subscription) -> None:
         """Refused if a broker of the topic doesn't take an SQL92 expression."""
-        route = await self._session.routes.route(wish.topic)
-        if wish.kind != SQL92 or route is None:
+        route = await self._session.routes.route(subscription.topic)
+        if subscription.kind != SQL92 or route is None:
             return
         body = fastjson.dumps_compact(
-            {"clientId": self._session.client_id, "group": self._group, "subscriptionData": wish.entry()}
+            {
+                "clientId": self._session.client_id,
+                "group": self._group,
+                "subscriptionData": subscription.entry(),
+            }
         )
         address = next(_addresses(route), None)
         if address is not None:
             await self._session.ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=body)
 
-    async def share(self, wish: Subscription) -> list[MessageQueue] | None:
+    async def share(self, subscription: Subscription) -> list[MessageQueue] | None:
         """This member's queues of a topic; None if that can't be told now."""
-        route = await self._session.routes.route(wish.topic)
+        route = await self._session.routes.route(subscription.topic)
         if route is None:
             return None
-        queues = readable_queues(wish.topic, route)
+        queues = readable_queues(subscription.topic, route)
         if self._broadcasting:
             return queues
         me = self._session.client_id

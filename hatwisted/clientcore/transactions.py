@@ -82,7 +82,7 @@ class TransactionProducer(Producer):
             # The work is done either way; the broker will ask.
             self._session.log.warn("{state} not told: {error}", state=state.name, error=error)
 
-    def asked(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
+    def on_request(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         """39: is it about a message of this group?"""
         try:
             (record,) = decode_records(request.body)

@@ -14,7 +14,7 @@ from hatwisted.clientcore.membership import Membership
 from hatwisted.clientcore.message import Message
 from hatwisted.clientcore.options import ProducerOptions
 from hatwisted.clientcore.queuelocks import QueueLocks
-from hatwisted.clientcore.subscription import subscription
+from hatwisted.clientcore.subscription import parse_subscription
 from hatwisted.clientcore.tasks import Task, Work
 from hatwisted.clientcore.transactions import TransactionState
 from hatwisted.wire import fastjson
@@ -104,7 +104,7 @@ class AdminTests(AnswerCase):
 class MembershipTests(AnswerCase):
     def share(self) -> list[MessageQueue] | None:
         membership = Membership(self.link.session, "g", broadcasting=False)
-        return Task(membership.share(subscription("T", "*", 1))).result()
+        return Task(membership.share(parse_subscription("T", "*", 1))).result()
 
     def test_members_that_cant_be_read_share_nothing(self) -> None:
         for body in (*NO_JSON, *OTHER_SHAPES, b'{"consumerIdList":5}'):
@@ -130,7 +130,7 @@ class MembershipTests(AnswerCase):
                 self.start({41: success(body)})
                 Task(self.link.session.routes.route("T")).result()
                 locks = QueueLocks(self.link.session, "g")
-                self.assertEqual(Task(locks.lock([QUEUE])).result(), (set(), set()))
+                self.assertEqual(Task(locks.lock([QUEUE])).result(), ([], []))
                 self.assertFalse(locks.held(QUEUE))
 
 
