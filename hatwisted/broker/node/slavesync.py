@@ -189,17 +189,18 @@ class SlaveSynchronizer:
     def _copy_progress(self, master: str) -> Generator[Deferred[Any], Any, None]:
         """What speaks of messages, and then how far the master's log goes: all of them lie below."""
         answers: dict[RequestCode, RemotingCommand] = {}
-        ends: list[int] = []
         who = asking_slave(self._options.broker_id, self._options.own_address)
         for code, ext in ((RequestCode.GET_ALL_CONSUMER_OFFSET, who), (RequestCode.GET_ALL_DELAY_OFFSET, {})):
             yield self._copy(code, master, partial(answers.__setitem__, code), ext)
-        yield self._copy(
-            RequestCode.GET_BROKER_RUNTIME_INFO, master, lambda answer: ends.append(log_bounds(answer)[1])
-        )
-        if ends and answers and master == self._master:
-            taken = self._hold.wait(ends[0]).addCallback(lambda _: self._take_all(answers))
-            if not self._hold.waiting:
-                yield taken
+        if answers:
+            hold = partial(self._hold_answers, answers)
+            yield self._copy(RequestCode.GET_BROKER_RUNTIME_INFO, master, hold)
+
+    def _hold_answers(
+        self, answers: Mapping[RequestCode, RemotingCommand], info: RemotingCommand
+    ) -> Deferred[None] | None:
+        taken = self._hold.wait(log_bounds(info)[1]).addCallback(lambda _: self._take_all(answers))
+        return None if self._hold.waiting else taken
 
     @inlineCallbacks
     def _take_all(

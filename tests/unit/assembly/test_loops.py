@@ -64,6 +64,7 @@ SLAVE_ONLY = Counter(
         "synchronising with the master": 1,
         "the check of the HA link": 1,
         "the search for a master": 1,
+        "the wait for what the master's tables speak of": 1,
     }
 )
 OF_A_NAME_SERVER = Counter({"the scan for silent brokers": 1})
