@@ -42,6 +42,7 @@ def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> Nam
         parts.file_system,
         parts.make_worker("namesrv", 1),
         partial(parts.listening.listen, config.listen_port, interface=interface),
+        partial(parts.listening.release, config.listen_port, interface),
     )
 
 

@@ -34,7 +34,7 @@ from hatwisted.wire.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class EntryRange:
     """`count` entries of run number `run` from its `skip`th on go to index `index`; run -1: blank entries, which
     name `physical` (the end of the record before them, 0 if there is none)."""
 
@@ -47,44 +47,44 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """A queue's stretches, without gaps between them; refused: records that get no entry."""
+    """A queue's ranges, without gaps between them; refused: records that get no entry."""
 
-    stretches: tuple[Stretch, ...]
+    ranges: tuple[EntryRange, ...]
     refused: int
 
     @property
     def end(self) -> int:
         """Index behind the last entry."""
-        return self.stretches[-1].index + self.stretches[-1].count if self.stretches else 0
+        return self.ranges[-1].index + self.ranges[-1].count if self.ranges else 0
 
     @property
     def entries(self) -> int:
         """How many name a record."""
-        return sum(stretch.count for stretch in self.stretches if stretch.run >= 0)
+        return sum(each.count for each in self.ranges if each.run >= 0)
 
 
 def plan_queue(runs: Sequence[Run], file_size: int) -> QueuePlan:
     """runs: in log order; file_size: bytes of a queue file, which a queue that starts in mid-stream starts at."""
-    stretches: list[Stretch] = []
+    ranges: list[EntryRange] = []
     end = reached = refused = 0
     for number, run in enumerate(runs):
         skip = 0
-        if run.first == 0 and stretches:
-            stretches, end = [], 0
+        if run.first == 0 and ranges:
+            ranges, end = [], 0
         elif run.first < end:
             skip = min(run.count, end - run.first)
             refused += skip
-        elif stretches and run.first - end > GAP_LIMIT:
+        elif ranges and run.first - end > GAP_LIMIT:
             refused += run.count
             continue
         elif run.first > end:
-            begin = end if stretches else run.first - run.first % (file_size // ENTRY_SIZE)
+            begin = end if ranges else run.first - run.first % (file_size // ENTRY_SIZE)
             if run.first > begin:
-                stretches.append(Stretch(begin, run.first - begin, -1, 0, reached))
+                ranges.append(EntryRange(begin, run.first - begin, -1, 0, reached))
         if run.count > skip:
-            stretches.append(Stretch(run.first + skip, run.count - skip, number, skip))
+            ranges.append(EntryRange(run.first + skip, run.count - skip, number, skip))
             end, reached = run.next, run.end
-    return QueuePlan(tuple(stretches), refused)
+    return QueuePlan(tuple(ranges), refused)
 
 
 def undeleted(run: Run, entries: bytes, deleted_end: int) -> tuple[Run, bytes]:

@@ -168,12 +168,16 @@ class MessageStore:
     def load(self, progress: Callable[[int, int], None] = lambda done, total: None) -> RecoveryReport:
         """Lock, load and recover; blocks. progress: called now and then with (bytes done, bytes in all).
 
-        Raises StoreLocked, WrongFile, DamagedLog or OSError; the lock is given back then.
+        Raises StoreLocked, WrongFile, DamagedLog or OSError; files and lock are given back then.
         """
         self._lock.acquire()
         try:
             return self._load(progress)
         except BaseException:
+            self.log.files.close()
+            self.queues.close_files()
+            if self.index is not None:
+                self.index.close()
             self._lock.release()
             raise
 

@@ -190,5 +190,9 @@ class ConsumeQueueTable:
         """Close all files, with everything in them if there is room for it."""
         with contextlib.suppress(OSError, StoreError):
             self.write_out()
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Close all files as they are."""
         for queue in (*self, *self.deleted):
             queue.close()

@@ -36,7 +36,7 @@ SIFT_BYTES = 256 * 1024
 """Records, and bytes of records, that are read together to look into them: more would be read in vain when the
 answer is full."""
 
-MAX_SIFTED = 4 * 1024 * 1024
+MAX_FILTER_READ = 4 * 1024 * 1024
 """Bytes read in one call to look into them, some ms of work; the consumer pulls again where this ended."""
 
 _LOW_32 = 0xFFFFFFFF
@@ -148,7 +148,7 @@ def get_messages(
         return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, low, high)
     choice = _Choice(log, max_count, max_bytes, cold)
     if isinstance(wanted, RecordTest):
-        scanned, buffers = choice.sift(entries, wanted)
+        scanned, buffers = choice.filter_by_record(entries, wanted)
     else:
         scanned = choice.take(entries, wanted)
         buffers = list(_read_runs(log, choice.chosen))
@@ -228,7 +228,7 @@ class _Choice:
         self.last_position = positions[-1]
         return True
 
-    def sift(self, entries: bytes, test: RecordTest) -> tuple[int, list[Buffer]]:
+    def filter_by_record(self, entries: bytes, test: RecordTest) -> tuple[int, list[Buffer]]:
         """Choose by looking into the records; returns how many were dealt with and those that passed. Piece
         by piece, so that little more is read than the answer holds."""
         buffers: list[Buffer] = []
@@ -248,7 +248,7 @@ class _Choice:
                     buffers.append(record)
                     total += size
             read += sum(map(len, records.values()))
-            if read >= MAX_SIFTED:
+            if read >= MAX_FILTER_READ:
                 break
         return scanned, buffers
 

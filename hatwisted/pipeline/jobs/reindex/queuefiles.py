@@ -35,7 +35,7 @@ def write_queue(work: QueueWork, root: str, spool: str, file_size: int) -> None:
     topic, queue_id = work.queue
     folder = join(root, topic, str(queue_id))
     os.makedirs(folder, exist_ok=True)
-    at = work.plan.stretches[0].index * ENTRY_SIZE
+    at = work.plan.ranges[0].index * ENTRY_SIZE
     with _QueueFiles(folder, file_size) as files:
         for piece in _pieces(work, spool):
             files.write(at, piece)
@@ -68,16 +68,16 @@ def carry_over(source: str, target: str, log_begin: int) -> bool:
 
 def _pieces(work: QueueWork, spool: str) -> Iterator[bytes]:
     """The queue's entries, a piece at a time."""
-    for stretch in work.plan.stretches:
-        size = stretch.count * ENTRY_SIZE
-        if stretch.run < 0:
-            blank = blank_entry(stretch.physical)
+    for each in work.plan.ranges:
+        size = each.count * ENTRY_SIZE
+        if each.run < 0:
+            blank = blank_entry(each.physical)
             for done in range(0, size, PIECE):
                 yield blank * (min(PIECE, size - done) // ENTRY_SIZE)
             continue
-        source = work.runs[stretch.run]
+        source = work.runs[each.run]
         with open(entries_path(spool, source.part), "rb") as file:
-            file.seek(source.at + stretch.skip * ENTRY_SIZE)
+            file.seek(source.at + each.skip * ENTRY_SIZE)
             for done in range(0, size, PIECE):
                 yield file.read(min(PIECE, size - done))
 

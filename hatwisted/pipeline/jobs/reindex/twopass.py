@@ -159,11 +159,11 @@ class Rebuild:
         carried = self._carry_over({work.queue for work in works})
         index = self._build_index([part.items for part in parts])
         shutil.rmtree(self._spool)
-        stretches = [stretch for work in works for stretch in work.plan.stretches]
+        ranges = [each for work in works for each in work.plan.ranges]
         return Built(
             queues=len(works) + carried,
             entries=sum(work.plan.entries for work in works),
-            blanks=sum(stretch.count for stretch in stretches if stretch.run < 0),
+            blanks=sum(each.count for each in ranges if each.run < 0),
             refused=refused,
             carried_over=carried,
             index_files=len(index),
@@ -183,7 +183,7 @@ class Rebuild:
                 continue
             plan = plan_queue([each.run for each in found], self._shape.queue_file_size)
             refused += plan.refused
-            if plan.stretches:
+            if plan.ranges:
                 works.append(QueueWork(queue, plan, tuple(found)))
         return works, refused
 

@@ -308,12 +308,12 @@ class DamageTests(ReindexCase):
 
 class PlanTests(TestCase):
     def plan(self, *runs: tuple[int, int]) -> list[tuple[int, int, int, int]]:
-        """(first, count) of runs to (index, count, run, skip) of stretches; files of 100 entries."""
+        """(first, count) of runs to (index, count, run, skip) of ranges; files of 100 entries."""
         found = plan_queue(
             [Run(first, count, n * 100, n * 100 + 50) for n, (first, count) in enumerate(runs)], 2000
         )
         self.refused = found.refused
-        return [(each.index, each.count, each.run, each.skip) for each in found.stretches]
+        return [(each.index, each.count, each.run, each.skip) for each in found.ranges]
 
     def test_runs_that_follow_one_another_are_placed_so(self) -> None:
         self.assertEqual(self.plan((0, 5), (5, 3)), [(0, 5, 0, 0), (5, 3, 1, 0)])
