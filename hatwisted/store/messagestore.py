@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.logcodec.onerecord import NO_TIME, whole_record
 from hatwisted.store.dispatch.reput import Dispatcher, ReputService
-from hatwisted.store.errors import OtherFileSize
+from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
@@ -54,6 +54,7 @@ from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, Want
 from hatwisted.store.stats import StoreStats
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.record import Record
 from hatwisted.wire.storenames import CHECKPOINT_FILE, INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
@@ -124,6 +125,7 @@ class MessageStore:
         self._abort = AbortFile(fs, root)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
+        self._wrong_entries = LogThrottle(clock)
         self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, LOG_FOLDER)
         self.watermark = DiskWatermark(
@@ -319,15 +321,14 @@ class MessageStore:
     ) -> GetResult:
         """See reading.get_messages."""
         before = self._clock.seconds()
-        result = get_messages(
-            self.log,
-            self.queues.find(topic, queue_id),
-            offset,
-            max_count,
-            max_bytes,
-            wanted,
-            ColdLimits(int(self._options.memory_bytes * HOT_DISTANCE)),
-        )
+        cold = ColdLimits(int(self._options.memory_bytes * HOT_DISTANCE))
+        queue = self.queues.find(topic, queue_id)
+        try:
+            result = get_messages(self.log, queue, offset, max_count, max_bytes, wanted, cold)
+        except WrongEntry as error:
+            if (left_out := self._wrong_entries.admit(str(error))) is not None:
+                self._logger.critical("{error}{more}", error=error, more=more_like_it(left_out))
+            raise
         self.stats.count_get(result.count if result.status is GetStatus.FOUND else 0)
         took = int((self._clock.seconds() - before) * 1000)
         self.stats.get_entire_time_max = max(self.stats.get_entire_time_max, took)

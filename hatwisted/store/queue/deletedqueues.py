@@ -41,6 +41,11 @@ class DeletedQueues:
         deleted."""
         return self._ends.get((topic, queue_id), 0)
 
+    @property
+    def max_physical(self) -> int:
+        """The greatest of these log offsets; 0 without any."""
+        return max(self._ends.values(), default=0)
+
     def load_all(self) -> None:
         """Take stock, as ConsumeQueueTable does; blocks. Folders that aren't named like that are passed
         over."""

@@ -135,10 +135,11 @@ class ConsumeQueueTable:
             queue.recover()
         self.deleted.recover()
 
-    def truncate(self, physical_end: int) -> None:
-        """Cut every queue to the log's end."""
+    def truncate(self, physical_end: int, believed: int | None = None) -> None:
+        """Cut every queue to the log's end. believed: log offset up to which what the queues say is known to have
+        been synced; what lies behind it will be dispatched again, and is cut from the queues in service."""
         for queue in self:
-            queue.truncate(physical_end)
+            queue.truncate(physical_end if believed is None else min(believed, physical_end))
         self.deleted.truncate(physical_end)
 
     def expire(self, min_physical: int) -> None:
@@ -164,7 +165,8 @@ class ConsumeQueueTable:
 
     def datasync(self) -> None:
         """Make everything durable that's in files by now. Blocks, may run in another thread."""
-        unsynced = [(queue, mark) for queue in self if (mark := queue.unsynced) is not None]
+        queues = (*self, *self.deleted)
+        unsynced = [(queue, mark) for queue in queues if (mark := queue.unsynced) is not None]
         if len(unsynced) > SYNC_ALL_FROM:
             self._fs.sync_all(self._root)
             for queue, mark in unsynced:
