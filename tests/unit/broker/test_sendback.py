@@ -18,7 +18,7 @@ from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import HOST, BrokerRig
 from tests.unit.broker.test_putack import ManualReplication
-from tests.unit.broker.test_send import BATCH, FIELDS, V2
+from tests.unit.broker.test_sendmessage import BATCH, FIELDS, V2
 
 LEVELS = tuple(1000 * n for n in range(1, 19))
 SEND_BACK = 36

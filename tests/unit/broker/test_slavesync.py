@@ -1,4 +1,4 @@
-"""A slave's copy of its master's tables, over real ports two apart as RocketMQ has them."""
+"""A slave's copy of its master's tables, over ports two apart as RocketMQ has them."""
 
 import json
 from pathlib import Path

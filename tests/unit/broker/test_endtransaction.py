@@ -15,7 +15,7 @@ from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import HOST, NOW, BrokerRig
 from tests.unit.broker.test_putack import ManualReplication
-from tests.unit.broker.test_send import FIELDS, V2
+from tests.unit.broker.test_sendmessage import FIELDS, V2
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 END = 37
