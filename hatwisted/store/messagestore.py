@@ -56,6 +56,7 @@ from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.record import Record
+from hatwisted.wire.storenames import CHECKPOINT_FILE, INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 GROUP_COMMIT_IDLE = 0.01
 """Seconds between syncs of bytes that nobody waits for, under SYNC_FLUSH (B92)."""
@@ -126,7 +127,7 @@ class MessageStore:
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._wrong_entries = LogThrottle(clock)
         self._syncing: Deferred[bool] | None = None
-        log_path = options.commit_log_path or join(root, "commitlog")
+        log_path = options.commit_log_path or join(root, LOG_FOLDER)
         self.watermark = DiskWatermark(
             fs,
             [root, log_path],
@@ -143,12 +144,12 @@ class MessageStore:
             options.max_message_size,
             self.watermark.note_full,
         )
-        self.checkpoint = StoreCheckpoint(fs, join(root, "checkpoint"))
-        self.queues = ConsumeQueueTable(fs, join(root, "consumequeue"), options.consume_queue_file_size)
+        self.checkpoint = StoreCheckpoint(fs, join(root, CHECKPOINT_FILE))
+        self.queues = ConsumeQueueTable(fs, join(root, QUEUE_FOLDER), options.consume_queue_file_size)
         self.index: IndexService | None = None
         if options.index_enable:
             shape = IndexOptions(options.index_slots, options.index_items, options.local_time)
-            self.index = IndexService(fs, join(root, "index"), clock, shape, worker)
+            self.index = IndexService(fs, join(root, INDEX_FOLDER), clock, shape, worker)
         self.dispatcher = Dispatcher(
             self.log, self.queues, self.index, options.delay_levels, clock, self._arrived
         )
