@@ -42,7 +42,7 @@ class Owner(Protocol):
     def log(self) -> Log:
         """The client's."""
 
-    def asked(self, address: str, request: RemotingCommand) -> Answer:
+    def on_request(self, address: str, request: RemotingCommand) -> Answer:
         """A server asks."""
 
     def lost(self, address: str) -> None:
@@ -218,7 +218,7 @@ class Link(asyncio.Protocol):
         """Servers may ask their clients."""
         asked_on = self._transport
         try:
-            found = self._owner.asked(self._address, request)
+            found = self._owner.on_request(self._address, request)
         except Exception as error:
             # A request that nobody here is up to must not cost the connection and the calls on it.
             self._answer(self._failed(request, error), request, asked_on)

@@ -8,7 +8,6 @@ happens: heartbeats and fresh routes are due when the program calls next.
 
 from __future__ import annotations
 
-import random
 import time
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.blocking.links import Links
 from hatwisted.clientcore.driver import Answer, StandardLog
 from hatwisted.clientcore.errors import CallFailed, ClientError, TooManyCalls
+from hatwisted.clientcore.process import RANDOMNESS, process_name
 from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import RemotingCommand
@@ -49,6 +49,8 @@ class BlockingDriver:
 
     def __init__(self, links: Links, wall_clock: Callable[[], float] = time.time) -> None:
         self.log = StandardLog("hatwisted.blocking")
+        self.randomness = RANDOMNESS
+        self.process_name = process_name()
         self._links = links
         self._wall_clock = wall_clock
         self._calls: deque[_Call] = deque()
@@ -80,10 +82,6 @@ class BlockingDriver:
         heappush(self._timers, (timer.at, next(self._numbers), timer))
         return timer
 
-    def random_below(self, limit: int) -> int:
-        """Any number from 0 to `limit` - 1."""
-        return random.randrange(limit)
-
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """As Driver; dials at once."""
         answer: Waiter[RemotingCommand] = Waiter()
@@ -109,7 +107,9 @@ class BlockingDriver:
         except CallFailed:
             self._links.drop(address)
 
-    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
+    def serve(
+        self, on_request: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]
+    ) -> None:
         """Nobody is here to answer while the program doesn't wait; brokers get no answers."""
 
     def adopt(self, outcome: Any) -> Waiter[Any]:

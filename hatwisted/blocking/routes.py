@@ -13,10 +13,10 @@ import re
 from collections.abc import Sequence
 
 from hatwisted.blocking.links import Links, succeeded
+from hatwisted.clientcore.answers import TopicList, decoded
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, NoNameServer, NoRoute
-from hatwisted.clientcore.routes import decode_route, merged, readable_queues
-from hatwisted.wire import fastjson
+from hatwisted.clientcore.routes import merged, readable_queues
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import TopicRoute
@@ -64,7 +64,7 @@ class Routes:
         known = []
         for address, answer in self._ask_all(request):
             if answer.code != ResponseCode.TOPIC_NOT_EXIST:
-                known.append(decode_route(address, succeeded(address, answer, what)))
+                known.append(decoded(address, succeeded(address, answer, what), TopicRoute))
         return merged(known) if known else None
 
     def _names(self, code: int, *, required: bool) -> frozenset[str]:
@@ -72,11 +72,8 @@ class Routes:
         for address, answer in self._ask_all(command(code)):
             if not required and answer.code != ResponseCode.SUCCESS:
                 continue
-            body = succeeded(address, answer, "the list of topics").body
-            try:
-                found.update(str(topic) for topic in fastjson.loads(body).get("topicList") or ())
-            except (ValueError, AttributeError):
-                raise BadAnswer(f"{address}: its list of topics can't be read") from None
+            told = decoded(address, succeeded(address, answer, "the list of topics"), TopicList)
+            found.update(told.topic_list or ())
         return frozenset(found)
 
     def _ask_all(self, request: RemotingCommand) -> list[tuple[str, RemotingCommand]]:

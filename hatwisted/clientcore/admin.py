@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
-from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.answers import (
+    ConnectionList,
+    ConsumeStatsTable,
+    GroupTable,
+    ResetOffsets,
+    RuntimeInfo,
+    TopicList,
+    TopicStats,
+    by_queue,
+    decoded,
+    number_in,
+)
+from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import ClientError, NoRoute, Refused
 from hatwisted.clientcore.message import checked_topic
 from hatwisted.clientcore.offsets import broker_address
@@ -18,9 +30,11 @@ from hatwisted.clientcore.routes import readable_queues
 from hatwisted.clientcore.session import Session
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
-from hatwisted.wire.registration import MASTER_ID, BrokerData, ClusterInfo, TopicRoute, decode_body
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.registration import MASTER_ID, BrokerData, ClusterInfo, TopicRoute
 from hatwisted.wire.topics import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX
+
+T = TypeVar("T")
 
 ADMIN_TIMEOUT: Final = 10.0
 """Seconds for one answer; resets ask clients in turn."""
@@ -29,7 +43,7 @@ LATEST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class QueueStanding:
+class QueueProgress:
     """How far a group is in a queue: next offset to consume, the queue's end, store time (ms) of the last one
     consumed (0: not known)."""
 
@@ -58,7 +72,8 @@ class GroupSettings(TypedDict, total=False):
 
 
 class Admin:
-    """Made by `Cluster.admin`. Every method fails with Refused, CallFailed, NoNameServer or NoRoute."""
+    """Made by `Cluster.admin`. Every method fails with Refused, CallFailed, BadAnswer, NoNameServer or
+    NoRoute."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -67,8 +82,8 @@ class Admin:
 
     async def topics(self) -> list[str]:
         """All topic names, sorted."""
-        body = await self._ask_names(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        return sorted(str(each) for each in fastjson.loads(body).get("topicList") or [])
+        found = await self._ask_names(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, TopicList)
+        return sorted(found.topic_list or [])
 
     async def route(self, topic: str) -> TopicRoute:
         """Where a topic lives. NoRoute if nobody knows it."""
@@ -106,21 +121,22 @@ class Admin:
         """By queue: first and next offset."""
         found = {}
         for address in _readers_of((await self.route(topic)).broker_datas):
-            answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
-            for key, row in fastjson.loads(answer)["offsetTable"].items():
-                found[parse_queue_key(key)] = int(row["minOffset"]), int(row["maxOffset"])
+            code = RequestCode.GET_TOPIC_STATS_INFO
+            stats = await self._ask(address, code, TopicStats, {"topic": topic})
+            for queue, row in by_queue(address, stats.offset_table).items():
+                found[queue] = row.min_offset, row.max_offset
         return dict(sorted(found.items(), key=lambda each: (each[0].broker_name, each[0].queue_id)))
 
     # ---- the cluster
 
     async def cluster_info(self) -> ClusterInfo:
         """All brokers, by name and by cluster."""
-        return decode_body(await self._ask_names(RequestCode.GET_BROKER_CLUSTER_INFO), ClusterInfo)
+        return await self._ask_names(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo)
 
     async def broker_info(self, address: str) -> dict[str, str]:
         """A broker's own words about itself (version, rates, log offsets)."""
-        body = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
-        return {name: str(value) for name, value in fastjson.loads(body)["table"].items()}
+        info = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, RuntimeInfo)
+        return {name: str(value) for name, value in info.table.items()}
 
     # ---- groups
 
@@ -128,8 +144,8 @@ class Admin:
         """Consumer groups and their settings, as the masters know them, or a slave while its master is gone."""
         found: dict[str, dict[str, Any]] = {}
         for address in await self._readers():
-            body = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-            found |= fastjson.loads(body).get("subscriptionGroupTable") or {}
+            known = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GroupTable)
+            found |= known.subscription_group_table or {}
         return dict(sorted(found.items()))
 
     async def create_group(
@@ -179,13 +195,13 @@ class Admin:
                 continue
             if answer.code != ResponseCode.SUCCESS:
                 raise Refused.of(address, answer)
-            for each in fastjson.loads(answer.body).get("connectionSet") or []:
-                found[str(each["clientId"])] = str(each["clientAddr"])
+            for each in decoded(address, answer, ConnectionList).connection_set or []:
+                found[each.client_id] = each.client_addr
         return dict(sorted(found.items()))
 
     # ---- offsets
 
-    async def progress(self, group: str) -> list[QueueStanding]:
+    async def progress(self, group: str) -> list[QueueProgress]:
         """How far a group is, by queue. ClientError if no broker knows the group."""
         found = []
         retries = await self._session.routes.route(RETRY_PREFIX + group, fresh=True)
@@ -194,16 +210,11 @@ class Admin:
             await self._check_group(group)
             return []
         for address in _readers_of(retries.broker_datas):
-            body = await self._ask(address, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
-            for key, row in fastjson.loads(body)["offsetTable"].items():
-                found.append(
-                    QueueStanding(
-                        parse_queue_key(key),
-                        int(row["consumerOffset"]),
-                        int(row["brokerOffset"]),
-                        int(row.get("lastTimestamp", 0)),
-                    )
-                )
+            code, fields = RequestCode.GET_CONSUME_STATS, {"consumerGroup": group}
+            stats = await self._ask(address, code, ConsumeStatsTable, fields)
+            for queue, row in by_queue(address, stats.offset_table).items():
+                offsets = row.consumer_offset, row.broker_offset
+                found.append(QueueProgress(queue, *offsets, row.last_timestamp))
         return sorted(found, key=lambda each: (each.queue.topic, each.queue.broker_name, each.queue.queue_id))
 
     async def reset(self, group: str, topic: str, timestamp: int) -> dict[MessageQueue, int]:
@@ -220,8 +231,8 @@ class Admin:
                 address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, timeout=ADMIN_TIMEOUT
             )
             if answer.code == ResponseCode.SUCCESS:
-                table = fastjson.loads(answer.body).get("offsetTable") or {}
-                found |= {parse_queue_key(key): int(offset) for key, offset in table.items()}
+                moved = decoded(address, answer, ResetOffsets).offset_table or {}
+                found |= by_queue(address, moved)
             elif answer.code in (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR):
                 # Nobody's there, or never was: the offsets are all there is to move.
                 found |= await self._reset_offline(group, topic, route, broker.broker_name, timestamp)
@@ -250,15 +261,17 @@ class Admin:
 
     # ---- asking
 
-    async def _ask(self, address: str, code: int, fields: Mapping[str, object] | None = None) -> bytes:
+    async def _ask(
+        self, address: str, code: int, kind: type[T], fields: Mapping[str, object] | None = None
+    ) -> T:
         answer = await self._session.ask(address, code, fields, timeout=ADMIN_TIMEOUT)
-        return answer.body
+        return decoded(address, answer, kind)
 
-    async def _ask_names(self, code: int) -> bytes:
+    async def _ask_names(self, code: int, kind: type[T]) -> T:
         address, answer = await self._session.routes.ask(command(code))
         if answer.code != ResponseCode.SUCCESS:
             raise Refused.of(address, answer)
-        return answer.body
+        return decoded(address, answer, kind)
 
     async def _masters(self, cluster: str | None) -> list[str]:
         info = await self.cluster_info()

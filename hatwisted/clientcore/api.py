@@ -1,6 +1,6 @@
 """What a program imports beside its Cluster, the same on every loop: messages, results, options, errors."""
 
-from hatwisted.clientcore.admin import LATEST, QueueStanding
+from hatwisted.clientcore.admin import LATEST, QueueProgress
 from hatwisted.clientcore.delivery import RECONSUME_LATER, AckIndex
 from hatwisted.clientcore.errors import (
     BadAnswer,
@@ -17,7 +17,7 @@ from hatwisted.clientcore.errors import (
     NoNameServer,
     NoRoute,
     OffsetsGone,
-    OffsetsNotThere,
+    OffsetsNotFound,
     ProducerFull,
     Refused,
     RefusedByAll,
@@ -55,9 +55,9 @@ __all__ = [
     "NoNameServer",
     "NoRoute",
     "OffsetsGone",
-    "OffsetsNotThere",
+    "OffsetsNotFound",
     "ProducerFull",
-    "QueueStanding",
+    "QueueProgress",
     "ReceivedMessage",
     "Refused",
     "RefusedByAll",

@@ -30,7 +30,7 @@ PROGRESS_RETRY: Final = 3.0
 class Owner(Protocol):
     """The consumer, as its assignment sees it."""
 
-    def reader(self, queue: MessageQueue, wish: Subscription, start: int) -> QueueReader:
+    def reader(self, queue: MessageQueue, subscription: Subscription, start: int) -> QueueReader:
         """One that isn't started."""
 
     def dropped(self, queue: MessageQueue) -> None:
@@ -83,36 +83,35 @@ class Assignment:
 
     # ---- taking up and giving up
 
-    async def adopt(self, wish: Subscription, share: Iterable[MessageQueue]) -> None:
+    async def adopt(self, subscription: Subscription, share: Iterable[MessageQueue]) -> None:
         """Of the subscription's topic, read `share` and nothing else."""
         wanted = set(share)
         await self._give_up(
-            [each for each in self._readers if each.topic == wish.topic and each not in wanted]
+            [each for each in self._readers if each.topic == subscription.topic and each not in wanted]
         )
-        new = wanted - self._readers.keys() - self._releasing
-        new = await self._lockable(new)
-        errors = {queue: await self._begin(queue, wish) for queue in sorted(new, key=_order)}
+        new = await self._lockable(sorted(wanted - self._readers.keys() - self._releasing))
+        errors = {queue: await self._begin(queue, subscription) for queue in new}
         strays = [queue for queue, error in errors.items() if error is not None]
         if strays:
             # Reading from a guess would lose or repeat messages.
             text = "progress in {count} queues of {topic} isn't known yet: {error}"
-            self._log.info(text, count=len(strays), topic=wish.topic, error=errors[strays[0]])
+            self._log.info(text, count=len(strays), topic=subscription.topic, error=errors[strays[0]])
             self._try_later(PROGRESS_RETRY)
             if self._locks is not None:
                 await self._locks.unlock(strays)
 
-    async def _begin(self, queue: MessageQueue, wish: Subscription) -> Exception | None:
+    async def _begin(self, queue: MessageQueue, subscription: Subscription) -> Exception | None:
         try:
             start = await self._pull_from.of(queue)
         except ClientError as error:
             return error
         if self._closed:
             return Closed("the consumer was stopped")
-        reader = self._readers[queue] = self._owner.reader(queue, wish, start)
+        reader = self._readers[queue] = self._owner.reader(queue, subscription, start)
         reader.start()
         return None
 
-    async def _lockable(self, queues: set[MessageQueue]) -> set[MessageQueue]:
+    async def _lockable(self, queues: list[MessageQueue]) -> list[MessageQueue]:
         if self._locks is None or not queues:
             return queues
         ours, others = await self._locks.lock(queues)
@@ -160,7 +159,7 @@ class Assignment:
         """An administrator moves the group: forget what was read; the next round goes on from there."""
         # Asked before: a lock is given up with its reader.
         allowed = {queue: at for queue, at in table.items() if self.holds(queue)}
-        for queue in table.keys() & self._readers.keys():
+        for queue in sorted(table.keys() & self._readers.keys()):
             self._drop(queue)
         await self._note(lambda: allowed)
 
@@ -198,12 +197,12 @@ class Assignment:
         lapsed = {queue for queue in queues if not self._locks.held(queue)}
         try:
             ours, others = await self._locks.lock(queues)
-            for queue in others & self._readers.keys():
+            for queue in [each for each in others if each in self._readers]:
                 self._log.warn("{queue} is locked by somebody else now", queue=queue)
                 self._drop(queue)
             if others:
                 self._owner.rebalance()
-            for queue in ours & lapsed:
+            for queue in [each for each in ours if each in lapsed]:
                 await self._regained(queue)
         finally:
             missing = any(not self._locks.held(queue) for queue in self._readers)
@@ -251,7 +250,7 @@ class Assignment:
         if await self._note(progress):
             for queue, offset in changed.items():
                 if queue in self._readers:
-                    self._readers[queue].committed = offset
+                    self._readers[queue].noted(offset)
 
     async def _note(self, progress: Callable[[], Mapping[MessageQueue, int]]) -> bool:
         """One after the other, and each as things are at its turn: an older word must not come last."""
@@ -263,7 +262,3 @@ class Assignment:
         for error in failed:
             self._log.warn("progress isn't noted yet: {error}", error=error)
         return not failed
-
-
-def _order(queue: MessageQueue) -> tuple[str, int]:
-    return queue.broker_name, queue.queue_id

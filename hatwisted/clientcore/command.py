@@ -1,10 +1,9 @@
-"""Requests from plain values, and plain values out of answers."""
+"""Requests from plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hatwisted.clientcore.errors import BadAnswer
 from hatwisted.wire.remoting import RemotingCommand
 
 
@@ -20,13 +19,3 @@ def command(code: int, ext: Mapping[str, object] | None = None, body: bytes = b"
         if value is not None
     }
     return RemotingCommand(code, ext=texts, body=body)
-
-
-def number_in(address: str, answer: RemotingCommand, name: str) -> int:
-    """A number out of the answer's fields. BadAnswer if it isn't there."""
-    try:
-        return int(answer.ext[name])
-    except (KeyError, ValueError):
-        raise BadAnswer(
-            f"{address}: its answer's field {name} is {answer.ext.get(name)!r}, not a number"
-        ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.offsets import OffsetStore, broker_address
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.session import Session

@@ -20,7 +20,7 @@ from typing import Final
 from hatwisted.clientcore.assignment import Assignment
 from hatwisted.clientcore.consumefrom import PullFrom
 from hatwisted.clientcore.consumerrequests import ConsumerRequests
-from hatwisted.clientcore.consumeservice import ConsumeService, InOrder, PassOver, Retries, Rule
+from hatwisted.clientcore.consumeservice import ConsumeService, InOrder, LogAndSkip, Retries, Rule
 from hatwisted.clientcore.consumestats import ConsumeStats
 from hatwisted.clientcore.delivery import AckIndex, Listener
 from hatwisted.clientcore.driver import Answer, Repeating
@@ -36,7 +36,7 @@ from hatwisted.clientcore.queuereader import QueueReader
 from hatwisted.clientcore.runninginfo import info_table, queue_info
 from hatwisted.clientcore.sendback import MAX_RECONSUME, SendBack
 from hatwisted.clientcore.session import Session
-from hatwisted.clientcore.subscription import Sql, Subscription, subscription
+from hatwisted.clientcore.subscription import Sql, Subscription, parse_subscription
 from hatwisted.clientcore.tasks import Lock, Task, Waiter, ends_within
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
@@ -106,10 +106,13 @@ class Consumer:
 
     def _made(self, subscriptions: Mapping[str, str | Sql]) -> dict[str, Subscription]:
         version = int(self._session.driver.seconds() * 1000)
-        made = {topic: subscription(topic, wish, version) for topic, wish in subscriptions.items()}
+        made = {
+            topic: parse_subscription(topic, expression, version)
+            for topic, expression in subscriptions.items()
+        }
         if not self._broadcasting:
             retry = RETRY_PREFIX + self.group
-            made[retry] = subscription(retry, "*", version)
+            made[retry] = parse_subscription(retry, "*", version)
         return made
 
     def _rule(self) -> Rule:
@@ -117,7 +120,7 @@ class Consumer:
             send_back = None if self._broadcasting else self._send_back
             return InOrder(send_back, self._options.max_reconsume, self._session.log)
         if self._broadcasting:
-            return PassOver(self._session.log)
+            return LogAndSkip(self._session.log)
         return Retries(self._send_back, whole_batch=self._options.whole_batch)
 
     # ---- what a program calls
@@ -133,8 +136,8 @@ class Consumer:
         try:
             for topic in self._subscriptions:
                 await self._session.routes.route(topic, fresh=True)
-            for wish in self._subscriptions.values():
-                await self._membership.check_expression(wish)
+            for subscription in self._subscriptions.values():
+                await self._membership.check_expression(subscription)
             if self._stopped:
                 raise Closed(f"consumer {self.group} was stopped while it started")
             self._session.join(self, consumer=True)
@@ -236,7 +239,7 @@ class Consumer:
             self._session.log.warn(
                 "{group}: the program still works on messages at the stop", group=self.group
             )
-        self._send_back.stopped = True
+        self._send_back.stop()
         if self._running:
             await self._assignment.close()
             await self._session.leave(self, consumer=True)
@@ -254,22 +257,22 @@ class Consumer:
             await self._share_out()
 
     async def _share_out(self) -> None:
-        for wish in list(self._subscriptions.values()):
+        for subscription in list(self._subscriptions.values()):
             try:
-                share = await self._membership.share(wish)
+                share = await self._membership.share(subscription)
             except ClientError as error:
                 self._session.log.info(
-                    "queues of {topic} stay as they are: {error}", topic=wish.topic, error=error
+                    "queues of {topic} stay as they are: {error}", topic=subscription.topic, error=error
                 )
                 continue
             if share is not None and not self._stopped:
-                await self._assignment.adopt(wish, share)
+                await self._assignment.adopt(subscription, share)
 
     # ---- as its queues see it
 
-    def reader(self, queue: MessageQueue, wish: Subscription, start: int) -> QueueReader:
+    def reader(self, queue: MessageQueue, subscription: Subscription, start: int) -> QueueReader:
         """For a queue it has been given."""
-        return QueueReader(self._session, self, queue, wish, start, self._options)
+        return QueueReader(self._session, self, queue, subscription, start, self._options)
 
     def arrived(self, reader: QueueReader) -> None:
         """There is something to take."""
@@ -302,11 +305,11 @@ class Consumer:
             "consumeType": "CONSUME_PASSIVELY",
             "groupName": self.group,
             "messageModel": "BROADCASTING" if self._broadcasting else "CLUSTERING",
-            "subscriptionDataSet": [wish.entry() for wish in self._subscriptions.values()],
+            "subscriptionDataSet": [each.entry() for each in self._subscriptions.values()],
             "unitMode": False,
         }
 
-    def asked(self, address: str, request: RemotingCommand) -> Answer:
+    def on_request(self, address: str, request: RemotingCommand) -> Answer:
         """A broker's request."""
         return self._requests.answer(address, request)
 
@@ -337,7 +340,7 @@ class Consumer:
             "mqTable": info_table(infos),
             "properties": self._properties(),
             "statusTable": {topic: self.stats.status(topic) for topic in self._subscriptions},
-            "subscriptionSet": [wish.entry() for wish in self._subscriptions.values()],
+            "subscriptionSet": [each.entry() for each in self._subscriptions.values()],
         }
 
     def _properties(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ MAX_DIRECT: Final = 16
 """Messages (309) that the program may have at once because an operator said so; further ones are refused."""
 
 
-class Asked(Protocol):
+class RequestedConsumer(Protocol):
     """A consumer as brokers' requests see it."""
 
     @property
@@ -47,7 +47,7 @@ class Asked(Protocol):
 class ConsumerRequests:
     """Answers for `consumer`."""
 
-    def __init__(self, consumer: Asked, driver: Driver) -> None:
+    def __init__(self, consumer: RequestedConsumer, driver: Driver) -> None:
         self._consumer = consumer
         self._driver = driver
         self._log = driver.log

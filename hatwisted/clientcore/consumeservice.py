@@ -1,7 +1,7 @@
 """From the queues to the program: one batch of a queue at a time, the queues beside each other.
 
 What becomes of a message that fails alone is one of three rules: `Retries` sends it back and goes on, `InOrder`
-suspends its queue until it succeeds, `PassOver` (broadcasting has no retries) says so and goes on.
+suspends its queue until it succeeds, `LogAndSkip` (broadcasting has no retries) says so and goes on.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Retries:
         return ()
 
 
-class PassOver:
+class LogAndSkip:
     """Failed messages are logged."""
 
     def __init__(self, log: Log) -> None:
@@ -94,19 +94,21 @@ class InOrder:
         if error is None:
             return batch[done:]
         bad = batch[done]
-        buried = await self._bury(bad)
+        dead = await self._send_to_dead_letters(bad)
         times = f"failed {bad.reconsume_times + 1} times by now and"
-        log_failed(self._log, bad, error, f"{times} {'is a dead letter' if buried else 'holds its queue up'}")
-        again = () if buried else (replace(bad, reconsume_times=bad.reconsume_times + 1),)
+        log_failed(self._log, bad, error, f"{times} {'is a dead letter' if dead else 'holds its queue up'}")
+        again = () if dead else (replace(bad, reconsume_times=bad.reconsume_times + 1),)
         return [*again, *batch[done + 1 :]]
 
-    async def _bury(self, bad: ReceivedMessage) -> bool:
+    async def _send_to_dead_letters(self, bad: ReceivedMessage) -> bool:
         if self._send_back is None or self._most is None or bad.reconsume_times < self._most:
             return False
         try:
             await self._send_back.send_copy(bad)
         except ClientError as error:
-            self._log.warn("{id} can't be buried: {error}", id=bad.message_id, error=error)
+            self._log.warn(
+                "{id} couldn't be sent to the dead letters: {error}", id=bad.message_id, error=error
+            )
             return False
         return True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from random import Random
 from typing import Any, Protocol
 
 from hatwisted.clientcore.tasks import Clock, Task, Waiter, Work
@@ -44,8 +45,13 @@ class Driver(Clock, Protocol):
     def log(self) -> Log:
         """The client's."""
 
-    def random_below(self, limit: int) -> int:
-        """Any number from 0 to `limit` - 1."""
+    @property
+    def randomness(self) -> Random:
+        """Where queues begin, and what names are made of that nobody else has."""
+
+    @property
+    def process_name(self) -> str:
+        """Of the process or host it runs for, "host@pid": begins the names of its clients."""
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """Send `request` to "host:port" (its opaque is set here) and wait up to `timeout` seconds.
@@ -57,9 +63,14 @@ class Driver(Clock, Protocol):
         """Send `request` without an answer; it's lost without a word if nobody is there. CallFailed if too much
         waits."""
 
-    def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
-        """From now on `asked(address, request)` answers what servers ask, `lost(address)` hears of connections
-        that ended by themselves."""
+    def serve(
+        self, on_request: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]
+    ) -> None:
+        """Register for what comes unasked.
+
+        on_request: called with (address, request) of a server; what it gives is the answer
+        lost: called with the address of a connection that ended by itself
+        """
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """What the program's own code gave: a coroutine or whatever else its loop can wait for."""

@@ -143,7 +143,7 @@ class OffsetsGone(ClientError):
     """Messages that were to be read have been deleted: by retention, or with their topic."""
 
 
-class OffsetsNotThere(ClientError):
+class OffsetsNotFound(ClientError):
     """Offsets that were to be read lie beyond what any broker of the group has."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hatwisted.clientcore.allocation import allocate
-from hatwisted.clientcore.errors import CallFailed, ClientError
+from hatwisted.clientcore.answers import MemberList, decoded
+from hatwisted.clientcore.errors import BadAnswer, CallFailed, ClientError
 from hatwisted.clientcore.routes import readable_queues
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.subscription import SQL92, Subscription
@@ -24,24 +25,28 @@ class Membership:
         self._group = group
         self._broadcasting = broadcasting
 
-    async def check_expression(self, wish: Subscription) -> None:
+    async def check_expression(self, subscription: Subscription) -> None:
         """Refused if a broker of the topic doesn't take an SQL92 expression."""
-        route = await self._session.routes.route(wish.topic)
-        if wish.kind != SQL92 or route is None:
+        route = await self._session.routes.route(subscription.topic)
+        if subscription.kind != SQL92 or route is None:
             return
         body = fastjson.dumps_compact(
-            {"clientId": self._session.client_id, "group": self._group, "subscriptionData": wish.entry()}
+            {
+                "clientId": self._session.client_id,
+                "group": self._group,
+                "subscriptionData": subscription.entry(),
+            }
         )
         address = next(_addresses(route), None)
         if address is not None:
             await self._session.ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=body)
 
-    async def share(self, wish: Subscription) -> list[MessageQueue] | None:
+    async def share(self, subscription: Subscription) -> list[MessageQueue] | None:
         """This member's queues of a topic; None if that can't be told now."""
-        route = await self._session.routes.route(wish.topic)
+        route = await self._session.routes.route(subscription.topic)
         if route is None:
             return None
-        queues = readable_queues(wish.topic, route)
+        queues = readable_queues(subscription.topic, route)
         if self._broadcasting:
             return queues
         me = self._session.client_id
@@ -56,22 +61,22 @@ class Membership:
         """Who any broker of the topic has heard of. One alone may have just started: by its word the first member
         to ask would take everything, beside those who still read. Fails if none can be asked."""
         told = await gather(self._told_by(address) for address in _addresses(route))
-        members = [each for each in told if not isinstance(each, CallFailed)]
+        members = [each for each in told if not isinstance(each, ClientError)]
         if not members:
-            failures = (each for each in told if isinstance(each, CallFailed))
+            failures = (each for each in told if isinstance(each, ClientError))
             raise next(failures, ClientError("no broker to ask for the group's members"))
         return set().union(*members)
 
-    async def _told_by(self, address: str) -> set[str] | CallFailed:
+    async def _told_by(self, address: str) -> set[str] | CallFailed | BadAnswer:
         try:
             answer = await self._session.call(
                 address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
             )
-        except CallFailed as error:
+            if answer.code != ResponseCode.SUCCESS:
+                return set()
+            return set(decoded(address, answer, MemberList).consumer_id_list or [])
+        except (CallFailed, BadAnswer) as error:
             return error
-        if answer.code != ResponseCode.SUCCESS:
-            return set()
-        return {str(each) for each in fastjson.loads(answer.body).get("consumerIdList") or []}
 
 
 def _addresses(route: TopicRoute) -> Iterator[str]:

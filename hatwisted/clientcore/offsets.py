@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.errors import CallTimedOut, ClientError, ConnectFailed, NoRoute, Refused
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.tasks import gather

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.driver import Log
 from hatwisted.clientcore.errors import Refused
 from hatwisted.wire.codes import ResponseCode
@@ -19,7 +19,7 @@ from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
-LOYALTY: Final = 30.0
+MASTER_PREFERENCE: Final = 30.0
 """Seconds that no suggestion leads away from the master, after another broker couldn't serve a pull."""
 
 _PASSES: Final = frozenset((ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY))
@@ -35,7 +35,7 @@ _LOST_MEMBERSHIP: Final = frozenset(
 )
 
 
-class Turn(Enum):
+class NextStep(Enum):
     """What comes after an answer."""
 
     GO_ON = "pull again at once, from the offset it says"
@@ -51,17 +51,17 @@ class PullProgress:
         self.suggested = MASTER_ID
         self._queue = queue
         self._log = log
-        self._loyal_until = 0.0
+        self._prefer_master_until = 0.0
         self._mistrusted: tuple[str, int] | None = None
 
     def turn_away(self, now: float) -> None:
         """A broker couldn't serve us: the master is next."""
         self.suggested = MASTER_ID
-        self._loyal_until = now + LOYALTY
+        self._prefer_master_until = now + MASTER_PREFERENCE
 
     def answered(
         self, answer: RemotingCommand, address: str, at: int, *, by_master: bool, now: float
-    ) -> tuple[Turn, int]:
+    ) -> tuple[NextStep, int]:
         """What comes next, and the offset to go on from.
 
         answer: to a pull from offset `at`
@@ -71,20 +71,20 @@ class PullProgress:
         Raises Refused for an answer that isn't about offsets, BadAnswer for one that lacks them.
         """
         if answer.code in _LOST_MEMBERSHIP:
-            return Turn.LOST_MEMBERSHIP, at
+            return NextStep.LOST_MEMBERSHIP, at
         if answer.code not in _PULLED:
             raise Refused.of(address, answer)
         following = number_in(address, answer, "nextBeginOffset")
-        wished = MASTER_ID
-        if now >= self._loyal_until and "suggestWhichBrokerId" in answer.ext:
-            wished = number_in(address, answer, "suggestWhichBrokerId")
-        self.suggested = wished
+        suggested = MASTER_ID
+        if now >= self._prefer_master_until and "suggestWhichBrokerId" in answer.ext:
+            suggested = number_in(address, answer, "suggestWhichBrokerId")
+        self.suggested = suggested
         # A broker that says "again, same place" means it, but not a thousand times a second.
         stuck = answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and following == at
         passes = following == at or (answer.code in _PASSES and following > at)
         if (stuck or not passes) and not self._believed(answer, address, at, following, by_master):
-            return Turn.TURN_AWAY, at
-        return (Turn.STUCK if stuck else Turn.GO_ON), following
+            return NextStep.TURN_AWAY, at
+        return (NextStep.STUCK if stuck else NextStep.GO_ON), following
 
     def _believed(
         self, answer: RemotingCommand, address: str, at: int, following: int, by_master: bool

@@ -15,7 +15,7 @@ from hatwisted.clientcore.message import ReceivedMessage, decode_records, receiv
 from hatwisted.clientcore.offsets import broker_address
 from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.processqueue import ProcessQueue
-from hatwisted.clientcore.pullprogress import PullProgress, Turn, pull_fields
+from hatwisted.clientcore.pullprogress import NextStep, PullProgress, pull_fields
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.subscription import TAG, Subscription
 from hatwisted.clientcore.tasks import Task, Waiter, sleep
@@ -74,7 +74,7 @@ class QueueReader(ProcessQueue):
         options: ConsumerOptions,
     ) -> None:
         super().__init__(queue, start, options.prefetch_messages, options.prefetch_bytes)
-        self.committed: int | None = None
+        self._committed: int | None = None
         self.last_pull = self.last_consumed = session.driver.seconds()
         self._session = session
         self._driver = session.driver
@@ -106,6 +106,15 @@ class QueueReader(ProcessQueue):
         if self._room is not None and self.has_room:
             waiter, self._room = self._room, None
             waiter.fire(None)
+
+    @property
+    def committed(self) -> int | None:
+        """The progress that was noted last; None: none yet."""
+        return self._committed
+
+    def noted(self, progress: int) -> None:
+        """The progress has been noted where the group's is kept."""
+        self._committed = progress
 
     # ---- the broker's side
 
@@ -149,11 +158,11 @@ class QueueReader(ProcessQueue):
         return PAUSE if following in (None, address) else ELSEWHERE_PAUSE
 
     def _fields(self) -> dict[str, object]:
-        flags, wish = PullHeader.SUSPEND, self._subscription
+        flags, subscription = PullHeader.SUSPEND, self._subscription
         commits = self.progress > 0 and self._owner.carries_progress(self.queue)
         if commits:
             flags |= PullHeader.COMMIT_OFFSET
-        by_tag = wish.kind == TAG
+        by_tag = subscription.kind == TAG
         if by_tag:
             # An expression is compiled once, from the heartbeat; tags are cheap enough to come with each pull,
             # which then doesn't depend on the heartbeat.
@@ -166,27 +175,27 @@ class QueueReader(ProcessQueue):
             flags=flags,
             commit=self.progress if commits else 0,
             hold_ms=int(HOLD * 1000),
-            expression=wish.expression if by_tag else None,
-            expression_type=wish.kind,
-            version=wish.version,
+            expression=subscription.expression if by_tag else None,
+            expression_type=subscription.kind,
+            version=subscription.version,
         )
 
     async def _take_in(self, address: str, answer: RemotingCommand, began: float) -> float:
         """What the answer brings; seconds to wait before the next pull."""
         by_master = address == self._session.routes.master(self.queue.topic, self.queue.broker_name)
-        turn, following = self._pulls.answered(
+        step, following = self._pulls.answered(
             answer, address, self.next, by_master=by_master, now=self._driver.seconds()
         )
-        if turn is Turn.LOST_MEMBERSHIP:
+        if step is NextStep.LOST_MEMBERSHIP:
             await self._session.heartbeat()
-        if turn in (Turn.LOST_MEMBERSHIP, Turn.TURN_AWAY):
+        if step in (NextStep.LOST_MEMBERSHIP, NextStep.TURN_AWAY):
             return self._turn_away(address)
         if answer.code == ResponseCode.SUCCESS:
             self._read(answer, began)
         self.next = following
         if self.waiting:
             self._owner.arrived(self)
-        return PAUSE if turn is Turn.STUCK else 0.0
+        return PAUSE if step is NextStep.STUCK else 0.0
 
     def _read(self, answer: RemotingCommand, began: float) -> None:
         records, messages = decode_records(answer.body), []

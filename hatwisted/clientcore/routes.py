@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hatwisted.clientcore.address import parse_address
+from hatwisted.clientcore.answers import decoded
 from hatwisted.clientcore.driver import Driver
 from hatwisted.clientcore.errors import BadAnswer, BadSetting, CallFailed, NoNameServer, Refused
 from hatwisted.clientcore.tasks import Task, Waiter
@@ -21,10 +22,8 @@ from hatwisted.wire.registration import (
     MASTER_ID,
     PERM_READ,
     PERM_WRITE,
-    BadRegistration,
     QueueData,
     TopicRoute,
-    decode_body,
 )
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -103,7 +102,7 @@ class Routes:
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise Refused.of(address, answer)
-        route = self._routes[topic] = decode_route(address, answer)
+        route = self._routes[topic] = decoded(address, answer, TopicRoute)
         self.version += 1
         return route
 
@@ -201,14 +200,6 @@ def _broker_name(data: QueueData) -> str:
 
 def _queue(topic: str, broker: str, number: int) -> MessageQueue:
     return MessageQueue(broker_name=broker, queue_id=number, topic=topic)
-
-
-def decode_route(address: str, answer: RemotingCommand) -> TopicRoute:
-    """The route that a name server's answer holds. Raises BadAnswer."""
-    try:
-        return decode_body(answer.body, TopicRoute)
-    except BadRegistration as error:
-        raise BadAnswer(f"{address}: {error}") from None
 
 
 def merged(routes: Iterable[TopicRoute]) -> TopicRoute:

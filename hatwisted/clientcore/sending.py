@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.answers import number_in
+from hatwisted.clientcore.command import command
 from hatwisted.clientcore.compression import compress
 from hatwisted.clientcore.errors import BadMessage
 from hatwisted.clientcore.message import Message, checked_body, checked_properties, checked_topic

@@ -20,7 +20,7 @@ class SendWindow:
         self._max_bytes = max_bytes
         self._requests = 0
         self._waiting: deque[tuple[int, Waiter[None]]] = deque()
-        self._ready: list[Waiter[None]] = []
+        self._ready: deque[Waiter[None]] = deque()
         self._idle: list[Waiter[None]] = []
         self.waiting_bytes = 0
 
@@ -29,9 +29,13 @@ class SendWindow:
         """Requests that wait for an answer."""
         return self._requests
 
+    @property
+    def _has_room(self) -> bool:
+        return self._requests < self._max_requests and not self._waiting
+
     async def enter(self, size: int) -> None:
         """Returns when a request may go. Raises ProducerFull."""
-        if self._requests < self._max_requests and not self._waiting:
+        if self._has_room:
             self._requests += 1
             return
         if self.waiting_bytes and self.waiting_bytes + size > self._max_bytes:
@@ -52,20 +56,27 @@ class SendWindow:
             self.waiting_bytes -= size
             self._requests += 1
             turn.fire(None)
-        if not self._waiting:
-            self._fire(self._ready)
-            if not self._requests:
-                self._fire(self._idle)
+        while self._ready and self._has_room:
+            # Who hears of a place may take it: the others are told of the next.
+            self._ready.popleft().fire(None)
+        if not self._requests and not self._waiting:
+            idle, self._idle = self._idle, []
+            for waiter in idle:
+                waiter.fire(None)
 
     async def ready(self) -> None:
         """Returns when the next request wouldn't wait."""
-        if self._requests >= self._max_requests or self._waiting:
-            await self._wait(self._ready)
+        if not self._has_room:
+            waiter: Waiter[None] = Waiter()
+            self._ready.append(waiter)
+            await waiter
 
     async def idle(self) -> None:
         """Returns when everything has its answer."""
         if self._requests or self._waiting:
-            await self._wait(self._idle)
+            waiter: Waiter[None] = Waiter()
+            self._idle.append(waiter)
+            await waiter
 
     def close(self) -> None:
         """Who still waits for a turn gets Closed."""
@@ -77,15 +88,3 @@ class SendWindow:
     def _give_up(self, size: int, turn: Waiter[None]) -> None:
         self._waiting.remove((size, turn))
         self.waiting_bytes -= size
-
-    @staticmethod
-    def _wait(line: list[Waiter[None]]) -> Waiter[None]:
-        waiter: Waiter[None] = Waiter()
-        line.append(waiter)
-        return waiter
-
-    @staticmethod
-    def _fire(line: list[Waiter[None]]) -> None:
-        waiting, line[:] = list(line), []
-        for waiter in waiting:
-            waiter.fire(None)

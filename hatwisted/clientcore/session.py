@@ -42,7 +42,7 @@ class GroupMember(Protocol):
     def heartbeat(self) -> Mapping[str, object]:
         """Its entry in a heartbeat."""
 
-    def asked(self, address: str, request: RemotingCommand) -> Answer:
+    def on_request(self, address: str, request: RemotingCommand) -> Answer:
         """A broker asks it something."""
 
     async def stop(self) -> None:
@@ -57,7 +57,7 @@ class Session:
         self.log = driver.log
         self.client_id = client_id
         self.routes = Routes(driver, name_servers)
-        driver.serve(self._asked, self._lost)
+        driver.serve(self._on_request, self._lost)
         self._producers: dict[str, GroupMember] = {}
         self._consumers: dict[str, GroupMember] = {}
         self._beaten: set[str] = set()
@@ -208,15 +208,15 @@ class Session:
     def _lost(self, address: str) -> None:
         self._beaten.discard(address)
 
-    def _asked(self, address: str, request: RemotingCommand) -> Answer:
+    def _on_request(self, address: str, request: RemotingCommand) -> Answer:
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:
             for producer in self.producers:
-                producer.asked(address, request)
+                producer.on_request(address, request)
             return None
         group = request.ext.get("consumerGroup") or request.ext.get("group") or ""
         member = self._consumers.get(group)
         if member is not None:
-            return member.asked(address, request)
+            return member.on_request(address, request)
         if request.code in _ABOUT_A_CONSUMER:
             remark = f"The Consumer Group <{group}> not exist in this consumer"
             return RemotingCommand(ResponseCode.SYSTEM_ERROR, remark=remark)

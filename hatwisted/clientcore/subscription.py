@@ -60,8 +60,8 @@ class Sql:
     expression: str
 
 
-def subscription(topic: str, wish: str | Sql, version: int) -> Subscription:
-    """wish: "*", tags separated by "||", or Sql. BadMessage for a bad topic."""
-    if isinstance(wish, Sql):
-        return Subscription(checked_topic(topic), wish.expression, SQL92, version)
-    return Subscription(checked_topic(topic), wish.strip() or ALL, TAG, version)
+def parse_subscription(topic: str, expression: str | Sql, version: int) -> Subscription:
+    """expression: "*", tags separated by "||", or Sql. BadMessage for a bad topic."""
+    if isinstance(expression, Sql):
+        return Subscription(checked_topic(topic), expression.expression, SQL92, version)
+    return Subscription(checked_topic(topic), expression.strip() or ALL, TAG, version)

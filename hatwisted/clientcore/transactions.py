@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from hatwisted.clientcore.command import command
-from hatwisted.clientcore.errors import BadAnswer, BadTransactionState, CallFailed
+from hatwisted.clientcore.errors import BadAnswer, BadTransactionState, CallFailed, ClientError
 from hatwisted.clientcore.message import Message, ReceivedMessage, decode_records, received
 from hatwisted.clientcore.options import ProducerOptions
 from hatwisted.clientcore.producer import Producer
@@ -20,7 +20,7 @@ from hatwisted.clientcore.sending import SendResult, SendStatus
 from hatwisted.clientcore.session import Session
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.messageid import decode_message_id
+from hatwisted.wire.messageid import BadMessageId, decode_message_id
 from hatwisted.wire.remoting import RemotingCommand
 
 
@@ -52,14 +52,15 @@ class TransactionProducer(Producer):
 
         Work that raises leaves the message undecided (the broker will ask `check`) and its error comes
         through. A half message stored with less than was wished for is rolled back without doing the work.
+        BadAnswer, before the work, if the broker doesn't say where it has stored the message.
         """
         extra = {layout.PROPERTY_TRANSACTION: "true", layout.PROPERTY_PRODUCER_GROUP: self.group}
         (result,) = await self.deliver(self.outgoing(message, extra).in_transaction())
+        offset = _commit_log_offset(result)
         state = TransactionState.ROLLBACK
         if result.status is SendStatus.OK:
             state = await self._state(work, message)
         if state is not TransactionState.UNKNOWN:
-            _, offset = decode_message_id(result.offset_id)
             self._end(
                 result.address,
                 {
@@ -81,15 +82,15 @@ class TransactionProducer(Producer):
             # The work is done either way; the broker will ask.
             self._session.log.warn("{state} not told: {error}", state=state.name, error=error)
 
-    def asked(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
+    def on_request(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         """39: is it about a message of this group?"""
         try:
             (record,) = decode_records(request.body)
-        except (BadAnswer, ValueError) as error:
+            message = received(record, "")
+        except (ClientError, ValueError) as error:
             self._session.log.warn("{address} asks about no message: {error}", address=address, error=error)
             return None
         if record.properties.get(layout.PROPERTY_PRODUCER_GROUP) == self.group:
-            message = received(record, "")
             self._session.in_background(self._answer(address, request, message), "check of a transaction")
         return None
 
@@ -114,3 +115,11 @@ class TransactionProducer(Producer):
         if not isinstance(state, TransactionState):
             raise BadTransactionState(f"a TransactionState was due, not {state!r}")
         return state
+
+
+def _commit_log_offset(result: SendResult) -> int:
+    try:
+        _, offset = decode_message_id(result.offset_id)
+    except BadMessageId as error:
+        raise BadAnswer(f"{result.address}: its answer to a send: {error}") from None
+    return offset

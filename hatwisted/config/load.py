@@ -23,7 +23,7 @@ from hatwisted.config.rocketmqkeys import (
     FORMER_BROKER_KEYS,
     UNUSED_BROKER_KEYS,
     UNUSED_NAMESRV_KEYS,
-    consequence,
+    unsupported_key,
 )
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.config.values import Rule
@@ -173,7 +173,7 @@ def _value(field: FieldInfo, entry: Entry, source: Source) -> object:
 
 
 def _unused_warning(entry: Entry, source: Source) -> list[str]:
-    found = consequence(entry.key, entry.value)
+    found = unsupported_key(entry.key, entry.value)
     if found is None:
         return []
     line = f"{source.where(entry.key)}: {entry.key}={entry.value}: {found.text}"

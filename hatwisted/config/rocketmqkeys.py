@@ -71,7 +71,7 @@ UNUSED_NAMESRV_KEYS = frozenset(
 )
 
 
-class Consequence(NamedTuple):
+class UnsupportedKey(NamedTuple):
     """What it means here that a key is set: `refuse` where starting would misread data."""
 
     text: str
@@ -79,21 +79,21 @@ class Consequence(NamedTuple):
 
 
 # Of keys that hold neither nothing nor `false`.
-CONSEQUENCES = {
-    "aclEnable": Consequence("no access control list is read: every request is allowed"),
-    "useTLS": Consequence("connections are not encrypted"),
-    "enableDLegerCommitLog": Consequence("a DLedger commit log has another format", refuse=True),
-    "readOnlyCommitLogStorePaths": Consequence(
+UNSUPPORTED_KEYS = {
+    "aclEnable": UnsupportedKey("no access control list is read: every request is allowed"),
+    "useTLS": UnsupportedKey("connections are not encrypted"),
+    "enableDLegerCommitLog": UnsupportedKey("a DLedger commit log has another format", refuse=True),
+    "readOnlyCommitLogStorePaths": UnsupportedKey(
         "a commit log in several folders is not supported", refuse=True
     ),
-    "enableConsumeQueueExt": Consequence("the consume queue extension is neither read nor written"),
-    "enableMultiDispatch": Consequence("messages are dispatched to their own queue only"),
-    "enableLmq": Consequence("messages are dispatched to their own queue only"),
-    "messageStorePlugIn": Consequence("Java plug-ins are not loaded"),
-    "fetchNamesrvAddrByAddressServer": Consequence("no address server is asked; set namesrvAddr"),
+    "enableConsumeQueueExt": UnsupportedKey("the consume queue extension is neither read nor written"),
+    "enableMultiDispatch": UnsupportedKey("messages are dispatched to their own queue only"),
+    "enableLmq": UnsupportedKey("messages are dispatched to their own queue only"),
+    "messageStorePlugIn": UnsupportedKey("Java plug-ins are not loaded"),
+    "fetchNamesrvAddrByAddressServer": UnsupportedKey("no address server is asked; set namesrvAddr"),
 }
 
 
-def consequence(key: str, value: str) -> Consequence | None:
+def unsupported_key(key: str, value: str) -> UnsupportedKey | None:
     """What the operator must know about this entry, if anything."""
-    return None if value.strip().lower() in ("", "false") else CONSEQUENCES.get(key)
+    return None if value.strip().lower() in ("", "false") else UNSUPPORTED_KEYS.get(key)

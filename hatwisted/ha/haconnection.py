@@ -1,11 +1,11 @@
 """One slave's link, seen from the master: a read side (reports) and a write side (frames), both on one
 socket.
 
-The write side has two gears. A *live* slave is handed the fresh bytes of every append, already framed, the
+The write side has two modes. A *live* slave is handed the fresh bytes of every append, already framed, the
 very bytes object that the other live slaves get. One that lags is fed from the log in big chunks as a push
 producer: the transport pauses it when its buffer is full and resumes it when that has drained, so a slow
 slave costs one chunk, a stuck one no more than HA_WRITE_WINDOW, and its bytes wait in the log, where they are
-anyway. Changing gear never loses or repeats a byte: both gears advance the one send position, which asserts
+anyway. Switching never loses or repeats a byte: both modes advance the one send position, which asserts
 that each piece begins where the last one ended.
 
 Rejected: a queue of frames per slave (memory grows with the lag), and reading the log for live slaves as well
@@ -81,7 +81,7 @@ class LinkOwner(Shape):
     def acknowledged(self, link: HAConnection) -> None:
         """Its acknowledged offset has changed."""
 
-    def gear_changed(self, link: HAConnection) -> None:
+    def live_changed(self, link: HAConnection) -> None:
         """It became live, or stopped being so."""
 
     def left(self, link: HAConnection, reason: Failure) -> None:
@@ -171,7 +171,7 @@ class HAConnection(Protocol):
     def _leave(self) -> None:
         if self.progress.state is not LinkState.CLOSED:
             self.progress.move(LinkState.CLOSED, self._service.clock.seconds())
-            self._service.gear_changed(self)
+            self._service.live_changed(self)
 
     # -- read side -----------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class HAConnection(Protocol):
 
     def _fall_behind(self) -> None:
         self.progress.move(LinkState.CATCH_UP, self._service.clock.seconds())
-        self._service.gear_changed(self)
+        self._service.live_changed(self)
 
     def _feed(self) -> None:
         """Lagging slave: send from the log until the transport has enough or the slave is live."""
@@ -280,7 +280,7 @@ class HAConnection(Protocol):
             f"no bytes at {self.progress.next_offset}, yet {end} is the end"
         )
         self.progress.move(LinkState.LIVE, self._service.clock.seconds())
-        self._service.gear_changed(self)
+        self._service.live_changed(self)
 
     def _expired(self) -> None:
         self.progress.move(LinkState.OFFSET_EXPIRED, self._service.clock.seconds())
@@ -309,9 +309,9 @@ class HAConnection(Protocol):
         self.sent.sample(now)
         if self.progress.state is LinkState.CLOSED:
             return
-        # A stranger's bytes don't count: a trickle of them would keep its place for ever.
-        stranger = self.progress.state is LinkState.AWAITING_REPORT
-        silent = now - (self.progress.since if stranger else self.last_read)
+        # Bytes before the first report don't count: a trickle of them would keep the connection open for ever.
+        unidentified = self.progress.state is LinkState.AWAITING_REPORT
+        silent = now - (self.progress.since if unidentified else self.last_read)
         if silent > self._service.settings.housekeeping_interval and self.progress.state not in REFUSED:
             self._service.complain(self.host, f"{self.peer} closed, no report for {silent:.1f} s")
             self.abort()

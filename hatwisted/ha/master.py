@@ -5,8 +5,8 @@ One log listener serves all live slaves: what an append added is framed once and
 is installed only while somebody is live, so that a log without slaves (a slave's own log, for one) doesn't
 pay for it. One timer looks after all links: heartbeats, silent slaves, the lag line in the log.
 
-Before its first report a connection is a stranger: their number is limited, and so is how long they may stay,
-because the port can be reached by anybody and a RocketMQ slave itself is silent for its first five seconds.
+Until its first report a connection is unidentified: their number is limited, and so is how long they may stay,
+because anything can connect to the port, and a RocketMQ slave itself is silent for its first five seconds.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class HAService(Service):
         self.complaints = Complaints(clock)
         self.hosts = HostMemory()
         self.accepted_total = 0
-        self.strangers_total = 0
+        self.unidentified_total = 0
         """Connections that ended without an accepted first report."""
         self._listen = listen
         self._port: IListeningPort | None = None
@@ -122,8 +122,8 @@ class HAService(Service):
         """Bind the HA port and accept slaves; raises CannotListenError if the port is taken."""
         self._port = self._listen(HAMasterFactory(self))
         super().startService()
-        if self.settings.doubt is not None:
-            self._logger.warn("{doubt}", doubt=self.settings.doubt)
+        if self.settings.warning is not None:
+            self._logger.warn("{warning}", warning=self.settings.warning)
         self._watch.start()
         self._look_loop.start(self.settings.look_interval)
 
@@ -181,9 +181,9 @@ class HAService(Service):
             self.replicas.join(link.progress)
         self._unreported[link] = None
         if len(self._unreported) > MAX_UNREPORTED:
-            self._push_out_stranger()
+            self._evict_unidentified()
 
-    def _push_out_stranger(self) -> None:
+    def _evict_unidentified(self) -> None:
         host, held = Counter(link.host for link in self._unreported).most_common(1)[0]
         oldest = next(link for link in self._unreported if link.host == host)
         self.complain(host, f"{oldest.peer} closed, {held} connections without a first report are too many")
@@ -195,14 +195,14 @@ class HAService(Service):
         del self._unreported[link]
         self._watch.came()
         self.hosts.reported(link.host)
-        self.replicas.join(link.progress)
+        self.replicas.reported(link.progress, self.log.max_offset)
         self.acknowledged(link)
 
     def refused(self, link: HAConnection) -> None:
         """A link asks for an offset that the log doesn't hold: no replica, closes after a while."""
         self.replicas.leave(link.progress)
         self._unreported[link] = None
-        self.gear_changed(link)
+        self.live_changed(link)
         progress = link.progress
         if progress.state is LinkState.OFFSET_AHEAD:
             text = "it has bytes that this master never had, or has lost: compare the logs before letting it join"
@@ -234,9 +234,9 @@ class HAService(Service):
             others = sum(1 for each in self._links if each.progress.reported)
             self._watch.left(link, reason.getErrorMessage(), others)
         else:
-            self.strangers_total += 1
+            self.unidentified_total += 1
             if link.progress.request_offset < 0:
-                self.hosts.stranger(link.host)
+                self.hosts.unidentified(link.host)
         self._check_drain()
 
     def complain(self, host: str, text: str) -> None:
@@ -262,7 +262,7 @@ class HAService(Service):
             room = self.log.file_size
         return b"".join(parts)
 
-    def gear_changed(self, link: HAConnection) -> None:
+    def live_changed(self, link: HAConnection) -> None:
         """A link became live, or stopped being so."""
         if link.progress.state is not LinkState.LIVE:
             self._live.pop(link, None)
@@ -315,7 +315,7 @@ class HAService(Service):
             silent = link.progress.request_offset < 0 and now - link.progress.since > patience
             if silent and not self.hosts.is_known(link.host):
                 self.replicas.leave(link.progress)
-                self.hosts.stranger(link.host)
+                self.hosts.unidentified(link.host)
 
     # -- what the put path asks ----------------------------------------------------------------
 

@@ -27,7 +27,7 @@ class LinkTimes:
                 raise ValueError(f"{key} is {value:g} s, it must be above 0")
 
     @property
-    def doubt(self) -> str | None:
+    def warning(self) -> str | None:
         """What works, as in RocketMQ, but not as anybody would want it; for the log."""
         if self.heartbeat_interval < self.housekeeping_interval:
             return None

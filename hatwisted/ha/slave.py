@@ -129,8 +129,8 @@ class HAClientService(Service):
     def startService(self) -> None:
         """Dial as soon as there is an address."""
         super().startService()
-        if self.settings.doubt is not None:
-            self._logger.warn("{doubt}", doubt=self.settings.doubt)
+        if self.settings.warning is not None:
+            self._logger.warn("{warning}", warning=self.settings.warning)
         self._on(SlaveEvent.START)
         self._look_loop.start(self.settings.look_interval)
         self._dialler.fire()

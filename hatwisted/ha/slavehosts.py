@@ -2,9 +2,9 @@
 
 A put of a SYNC_MASTER waits as soon as a slave is linked, reported or not (B70), because a RocketMQ slave says
 nothing for its first five to six seconds. On the same port a scanner says nothing either, and if it counted,
-every put would wait for it in vain. So a silent connection is given the benefit of the doubt for as long as a
-slave may need, unless its host has had nothing but strangers so far; a host that a slave has reported from is
-believed without limit.
+every put would wait for it in vain. So a silent connection counts as a slave for as long as
+a slave may need for its first report, unless no connection from its host has ever reported; from a
+host where a slave has reported, without limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ once a second, and its first turn is its connect."""
 
 
 class HostMemory:
-    """What was seen of each host: a slave, or strangers only."""
+    """What was seen of each host: a slave, or only connections that never reported."""
 
     def __init__(self) -> None:
         self._slaves: OrderedDict[str, bool] = OrderedDict()
@@ -30,14 +30,14 @@ class HostMemory:
         return self._slaves.get(host, False)
 
     def is_suspect(self, host: str) -> bool:
-        """Were there strangers, and strangers only?"""
+        """Have connections come from there, but never a report?"""
         return not self._slaves.get(host, True)
 
     def reported(self, host: str) -> None:
         """A slave's first report came from there."""
         self._note(host, True)
 
-    def stranger(self, host: str) -> None:
+    def unidentified(self, host: str) -> None:
         """A connection from there ended, or took too long, without a report."""
         self._note(host, self.is_known(host))
 

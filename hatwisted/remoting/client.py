@@ -171,10 +171,10 @@ class RemotingClient:
         if link is None:
             host, port = parse_address(address)
             endpoint = self._connecting.endpoint(host, port, CONNECT_TIMEOUT)
-            link = self._links[address] = _Link(address, endpoint, self._clock, self._lost, self._asked)
+            link = self._links[address] = _Link(address, endpoint, self._clock, self._lost, self._on_request)
         return link
 
-    def _asked(self, address: str, request: RemotingCommand) -> Answer:
+    def _on_request(self, address: str, request: RemotingCommand) -> Answer:
         return None if self.on_request is None else self.on_request(address, request)
 
     def _lost(self, address: str) -> None:
@@ -209,13 +209,13 @@ class _Link:
         endpoint: IStreamClientEndpoint,
         clock: IReactorTime,
         lost: Callable[[str], None],
-        asked: Callable[[str, RemotingCommand], Answer],
+        on_request: Callable[[str, RemotingCommand], Answer],
     ) -> None:
         self._address = address
         self._endpoint = endpoint
         self._clock = clock
         self._on_lost = lost
-        self._on_asked = asked
+        self._on_request = on_request
         self._protocol: _ClientProtocol | None = None
         self._dialling: Deferred[IProtocol] | None = None
         self._closed: Deferred[None] | None = None
@@ -335,7 +335,7 @@ class _Link:
         """Servers may ask their clients."""
         asked_on = self._protocol
         try:
-            answer = self._on_asked(self._address, request)
+            answer = self._on_request(self._address, request)
         except Exception:
             # A question that nobody here is up to must not cost the connection and the calls on it.
             self._cannot_answer(Failure(), request, asked_on)

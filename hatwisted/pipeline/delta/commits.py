@@ -25,7 +25,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, open_table
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
-from hatwisted.pipeline.delta.names import Lane
+from hatwisted.pipeline.delta.names import Writer
 
 FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""
@@ -37,15 +37,15 @@ NOTE: Final = "hatwisted"
 class Claim:
     """The right of one run to land these brokers' logs; it ends when another run claims one of them."""
 
-    lane: Lane
+    writer: Writer
     epoch: int
 
     def transactions(self) -> list[Transaction]:
-        return [Transaction(FENCE + broker, self.epoch) for broker in self.lane.brokers]
+        return [Transaction(FENCE + broker, self.epoch) for broker in self.writer.brokers]
 
     def check(self, table: DeltaTable, path: str) -> None:
         """Raises Fenced if a later run claimed a broker."""
-        for broker in self.lane.brokers:
+        for broker in self.writer.brokers:
             found = table.transaction_version(FENCE + broker)
             if found != self.epoch:
                 raise Fenced(
@@ -54,15 +54,15 @@ class Claim:
                 )
 
 
-def claim(path: str, lane: Lane) -> Claim:
-    """Take over the landing of the lane's brokers from every earlier run."""
+def claim(path: str, writer: Writer) -> Claim:
+    """Take over the landing of the writer's brokers from every earlier run."""
     refusal = None
     for _ in range(ATTEMPTS):
         table = open_table(path)
-        epochs = [table.transaction_version(FENCE + broker) or 0 for broker in lane.brokers]
-        found = Claim(lane, max(epochs, default=0) + 1)
+        epochs = [table.transaction_version(FENCE + broker) or 0 for broker in writer.brokers]
+        found = Claim(writer, max(epochs, default=0) + 1)
         try:
-            _commit(table, [], found.transactions(), {"claim": found.epoch, "brokers": list(lane.brokers)})
+            _commit(table, [], found.transactions(), {"claim": found.epoch, "brokers": list(writer.brokers)})
         except CommitFailedError as error:
             refusal = error
             continue

@@ -63,12 +63,12 @@ class DataFiles:
     """
 
     def __init__(
-        self, root: str, schema: pa.Schema, partition_by: Sequence[str], *, lane: str, epoch: int
+        self, root: str, schema: pa.Schema, partition_by: Sequence[str], *, writer: str, epoch: int
     ) -> None:
         self._root = Path(root)
         self._schema = schema
         self._partition_by = tuple(partition_by)
-        self._lane = lane
+        self._writer = writer
         self._epoch = epoch
         self._waiting: dict[tuple[str | None, ...], list[pa.RecordBatch]] = {}
         self._waiting_bytes = 0
@@ -114,7 +114,7 @@ class DataFiles:
 
     def _new_file(self, values: tuple[str | None, ...]) -> _OpenFile:
         partition = dict(zip(self._partition_by, values, strict=True))
-        path = f"{partition_folder(partition)}/{new_file_name(self._lane, self._epoch)}"
+        path = f"{partition_folder(partition)}/{new_file_name(self._writer, self._epoch)}"
         fields = [item for item in self._schema if item.name not in partition]
         return _OpenFile(self._root, path, partition, pa.schema(fields))
 

@@ -6,8 +6,8 @@ Folders carry percent-encoded partition values as Hive's do; they are for people
 folders. Delta's own readers take the values from the log, where they stand as they are, so a topic such as
 `%RETRY%group` comes back exactly, whatever a folder is called.
 
-A file carries the lane that wrote it and the epoch of its run (see commits.py): a file of an earlier epoch of
-one's own lane can't be committed any more, which makes it safe to remove at once when no version mentions it.
+A file's name carries its writer and the epoch of its run (see commits.py): a file of an earlier epoch of
+the same writer can't be committed any more, which makes it safe to remove at once when no version mentions it.
 A name by task and attempt, as Spark's own sinks have it, was rejected: a repeated batch would write to a name
 that the first attempt may have committed.
 """
@@ -28,29 +28,29 @@ UNFINISHED: Final = ".unfinished-"
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 FOLDER_MAX: Final = 200
 """Bytes of an encoded folder name; file systems take 255, and `%` alone grows threefold."""
-LANE_DIGITS: Final = 8
+WRITER_DIGITS: Final = 8
 EPOCH_DIGITS: Final = 6
 
 _HALF_CODE: Final = re.compile("%[0-9A-F]?$")
 _FILE: Final = re.compile(
-    rf"(?:{re.escape(UNFINISHED)})?part-([0-9a-f]{{{LANE_DIGITS}}})-(\d{{{EPOCH_DIGITS},}})-[0-9a-f]{{32}}{re.escape(SUFFIX)}"
+    rf"(?:{re.escape(UNFINISHED)})?part-([0-9a-f]{{{WRITER_DIGITS}}})-(\d{{{EPOCH_DIGITS},}})-[0-9a-f]{{32}}{re.escape(SUFFIX)}"
 )
 
 
 @dataclass(frozen=True)
-class Lane:
+class Writer:
     """Who writes: the brokers whose logs one landing follows."""
 
     brokers: tuple[str, ...]
 
     @classmethod
-    def of(cls, brokers: Iterable[str]) -> Lane:
+    def of(cls, brokers: Iterable[str]) -> Writer:
         return cls(tuple(sorted(set(brokers))))
 
     @property
     def digest(self) -> str:
-        """The lane in a file's name."""
-        return hashlib.sha256("\n".join(self.brokers).encode()).hexdigest()[:LANE_DIGITS]
+        """What stands for the writer in a file's name."""
+        return hashlib.sha256("\n".join(self.brokers).encode()).hexdigest()[:WRITER_DIGITS]
 
 
 def partition_folder(values: Mapping[str, str | None]) -> str:
@@ -67,12 +67,12 @@ def _folder(column: str, value: str | None) -> str:
     return f"{_HALF_CODE.sub('', name[: FOLDER_MAX - 17])}-{digest}"
 
 
-def new_file_name(lane: str, epoch: int) -> str:
-    """A name nobody ever used, for a file of run `epoch` of the lane with digest `lane`."""
-    return f"part-{lane}-{epoch:0{EPOCH_DIGITS}d}-{uuid.uuid4().hex}{SUFFIX}"
+def new_file_name(writer: str, epoch: int) -> str:
+    """A name nobody ever used, for a file of run `epoch` of the writer with digest `writer`."""
+    return f"part-{writer}-{epoch:0{EPOCH_DIGITS}d}-{uuid.uuid4().hex}{SUFFIX}"
 
 
 def written_by(name: str) -> tuple[str, int] | None:
-    """Lane digest and epoch of a file's writer; None if the name isn't of ours."""
+    """Writer digest and epoch of a file's writer; None if the name isn't of ours."""
     found = _FILE.fullmatch(name)
     return (found[1], int(found[2])) if found else None

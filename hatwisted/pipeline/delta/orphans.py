@@ -3,7 +3,7 @@
 A reader of the Delta table never sees such files; a reader of the bare folder would, and they take space. A file
 may go when nobody can commit it any more and no version of the table that can still be read mentions it:
 
-- It was written by this landing's own lane in an earlier epoch. The present run's claim is in the log, so a
+- It was written by this landing's writer in an earlier epoch. The present run's claim is in the log, so a
   commit of an earlier epoch is refused (commits.py). Its age doesn't matter.
 - It's neither a file of the newest version nor in any commit still in the log. What a compaction replaced is in
   the commit that did so; when that commit has expired from the log, so have the versions before it.
@@ -31,7 +31,7 @@ READ_BYTES: Final = 1 << 20
 
 
 def remove_orphans(path: str, held: Claim) -> list[str]:
-    """Remove the files that earlier runs of this lane left without a commit; their paths within the table."""
+    """Remove the files that earlier runs of this writer left without a commit; their paths within the table."""
     suspects = {name: found for found, name in _files(path) if _is_dead(name, held)}
     if not suspects:
         return []
@@ -53,7 +53,7 @@ def remove_unmentioned(path: str, files: Iterable[str]) -> list[str]:
 
 def _is_dead(name: str, held: Claim) -> bool:
     writer = written_by(name)
-    return writer is not None and writer[0] == held.lane.digest and writer[1] < held.epoch
+    return writer is not None and writer[0] == held.writer.digest and writer[1] < held.epoch
 
 
 def _files(path: str) -> Iterator[tuple[Path, str]]:

@@ -85,7 +85,7 @@ class Outgoing:
 
 
 @dataclass
-class Tally:
+class SendCounts:
     """What became of messages. statuses: stored ones by status; refused: numbers and reasons of the first
     REFUSALS_KEPT; resent: messages of requests whose first answer was lost."""
 
@@ -138,7 +138,7 @@ class _QueueSends:
 
 
 class Producer:
-    """For one thread. `tally` counts as answers come in. wall_clock: s since the epoch.
+    """For one thread. `counts` counts as answers come in. wall_clock: s since the epoch.
 
     `send` and `drain` raise ClientError when a broker is gone for longer than the settings' retries, or refuses
     what no retry cures.
@@ -155,7 +155,7 @@ class Producer:
         self._under_way: deque[_QueueSends] = deque()
         self._held = 0
         self._held_bytes = 0
-        self.tally = Tally()
+        self.counts = SendCounts()
 
     def send(self, message: Outgoing) -> None:
         """Take the message; blocks while too much is held."""
@@ -271,7 +271,7 @@ class Producer:
                 error = self._refusal(sends, answer)
         except (BrokerGone, BadAnswer) as lost:
             self._links.drop(sends.address)
-            self.tally.resent += len(sends.under_way)
+            self.counts.resent += len(sends.under_way)
             error = lost
         if error is not None:
             self._deliver(sends, sends.under_way, error)
@@ -306,15 +306,15 @@ class Producer:
         """Are these messages settled by the answer? Raises Refused if no retry would help."""
         status = STATUSES.get(answer.code)
         if status is not None:
-            self.tally.statuses[status] += len(messages)
-            self.tally.bytes += sum(len(message.body) for message in messages)
+            self.counts.statuses[status] += len(messages)
+            self.counts.bytes += sum(len(message.body) for message in messages)
             return True
         if answer.code in TRANSIENT:
             return False
         if answer.code != ILLEGAL:
             raise self._refusal(sends, answer)
         if len(messages) == 1:
-            self.tally.refuse(messages[0].number, " ".join((answer.remark or "illegal").split()))
+            self.counts.refuse(messages[0].number, " ".join((answer.remark or "illegal").split()))
             return True
         for message in messages:
             answer = self._links.call(sends.address, self._request(sends.queue, [message]))

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from hatwisted.blocking.links import Links, succeeded
-from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.answers import number_in
+from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import BadAnswer, BrokerGone, ClientError, Refused, RefusedByAll
 from hatwisted.clientcore.pullprogress import queue_fields
 from hatwisted.clientcore.routes import Replicas
@@ -86,12 +87,12 @@ def offsets_at(
     filled = {queue: replicas for queue, replicas in queues.items() if bounds[queue].high > bounds[queue].low}
     found = {queue: bounds[queue].high for queue in queues}
     for queue, said in _ask_groups(links, filled, ask).items():
-        search = _EdgeSearch(links, queue, queues[queue], bounds[queue], milliseconds)
-        found[queue] = search.edge(bounds[queue].clamp(said.numbers[0]))
+        search = _BoundarySearch(links, queue, queues[queue], bounds[queue], milliseconds)
+        found[queue] = search.boundary(bounds[queue].clamp(said.numbers[0]))
     return found
 
 
-class _EdgeSearch:
+class _BoundarySearch:
     """The exact place of a time in a queue, near an estimate."""
 
     def __init__(
@@ -103,7 +104,7 @@ class _EdgeSearch:
         self._bounds = bounds
         self._wanted = milliseconds
 
-    def edge(self, estimate: int) -> int:
+    def boundary(self, estimate: int) -> int:
         """Go back until a message is older than the time, then forward to the first that isn't."""
         low, high = self._bounds.low, self._bounds.high
         begin = end = estimate
@@ -148,25 +149,25 @@ Ask = Callable[[Sequence[MessageQueue]], list[RemotingCommand]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _GroupAnswer:
     """The field `offset` of some answers about a queue."""
 
     numbers: tuple[int, ...]
     by_master: bool
 
 
-def _ask_groups(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, _Said]:
+def _ask_groups(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, _GroupAnswer]:
     """What the brokers say about each queue."""
     groups: dict[str, list[MessageQueue]] = defaultdict(list)
     for queue in queues:
         groups[queue.broker_name].append(queue)
-    found: dict[MessageQueue, _Said] = {}
+    found: dict[MessageQueue, _GroupAnswer] = {}
     for name, group in groups.items():
         replicas = {number: address for queue in group for number, address in queues[queue].items()}
         numbers, by_master = _ask_group(links, name, replicas, group, ask)
         each = len(numbers) // len(group)
         for at, queue in enumerate(group):
-            found[queue] = _Said(tuple(numbers[at * each : (at + 1) * each]), by_master)
+            found[queue] = _GroupAnswer(tuple(numbers[at * each : (at + 1) * each]), by_master)
     return {queue: found[queue] for queue in queues}
 
 

@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from hatwisted.clientcore.command import number_in
+from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.errors import BadAnswer, Refused
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2
@@ -32,7 +32,7 @@ _ABSENT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PullRequest:
     """A pull under way: offsets [begin, end) of a queue from the broker at `address`."""
 
     address: str
@@ -60,7 +60,7 @@ class Lacking:
     status: str
 
 
-def read_answer(asked: Asked, answer: RemotingCommand) -> Found | Lacking:
+def read_answer(asked: PullRequest, answer: RemotingCommand) -> Found | Lacking:
     """The outcome of a pull. Refused for any other code, BadAnswer for an answer that can't be one to it."""
     if answer.code not in (ResponseCode.SUCCESS, *_ABSENT):
         raise Refused.of(asked.address, answer, f"a pull from queue {asked.queue_id}")
@@ -73,7 +73,7 @@ def read_answer(asked: Asked, answer: RemotingCommand) -> Found | Lacking:
     return Lacking(resume if resume > asked.begin else None, status)
 
 
-def _found(asked: Asked, answer: RemotingCommand, following: int, status: str) -> Found | Lacking:
+def _found(asked: PullRequest, answer: RemotingCommand, following: int, status: str) -> Found | Lacking:
     data, offsets = cut_records(asked, answer.body)
     upto = min(following, asked.end)
     if upto <= asked.begin or (offsets and offsets[-1] >= upto):
@@ -90,7 +90,7 @@ def _suggested(answer: RemotingCommand) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def cut_records(asked: Asked, body: bytes) -> tuple[bytes | memoryview, list[int]]:
+def cut_records(asked: PullRequest, body: bytes) -> tuple[bytes | memoryview, list[int]]:
     """The records of `body` whose queue offsets are in the asked range, and these offsets, ascending.
 
     BadAnswer unless `body` is a chain of whole records of the asked queue.
@@ -114,7 +114,7 @@ def cut_records(asked: Asked, body: bytes) -> tuple[bytes | memoryview, list[int
     return (body if stop is None else memoryview(body)[:stop]), offsets
 
 
-def _head_at(asked: Asked, body: bytes, position: int) -> tuple[int, int, int, int]:
+def _head_at(asked: PullRequest, body: bytes, position: int) -> tuple[int, int, int, int]:
     try:
         size, magic, queue_id, offset = _HEAD.unpack_from(body, position)
     except struct.error:

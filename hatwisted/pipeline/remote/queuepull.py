@@ -26,19 +26,20 @@ from typing import Final
 
 from hatwisted.blocking.links import Links, succeeded
 from hatwisted.blocking.routes import Routes
-from hatwisted.clientcore.command import command, number_in
+from hatwisted.clientcore.answers import number_in
+from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import (
     BadAnswer,
     BrokerGone,
     ClientError,
     OffsetsGone,
-    OffsetsNotThere,
+    OffsetsNotFound,
     Refused,
     RefusedByAll,
 )
 from hatwisted.clientcore.pullprogress import pull_fields, queue_fields
 from hatwisted.clientcore.routes import Replicas, replicas_of
-from hatwisted.pipeline.remote.pullanswer import Asked, Found, Lacking, read_answer
+from hatwisted.pipeline.remote.pullanswer import Found, Lacking, PullRequest, read_answer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
@@ -101,7 +102,7 @@ class QueuePull:
 
     def chunks(self) -> Iterator[bytes | memoryview]:
         """Whole records, back to back in each chunk, in the order of the queue. Ends only when the range does;
-        raises OffsetsGone, OffsetsNotThere, BrokerGone or Refused."""
+        raises OffsetsGone, OffsetsNotFound, BrokerGone or Refused."""
         while self._next < self._end:
             address = self._choose()
             if address is None:
@@ -118,7 +119,7 @@ class QueuePull:
     def _read_from(self, address: str) -> Iterator[bytes | memoryview]:
         """What the broker has, up to the range's end or to what it lacks, or to where it sends us away."""
         connection = self._links.connection(address)
-        under_way: deque[tuple[Asked, int]] = deque()
+        under_way: deque[tuple[PullRequest, int]] = deque()
         ahead = self._next
         try:
             while self._next < self._end:
@@ -142,15 +143,15 @@ class QueuePull:
             if under_way:
                 self._links.drop(address)
 
-    def _asked(self, address: str, begin: int, end: int) -> Asked:
-        return Asked(address, self._queue.queue_id, begin, end)
+    def _asked(self, address: str, begin: int, end: int) -> PullRequest:
+        return PullRequest(address, self._queue.queue_id, begin, end)
 
-    def _request(self, step: Asked) -> RemotingCommand:
+    def _request(self, step: PullRequest) -> RemotingCommand:
         group, count = self._links.settings.group, step.end - step.begin
         fields = pull_fields(group, self._queue, step.begin, count, flags=PullHeader.SUBSCRIPTION)
         return command(RequestCode.PULL_MESSAGE, fields)
 
-    def _advance(self, asked: Asked, found: Found) -> None:
+    def _advance(self, asked: PullRequest, found: Found) -> None:
         short = found.upto < asked.end
         self._step = max(1, found.count) if short else min(STEP, self._step * 2)
         self._next = found.upto
@@ -267,7 +268,7 @@ class QueuePull:
         told += [str(error) for error in self._failed.values()]
         story = "; ".join(told) or "no broker of this name is known"
         if not self._failed and MASTER_ID in self._replicas:
-            return OffsetsNotThere(
+            return OffsetsNotFound(
                 f"{where}: no broker has it: {story}: was the topic deleted, or the master replaced?"
             )
         refusals = [error for error in self._failed.values() if isinstance(error, Refused)]

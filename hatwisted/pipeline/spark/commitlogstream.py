@@ -30,7 +30,7 @@ from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.spark.logplaces import end_of_records, offset_at_time, shares
 from hatwisted.pipeline.spark.logtask import LogPartition, ReadTask
-from hatwisted.pipeline.spark.readoptions import Edge, Limits, Options, Start
+from hatwisted.pipeline.spark.readoptions import Limits, OffsetBound, Options, Start
 from hatwisted.pipeline.spark.storelist import StoreList
 
 Offsets = dict[str, int]
@@ -45,7 +45,7 @@ class LostRange(PipelineError):
 
 def starting_offsets(options: Options) -> Start:
     """The option `startingOffsets`."""
-    start = options.start("startingOffsets", Edge.EARLIEST)
+    start = options.start("startingOffsets", OffsetBound.EARLIEST)
     if isinstance(start, dict) and not all(_is_offset(value) for value in start.values()):
         raise options.wrong("startingOffsets", 'physical offsets by broker, as {"broker-a": 0}')
     return start
@@ -123,7 +123,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(start, dict):
             return store.boundary_at_or_after(start.get(store.broker, store.min_offset))
         end = store.end()
-        return end if start is Edge.LATEST else store.min_offset
+        return end if start is OffsetBound.LATEST else store.min_offset
 
     def _planned(self, store: LogStore, start: int | None, end: int) -> Iterator[InputPartition]:
         if start == end:

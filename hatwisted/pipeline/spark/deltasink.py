@@ -37,7 +37,7 @@ from hatwisted.pipeline.delta.commits import Claim, commit_files
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deltatable import local_folder, prepare_table
 from hatwisted.pipeline.delta.landedrows import landed_schema, with_store_date
-from hatwisted.pipeline.delta.names import Lane
+from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
 from hatwisted.pipeline.errors import WrongSchema
 from hatwisted.pipeline.spark.planstream import planned_rows
@@ -48,7 +48,7 @@ PARTITION_BY: Final = ("topic", "store_date")
 LAND_OPTIONS: Final = ("claim", "rows", "columns")
 SPARK_OPTIONS: Final = ("checkpointLocation", "queryName")
 OPTIONS: Final = ("path", "txnAppId", "txnVersion", "partitionBy", *LAND_OPTIONS, *SPARK_OPTIONS)
-NO_CLAIM: Final = Claim(Lane(()), 0)
+NO_CLAIM: Final = Claim(Writer(()), 0)
 """What files of a user's own write carry: no run ever takes them for its own."""
 
 
@@ -84,14 +84,14 @@ class SinkOptions:
 
 def encode_claim(claim: Claim) -> str:
     """A claim as the option `claim`."""
-    return json.dumps({"epoch": claim.epoch, "brokers": list(claim.lane.brokers)})
+    return json.dumps({"epoch": claim.epoch, "brokers": list(claim.writer.brokers)})
 
 
 def decode_claim(text: str | None) -> Claim | None:
     if text is None:
         return None
     found = json.loads(text)
-    return Claim(Lane.of(found["brokers"]), found["epoch"])
+    return Claim(Writer.of(found["brokers"]), found["epoch"])
 
 
 @dataclass
@@ -120,7 +120,7 @@ class _TableWriter:
             self._options.path,
             self._schema,
             self._options.partition_by,
-            lane=claim.lane.digest,
+            writer=claim.writer.digest,
             epoch=claim.epoch,
         )
         try:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hatwisted.pipeline.remote.queuepull import QueueRange
-from hatwisted.pipeline.spark.readoptions import Edge
+from hatwisted.pipeline.spark.readoptions import OffsetBound
 from hatwisted.wire.messagequeue import MessageQueue
 
 TASK_MESSAGES: Final = 20_000
@@ -31,9 +31,9 @@ def offsets_json(offsets: Mapping[MessageQueue, int]) -> dict[str, Any]:
     return found
 
 
-def parse_offsets(tree: Mapping[str, Any]) -> dict[MessageQueue, int | Edge]:
+def parse_offsets(tree: Mapping[str, Any]) -> dict[MessageQueue, int | OffsetBound]:
     """The other way round; ValueError if it can't be that."""
-    found: dict[MessageQueue, int | Edge] = {}
+    found: dict[MessageQueue, int | OffsetBound] = {}
     for topic, brokers in tree.items():
         for broker, queues in _mapping(brokers).items():
             for number, value in _mapping(queues).items():
@@ -92,9 +92,9 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _offset(value: Any) -> int | Edge:
+def _offset(value: Any) -> int | OffsetBound:
     if isinstance(value, str) and value in ("earliest", "latest"):
-        return Edge(value)
+        return OffsetBound(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} isn't an offset")
     return value

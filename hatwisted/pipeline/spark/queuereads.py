@@ -21,7 +21,7 @@ from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
 from hatwisted.pipeline.spark.filters import TakesFilters, conditions, span, time_span
 from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
-from hatwisted.pipeline.spark.readoptions import Edge, Options, Start
+from hatwisted.pipeline.spark.readoptions import OffsetBound, Options, Start
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings
 from hatwisted.pipeline.spark.sourcecolumns import shaped, wire_schema
 from hatwisted.wire.messagequeue import MessageQueue
@@ -94,8 +94,8 @@ class QueueReader(DataSourceReader):
             check_places(queues, self._end, "endingOffsets")
             queues = {queue: at for queue, at in queues.items() if may_hold_rows(queue, task.where)}
             bounds = cluster.bounds(queues)
-            begins = resolve(cluster, queues, bounds, self._start, Edge.EARLIEST)
-            ends = resolve(cluster, queues, bounds, self._end, Edge.LATEST)
+            begins = resolve(cluster, queues, bounds, self._start, OffsetBound.EARLIEST)
+            ends = resolve(cluster, queues, bounds, self._end, OffsetBound.LATEST)
             self._check_ends(ends, bounds)
             begins, ends = narrowed(cluster, queues, bounds, begins, ends, task.where)
         return task.tasks(QueueRange(each, begins[each], ends[each], queues[each]) for each in queues)
@@ -132,7 +132,7 @@ def resolve(
     queues: Queues,
     bounds: Mapping[MessageQueue, Bounds],
     place: Start,
-    default: Edge,
+    default: OffsetBound,
 ) -> Offsets:
     """The offset that `place` means in each queue; `default` in queues that it doesn't name."""
     if isinstance(place, datetime):
@@ -141,8 +141,8 @@ def resolve(
     found = {}
     for queue in queues:
         offset = named.get(queue, default)
-        if isinstance(offset, Edge):
-            offset = bounds[queue].low if offset is Edge.EARLIEST else bounds[queue].high
+        if isinstance(offset, OffsetBound):
+            offset = bounds[queue].low if offset is OffsetBound.EARLIEST else bounds[queue].high
         found[queue] = offset
     return found
 

@@ -27,14 +27,14 @@ class BadOption(PipelineError):
     """An option has a name or a value that the source doesn't take."""
 
 
-class Edge(Enum):
+class OffsetBound(Enum):
     """An end of a log that moves."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
-Start = Edge | datetime | dict[str, Any]
+Start = OffsetBound | datetime | dict[str, Any]
 """Where a stream begins: an end, the first message stored at or after a time, or an offset each."""
 
 _Choice = TypeVar("_Choice", bound=str)
@@ -112,7 +112,7 @@ class Options:
             raise self.wrong(name, "a time as 2026-01-31T23:59:59Z or milliseconds since the epoch")
         return time
 
-    def start(self, name: str, default: Edge) -> Start:
+    def start(self, name: str, default: OffsetBound) -> Start:
         """earliest, latest, a time as ISO 8601, or a JSON object of offsets.
 
         A bare number is refused: it could be meant as an offset as well as a time.
@@ -123,7 +123,7 @@ class Options:
         if text.startswith("{"):
             return dict(self._json(name, text))
         if text.lower() in ("earliest", "latest"):
-            return Edge(text.lower())
+            return OffsetBound(text.lower())
         time = None if text.isdigit() else parse_time(text)
         if time is None:
             raise self.wrong(name, "earliest, latest, a time as 2026-01-31T23:59:59Z or a JSON object")

@@ -19,7 +19,7 @@ from hatwisted.clientcore.address import split_addresses
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
-from hatwisted.pipeline.spark.readoptions import BadOption, Edge, Options, Start
+from hatwisted.pipeline.spark.readoptions import BadOption, OffsetBound, Options, Start
 
 NAME: Final = "rocketmq"
 _TLS_OPTIONS: Final = ("tlsTrustFile", "tlsCertificate", "tlsKey", "tlsKeyPassword", "tlsVerify")
@@ -79,7 +79,7 @@ def cluster_settings(options: Options) -> ClusterSettings:
     )
 
 
-def place(options: Options, name: str, default: Edge) -> Start:
+def place(options: Options, name: str, default: OffsetBound) -> Start:
     """An end, a time, or offsets, of which nothing but the queues' names is still to be checked."""
     start = options.start(name, default)
     if isinstance(start, dict):

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.spark.filters import is_given_filters
 from hatwisted.pipeline.spark.queuereads import PushingQueueReader, QueueReader, ReadTask
-from hatwisted.pipeline.spark.readoptions import BadOption, Edge, Limits, Options
+from hatwisted.pipeline.spark.readoptions import BadOption, Limits, OffsetBound, Options
 from hatwisted.pipeline.spark.rocketmqoptions import NAME, place, rocketmq_options
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
@@ -36,17 +36,17 @@ class RocketMQSource(DataSource):
 
     def reader(self, schema: StructType) -> QueueReader:
         options = self._options()
-        start = place(options, "startingOffsets", Edge.EARLIEST)
-        if start is Edge.LATEST:
+        start = place(options, "startingOffsets", OffsetBound.EARLIEST)
+        if start is OffsetBound.LATEST:
             raise BadOption(f"{NAME}: startingOffsets=latest of a batch read would find nothing")
         kind = PushingQueueReader if is_given_filters() else QueueReader
-        return kind(ReadTask.of(options, schema), start, place(options, "endingOffsets", Edge.LATEST))
+        return kind(ReadTask.of(options, schema), start, place(options, "endingOffsets", OffsetBound.LATEST))
 
     def streamReader(self, schema: StructType) -> QueueStreamReader:
         options = self._options()
         if options.text("endingOffsets") is not None:
             raise BadOption(f"{NAME}: a stream has no endingOffsets; use trigger(availableNow=True)")
-        task, start = ReadTask.of(options, schema), place(options, "startingOffsets", Edge.EARLIEST)
+        task, start = ReadTask.of(options, schema), place(options, "startingOffsets", OffsetBound.EARLIEST)
         return QueueStreamReader(task, Limits.of(options, start))
 
     def _options(self) -> Options:

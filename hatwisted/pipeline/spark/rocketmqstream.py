@@ -34,7 +34,7 @@ from hatwisted.pipeline.remote.queuepull import STEP, QueueRange, queue_name
 from hatwisted.pipeline.spark.logplaces import shares
 from hatwisted.pipeline.spark.queueoffsets import Offsets, offsets_json, stored_offsets
 from hatwisted.pipeline.spark.queuereads import ReadTask, check_places, may_hold_rows, resolve
-from hatwisted.pipeline.spark.readoptions import Edge, Limits
+from hatwisted.pipeline.spark.readoptions import Limits, OffsetBound
 from hatwisted.wire.messagequeue import MessageQueue
 
 QUEUES_KNOWN_FOR: Final = 10.0
@@ -66,7 +66,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         queues = self._current_queues()
         check_places(queues, self._limits.start, "startingOffsets")
         bounds = self._reader.bounds(queues)
-        return offsets_json(resolve(self._reader, queues, bounds, self._limits.start, Edge.EARLIEST))
+        return offsets_json(resolve(self._reader, queues, bounds, self._limits.start, OffsetBound.EARLIEST))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Which kind there is; `latestOffset` applies both of our limits."""

@@ -223,7 +223,7 @@ class CommitLog:
             return ""
         blob = b"".join(run.parts)
         try:
-            self._heal()
+            self._clear_failed_write()
             self._files.write(run.start, (blob,))
         except (OSError, StoreFull) as error:
             self._dirty_end = max(self._dirty_end, run.start + len(blob))
@@ -237,7 +237,7 @@ class CommitLog:
             listener(run.start, blob)
         return ""
 
-    def _heal(self) -> None:
+    def _clear_failed_write(self) -> None:
         """Zero what a failed write may have left behind the end."""
         at = self.max_offset
         while at < self._dirty_end:
@@ -329,7 +329,7 @@ class CommitLog:
             raise OffsetGap(offset, self.max_offset)
         total = sum(map(len, buffers))
         try:
-            self._heal()
+            self._clear_failed_write()
             self._write_raw(offset, buffers, total)
         except (OSError, StoreFull):
             if empty:
@@ -395,7 +395,7 @@ class CommitLog:
         files = self._files
         files.delete_from(self.max_offset + 1)
         try:
-            self._heal()
+            self._clear_failed_write()
             if files.starts and self.max_offset == files.capacity_end:
                 files.create(self.max_offset)
         except (OSError, StoreFull) as error:

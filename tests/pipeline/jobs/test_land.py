@@ -257,11 +257,14 @@ def test_one_landing_at_a_time(lake: Lake) -> None:
     lake.store.append(10)
     lake.land()
     identity = json.loads((lake.state() / "landing.json").read_text())
-    from hatwisted.pipeline.delta.names import Lane
+    from hatwisted.pipeline.delta.names import Writer
 
     with (
         landing_state(
-            lake.state(), table_id=identity["table"], kind="commitlog", identity=Lane.of(identity["sources"])
+            lake.state(),
+            table_id=identity["table"],
+            kind="commitlog",
+            identity=Writer.of(identity["sources"]),
         ),
         pytest.raises(LandingBusy, match="lands with this checkpoint"),
     ):

@@ -246,7 +246,7 @@ class LoopbackTests(TestCase):
             peer.transport.write(b"\x7f" * 8 + random.randbytes(random.randrange(5000)) + b"\x7f" * 8)
             yield until(lambda peer=peer: peer.lost)
             self.assertEqual(bytes(peer.got), b"")
-        self.assertEqual(master.strangers_total, 20)
+        self.assertEqual(master.unidentified_total, 20)
         end = self.log.append(b"still here")
         acked = yield master.wait(end, end, reactor.seconds() + LIMIT)
         self.assertEqual((acked, slave.log.max_offset), (end, end))

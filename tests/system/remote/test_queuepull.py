@@ -9,8 +9,8 @@ from unittest import TestCase
 
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
-from hatwisted.clientcore.errors import BrokerGone, OffsetsGone, OffsetsNotThere, Refused
-from hatwisted.pipeline.remote.pullanswer import Asked, cut_records
+from hatwisted.clientcore.errors import BrokerGone, OffsetsGone, OffsetsNotFound, Refused
+from hatwisted.pipeline.remote.pullanswer import PullRequest, cut_records
 from hatwisted.pipeline.remote.queuepull import WINDOW, QueuePull, QueueRange
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
@@ -53,7 +53,7 @@ class GroupCase(TestCase):
     def pull(self, links: Links, begin: int, end: int, **options: bool) -> Iterator[int]:
         wanted = QueueRange(QUEUE, begin, end, self.replicas)
         for chunk in QueuePull(links, wanted, **options).chunks():
-            asked = Asked("", 0, 0, 1 << 62)
+            asked = PullRequest("", 0, 0, 1 << 62)
             yield from cut_records(asked, bytes(chunk))[1]
 
 
@@ -243,7 +243,7 @@ class NothingPartialTest(GroupCase):
 
     def test_offsets_beyond_the_end_are_an_error(self) -> None:
         links = self.start(ScriptedBroker(range(100)), ScriptedBroker(range(90), slave=True))
-        with self.assertRaisesRegex(OffsetsNotThere, "at offset 100 of 120.*was the topic deleted"):
+        with self.assertRaisesRegex(OffsetsNotFound, "at offset 100 of 120.*was the topic deleted"):
             list(self.pull(links, 0, 120))
         self.assertEqual(len(self.pauses), 3)
 

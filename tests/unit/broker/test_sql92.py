@@ -1,4 +1,4 @@
-"""SQL92 filters through a real port: checks, heartbeats, pulls with and without their own expression, waiting."""
+"""SQL92 filters of a whole broker: checks, heartbeats, pulls with and without their own expression, waiting."""
 
 import json
 
@@ -110,7 +110,7 @@ class TestPulls(SqlCase):
     @inlineCallbacks
     def test_one_pull_looks_into_a_limited_number_of_bytes(self):
         self.start()
-        self.patch(reading, "MAX_SIFTED", 3000)
+        self.patch(reading, "MAX_FILTER_READ", 3000)
         self.patch(reading, "SIFT_COUNT", 4)
         self.put_prices(*[1] * 100)
         answer = yield self.pull()

@@ -106,7 +106,7 @@ class TestConsumerRequests(TestCase):
     async def test_309_what_cannot_be_read_and_what_is_too_much_are_refused(self):
         waiting = []
         consumer = await self.running(lambda batch: waiting.append(Deferred()) or waiting[-1], count=1)
-        bad = consumer._core.asked("h:1", RemotingCommand(309, body=b"nonsense"))
+        bad = consumer._core.on_request("h:1", RemotingCommand(309, body=b"nonsense"))
         self.assertEqual((bad.code, "can't be read" in bad.remark), (1, True))
         address = self.rig.brokers["broker-a"].address
         record = (
@@ -119,11 +119,11 @@ class TestConsumerRequests(TestCase):
             ))
         ).body  # fmt: skip
         for _ in range(MAX_DIRECT):
-            self.assertIsInstance(consumer._core.asked("h:1", RemotingCommand(309, body=record)), Waiter)
-        self.assertEqual(consumer._core.asked("h:1", RemotingCommand(309, body=record)).code, 1)
+            self.assertIsInstance(consumer._core.on_request("h:1", RemotingCommand(309, body=record)), Waiter)
+        self.assertEqual(consumer._core.on_request("h:1", RemotingCommand(309, body=record)).code, 1)
         for each in waiting:
             each.callback(None)
-        self.assertIsInstance(consumer._core.asked("h:1", RemotingCommand(309, body=record)), Waiter)
+        self.assertIsInstance(consumer._core.on_request("h:1", RemotingCommand(309, body=record)), Waiter)
         waiting[-1].callback(None)
 
     @asynchronous
@@ -131,11 +131,11 @@ class TestConsumerRequests(TestCase):
         seen = []
         consumer = await self.running(seen.extend)
         await self.rig.until(lambda: sum(consumer.progress.values()) == 3)
-        answer = consumer._core.asked("h:1", RemotingCommand(221, ext={"topic": "Asked", "group": "g"}))
+        answer = consumer._core.on_request("h:1", RemotingCommand(221, ext={"topic": "Asked", "group": "g"}))
         table = fastjson.loads(answer.body)["messageQueueTable"]
         self.assertEqual(sorted(table.values()), [0, 0, 0, 3])
         await consumer.stop()
-        gone = self.cluster.session._asked("h:1", RemotingCommand(307, ext={"consumerGroup": "g"}))
+        gone = self.cluster.session._on_request("h:1", RemotingCommand(307, ext={"consumerGroup": "g"}))
         self.assertEqual((gone.code, gone.remark), (1, "The Consumer Group <g> not exist in this consumer"))
 
     @asynchronous
@@ -152,6 +152,6 @@ class TestConsumerRequests(TestCase):
             % queue.queue_id
         )
         for body, count in ((mapped, 5), (listed, 6), (b"[]", 6), (b'{"offsetTable":7}', 6)):
-            consumer._core.asked("h:1", RemotingCommand(220, body=body))
+            consumer._core.on_request("h:1", RemotingCommand(220, body=body))
             await self.rig.until(lambda count=count: len(seen) == count)
         self.assertEqual([each.body for each in seen], [b"0", b"1", b"2", b"1", b"2", b"2"])

@@ -10,7 +10,7 @@ from hatwisted.client.driver import deferred
 from hatwisted.clientcore.consumestats import ConsumeStats
 from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.queuereader import ELSEWHERE_PAUSE, PAUSE, QueueReader
-from hatwisted.clientcore.subscription import subscription
+from hatwisted.clientcore.subscription import parse_subscription
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue
@@ -64,9 +64,14 @@ class ScriptedPulls(TestCase):
         self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
         self.address = f"127.0.0.1:{self.port.getHost().port}"
         self.clock = Clock()
-        self.cluster = Cluster(loopback, self.address, clock=self.clock)
+        self.cluster = Cluster(self.clock, self.address, connecting=loopback)
         self.reader = QueueReader(
-            self.cluster.session, Owner(self.clock), QUEUE, subscription("T", "*", 1), 100, ConsumerOptions()
+            self.cluster.session,
+            Owner(self.clock),
+            QUEUE,
+            parse_subscription("T", "*", 1),
+            100,
+            ConsumerOptions(),
         )
 
     async def tearDown(self):

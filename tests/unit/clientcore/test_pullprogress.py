@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.clientcore.driver import StandardLog
 from hatwisted.clientcore.errors import BadAnswer, Refused
 from hatwisted.clientcore.processqueue import ProcessQueue
-from hatwisted.clientcore.pullprogress import LOYALTY, PullProgress, Turn, pull_fields
+from hatwisted.clientcore.pullprogress import MASTER_PREFERENCE, NextStep, PullProgress, pull_fields
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -31,21 +31,21 @@ class AnswerTests(SynchronousTestCase):
 
     def test_each_answer_of_a_master_and_of_a_slave(self) -> None:
         for code, following, of_master, of_slave in (
-            (FOUND, 82, Turn.GO_ON, Turn.GO_ON),
-            (NOT_FOUND, 50, Turn.GO_ON, Turn.GO_ON),
-            (RETRY_AT_ONCE, 70, Turn.GO_ON, Turn.GO_ON),  # a filter passes over messages
-            (RETRY_AT_ONCE, 50, Turn.STUCK, Turn.TURN_AWAY),
-            (MOVED, 50, Turn.GO_ON, Turn.GO_ON),
-            (MOVED, 60, Turn.GO_ON, Turn.TURN_AWAY),
-            (MOVED, 7, Turn.GO_ON, Turn.TURN_AWAY),
-            (NOT_FOUND, 60, Turn.GO_ON, Turn.TURN_AWAY),
-            (24, 82, Turn.LOST_MEMBERSHIP, Turn.LOST_MEMBERSHIP),
-            (25, 82, Turn.LOST_MEMBERSHIP, Turn.LOST_MEMBERSHIP),
+            (FOUND, 82, NextStep.GO_ON, NextStep.GO_ON),
+            (NOT_FOUND, 50, NextStep.GO_ON, NextStep.GO_ON),
+            (RETRY_AT_ONCE, 70, NextStep.GO_ON, NextStep.GO_ON),  # a filter passes over messages
+            (RETRY_AT_ONCE, 50, NextStep.STUCK, NextStep.TURN_AWAY),
+            (MOVED, 50, NextStep.GO_ON, NextStep.GO_ON),
+            (MOVED, 60, NextStep.GO_ON, NextStep.TURN_AWAY),
+            (MOVED, 7, NextStep.GO_ON, NextStep.TURN_AWAY),
+            (NOT_FOUND, 60, NextStep.GO_ON, NextStep.TURN_AWAY),
+            (24, 82, NextStep.LOST_MEMBERSHIP, NextStep.LOST_MEMBERSHIP),
+            (25, 82, NextStep.LOST_MEMBERSHIP, NextStep.LOST_MEMBERSHIP),
         ):
             for by_master, expected in ((True, of_master), (False, of_slave)):
                 turn, at = self.answered(code, following, by_master=by_master)
                 self.assertEqual((code, following, by_master, turn), (code, following, by_master, expected))
-                goes_on = turn in (Turn.GO_ON, Turn.STUCK)
+                goes_on = turn in (NextStep.GO_ON, NextStep.STUCK)
                 self.assertEqual(at, following if goes_on else 50)
 
     def test_a_refusal_and_an_answer_without_an_offset(self) -> None:
@@ -58,7 +58,7 @@ class AnswerTests(SynchronousTestCase):
         self.assertEqual(self.progress.suggested, 1)
         self.progress.turn_away(self.now)
         self.assertEqual(self.progress.suggested, 0)
-        self.now += LOYALTY - 0.1
+        self.now += MASTER_PREFERENCE - 0.1
         self.answered(FOUND, 51, wished=1)
         self.assertEqual(self.progress.suggested, 0)
         self.now += 0.1

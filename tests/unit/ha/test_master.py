@@ -357,7 +357,7 @@ class StrangerTests(SynchronousTestCase):
             self.assertTrue(scanner.wire.aborted)
             scanner.lose()
         self.assertEqual(len(caught.texts("warn")), 1)
-        self.assertEqual((rig.service.strangers_total, rig.service.complaints.total), (10, 10))
+        self.assertEqual((rig.service.unidentified_total, rig.service.complaints.total), (10, 10))
         rig.seconds(60)
         rig.slave(host="10.9.9.9").send(b"\xff" * 8)
         self.assertEqual(len(caught.texts("warn")), 2)
@@ -376,7 +376,7 @@ class StrangerTests(SynchronousTestCase):
         scanner = rig.slave()
         scanner.send(b"1234567")
         scanner.lose()
-        self.assertEqual(rig.service.strangers_total, 1)
+        self.assertEqual(rig.service.unidentified_total, 1)
         self.assertIn("left without a report", caught.texts("warn")[0])
 
     def test_a_trickle_of_bytes_keeps_no_place(self) -> None:
@@ -665,6 +665,27 @@ class PutPathTests(SynchronousTestCase):
         self.assertNoResult(waiting)
         two.report(end)
         self.assertEqual(self.successResultOf(waiting), end)
+
+    def test_B34a_a_slave_that_re_dials_has_one_vote_for_the_puts_that_wait(self) -> None:
+        rig = MasterRig(filled(1000), in_sync_replicas=3)
+        slave = rig.slave(1000)
+        rig.slave(1000, host="10.0.0.2")  # mute
+        end = rig.log.append(b"x")
+        waiting = rig.service.wait(end, end, 5.0)
+        slave.report(end)  # and then its link is half-open
+        for host in ("10.0.0.1", "10.0.0.9"):
+            rig.slave(end, host=host)
+            self.assertNoResult(waiting)
+        rig.seconds(5)
+        self.assertEqual(self.successResultOf(waiting), 1000)
+
+    def test_B34a_a_slave_that_re_dials_is_one_copy_in_sync(self) -> None:
+        rig = MasterRig(filled(1000), in_sync_replicas=3, min_in_sync_replicas=3)
+        first = rig.slave(1000)
+        rig.slave(1000)
+        self.assertRegex(rig.service.refusal() or "", "2 copies in sync, 3 needed")
+        first.report(1000)
+        self.assertIsNone(rig.service.refusal())
 
     def test_one_replica_waits_for_nobody(self) -> None:
         rig = MasterRig(filled(1000), in_sync_replicas=1)

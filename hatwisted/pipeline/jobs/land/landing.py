@@ -121,15 +121,15 @@ def land(
     order = Order(mode, every, columns, partitions, max_bytes_per_trigger, compact_below, transform)
     path = local_folder(table)
     begun = seconds()
-    lane = source.lane()
+    writer = source.writer()
     spark = spark or (spark_session() if transform else None)
     prepare_table(path, order.schema(path, spark), PARTITION_BY)
-    source.check(landed_tails(path, lane.brokers))
+    source.check(landed_tails(path, writer.brokers))
     table_id = str(open_table(path).metadata().id)
     identity = source.identity()
     folder = Path(checkpoint).absolute() if checkpoint else default_folder(path, source.format, identity)
     with landing_state(folder, table_id=table_id, kind=source.format, identity=identity) as state:
-        held = claim(path, lane)
+        held = claim(path, writer)
         removed = remove_orphans(path, held)
         before, known = open_table(path).version(), _damages(source)
         landing = _Landing(path, source, state, held, order, before, progress or _silent, seconds)
@@ -217,7 +217,7 @@ class _Landing:
         self._compaction = Compaction()
         self._compacted_at = self.seconds()
         self._batch = -1
-        tails = landed_tails(self.path, self.held.lane.brokers)
+        tails = landed_tails(self.path, self.held.writer.brokers)
         self._total = self.source.backlog(tails)
         query = self._start(spark, tails)
         try:

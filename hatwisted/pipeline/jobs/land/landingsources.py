@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.decode.storefolder import LogStore
-from hatwisted.pipeline.delta.names import Lane
+from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.tails import COLUMNS as TAIL_COLUMNS
 from hatwisted.pipeline.delta.tails import Tail, landed_queue_ends
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
@@ -41,10 +41,10 @@ class LandingSource(Protocol):
     def format(self) -> str:
         """Spark's name of the source."""
 
-    def lane(self) -> Lane:
+    def writer(self) -> Writer:
         """The brokers whose logs it reads now."""
 
-    def identity(self) -> Lane:
+    def identity(self) -> Writer:
         """What a checkpoint belongs to."""
 
     def check(self, tails: Mapping[str, Tail]) -> None:
@@ -71,11 +71,11 @@ class Stores:
     more: Mapping[str, str] = field(default_factory=dict)
     format: str = "commitlog"
 
-    def lane(self) -> Lane:
-        return Lane.of(self._stores())
+    def writer(self) -> Writer:
+        return Writer.of(self._stores())
 
-    def identity(self) -> Lane:
-        return self.lane()
+    def identity(self) -> Writer:
+        return self.writer()
 
     def _stores(self) -> dict[str, LogStore]:
         options = Options(self.format, self.options(), (*self.more, "paths"))
@@ -117,11 +117,11 @@ class Cluster:
     more: Mapping[str, str] = field(default_factory=dict)
     format: str = "rocketmq"
 
-    def lane(self) -> Lane:
-        return Lane.of(queue.broker_name for queue in self._queues())
+    def writer(self) -> Writer:
+        return Writer.of(queue.broker_name for queue in self._queues())
 
-    def identity(self) -> Lane:
-        return Lane.of([self.name_servers, *self.topics, *([self.pattern] if self.pattern else [])])
+    def identity(self) -> Writer:
+        return Writer.of([self.name_servers, *self.topics, *([self.pattern] if self.pattern else [])])
 
     def _queues(self) -> Collection[MessageQueue]:
         options = rocketmq_options(self.options())

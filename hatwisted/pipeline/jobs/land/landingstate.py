@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from hatwisted.pipeline.delta.names import Lane
+from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.errors import PipelineError
 
 FOLDER: Final = "_landing"
@@ -58,13 +58,13 @@ class _Identity:
     kind: str
 
 
-def default_folder(table: str, kind: str, identity: Lane) -> Path:
+def default_folder(table: str, kind: str, identity: Writer) -> Path:
     """Where the landing of these sources keeps its memory unless it's told where."""
     return Path(table, FOLDER, f"{kind}-{identity.digest}")
 
 
 @contextmanager
-def landing_state(folder: Path, *, table_id: str, kind: str, identity: Lane) -> Iterator[LandingState]:
+def landing_state(folder: Path, *, table_id: str, kind: str, identity: Writer) -> Iterator[LandingState]:
     """The memory in `folder`, made if there's none; nobody else has it meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+") as lock:

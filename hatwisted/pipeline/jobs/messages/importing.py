@@ -27,7 +27,7 @@ from hatwisted.pipeline.jobs.messages.messagefiles import (
     find_message_files,
     open_message_file,
 )
-from hatwisted.pipeline.remote.batchproducer import Outgoing, Producer, Tally, can_share
+from hatwisted.pipeline.remote.batchproducer import Outgoing, Producer, SendCounts, can_share
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.topics import SYSTEM_PREFIX, SYSTEM_TOPICS
@@ -145,7 +145,7 @@ def import_messages(
     with Links(settings) as links:
         producer = Producer(links)
         _send_all(producer, files, form, sending, skip, progress)
-    return _result(producer.tally, files, skip, seconds() - begun)
+    return _result(producer.counts, files, skip, seconds() - begun)
 
 
 def _send_all(
@@ -197,7 +197,7 @@ def _stopped(
             producer.drain()
         except (PipelineError, ClientError) as other:
             error = other
-    stored, first = producer.tally.stored, producer.first_unsettled()
+    stored, first = producer.counts.stored, producer.first_unsettled()
     if not stored:
         return error
     resume = number if first is None else min(first, number)
@@ -205,14 +205,14 @@ def _stopped(
     return ImportStopped(f"{error}; {stored} messages are stored: continue with --skip {resume}{doubt}")
 
 
-def _result(tally: Tally, files: Sequence[str], skip: int, seconds: float) -> ImportResult:
+def _result(counts: SendCounts, files: Sequence[str], skip: int, seconds: float) -> ImportResult:
     return ImportResult(
-        messages=tally.stored,
-        statuses=dict(tally.statuses),
-        bytes=tally.bytes,
-        refused=tally.refused_count,
-        refusals=tuple(tally.refused),
-        resent=tally.resent,
+        messages=counts.stored,
+        statuses=dict(counts.statuses),
+        bytes=counts.bytes,
+        refused=counts.refused_count,
+        refusals=tuple(counts.refused),
+        resent=counts.resent,
         skipped=skip,
         files=tuple(files),
         seconds=round(seconds, 3),

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from hatwisted.pipeline.delta.commits import Claim, claim, commit_files
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deltatable import prepare_table
-from hatwisted.pipeline.delta.names import Lane
+from hatwisted.pipeline.delta.names import Writer
 
 PARTITION_BY = ("topic", "store_date")
 SCHEMA = pa.schema(
@@ -62,12 +62,12 @@ class Run:
         self.path = path
         self.application = application
         self.schema = prepare_table(path, SCHEMA, PARTITION_BY)
-        self.claim: Claim = claim(path, Lane.of(brokers))
+        self.claim: Claim = claim(path, Writer.of(brokers))
 
     def files(self, *batches: pa.RecordBatch) -> list[DataFile]:
         """Whole files that no commit mentions yet."""
-        lane, epoch = self.claim.lane.digest, self.claim.epoch
-        files = DataFiles(self.path, self.schema, PARTITION_BY, lane=lane, epoch=epoch)
+        writer, epoch = self.claim.writer.digest, self.claim.epoch
+        files = DataFiles(self.path, self.schema, PARTITION_BY, writer=writer, epoch=epoch)
         for batch in batches:
             files.write(batch)
         return files.close()

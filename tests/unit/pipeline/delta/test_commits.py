@@ -137,8 +137,8 @@ class TestOrphans(SynchronousTestCase):
         killed.land(0, rows(0, 10))
         committed = files_below(self.path)
         killed.files(rows(10, 10))
-        lane, epoch = killed.claim.lane.digest, killed.claim.epoch
-        half = DataFiles(self.path, SCHEMA, PARTITION_BY, lane=lane, epoch=epoch)
+        writer, epoch = killed.claim.writer.digest, killed.claim.epoch
+        half = DataFiles(self.path, SCHEMA, PARTITION_BY, writer=writer, epoch=epoch)
         half.write(rows(20, 10))
         half._flush()
         self.assertEqual(len(files_below(self.path) - committed), 2)

@@ -75,7 +75,7 @@ class TestDataFiles(SynchronousTestCase):
         self.path = self.mktemp()
 
     def files(self) -> DataFiles:
-        return DataFiles(self.path, SCHEMA, PARTITION_BY, lane="0123abcd", epoch=1)
+        return DataFiles(self.path, SCHEMA, PARTITION_BY, writer="0123abcd", epoch=1)
 
     def visible(self) -> list[Path]:
         return [found for found in Path(self.path).rglob("*.parquet") if not found.name.startswith(".")]
@@ -124,7 +124,7 @@ class TestDataFiles(SynchronousTestCase):
     def test_values_too_large_for_the_table_are_an_error(self) -> None:
         at = SCHEMA.get_field_index("physical_offset")
         narrow = SCHEMA.set(at, pa.field("physical_offset", pa.int8()))
-        files = DataFiles(self.path, narrow, PARTITION_BY, lane="0123abcd", epoch=1)
+        files = DataFiles(self.path, narrow, PARTITION_BY, writer="0123abcd", epoch=1)
         self.assertRaises(pa.ArrowInvalid, files.write, rows(0, 10))
 
 

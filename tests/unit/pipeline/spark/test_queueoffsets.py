@@ -18,7 +18,7 @@ from hatwisted.pipeline.spark.queueoffsets import (
     parse_offsets,
     stored_offsets,
 )
-from hatwisted.pipeline.spark.readoptions import BadOption, Edge
+from hatwisted.pipeline.spark.readoptions import BadOption, OffsetBound
 from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, place, rocketmq_options
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -37,7 +37,7 @@ class OffsetsTest(TestCase):
 
     def test_ends_by_name(self) -> None:
         found = parse_offsets({"T": {"b": {"0": "latest", "1": 7, "2": "earliest"}}})
-        self.assertEqual(list(found.values()), [Edge.LATEST, 7, Edge.EARLIEST])
+        self.assertEqual(list(found.values()), [OffsetBound.LATEST, 7, OffsetBound.EARLIEST])
 
     def test_what_is_no_offset(self) -> None:
         for wrong in ({"T": 5}, {"T": {"b": 5}}, {"T": {"b": {"x": 5}}}, {"T": {"b": {"0": -1}}}):
@@ -108,5 +108,5 @@ class OptionsTest(TestCase):
         with self.assertRaisesRegex(
             BadOption, "startingOffsets=.*offsets by topic, broker and queue.*'first'"
         ):
-            place(options, "startingOffsets", Edge.EARLIEST)
-        self.assertIs(place(options, "endingOffsets", Edge.LATEST), Edge.LATEST)
+            place(options, "startingOffsets", OffsetBound.EARLIEST)
+        self.assertIs(place(options, "endingOffsets", OffsetBound.LATEST), OffsetBound.LATEST)

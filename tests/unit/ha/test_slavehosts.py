@@ -12,19 +12,19 @@ class HostMemoryTests(SynchronousTestCase):
     def test_a_slave_outweighs_strangers_of_its_host(self) -> None:
         memory = HostMemory()
         self.assertEqual((memory.is_known("a"), memory.is_suspect("a")), (False, False))
-        memory.stranger("a")
+        memory.unidentified("a")
         self.assertEqual((memory.is_known("a"), memory.is_suspect("a")), (False, True))
         memory.reported("a")
-        memory.stranger("a")
+        memory.unidentified("a")
         self.assertEqual((memory.is_known("a"), memory.is_suspect("a")), (True, False))
 
     def test_any_number_of_hosts_costs_bounded_memory(self) -> None:
         memory = HostMemory()
         memory.reported("slave")
         for number in range(slavehosts.MAX_HOSTS - 1):
-            memory.stranger(str(number))
+            memory.unidentified(str(number))
         self.assertTrue(memory.is_known("slave"))
-        memory.stranger("one more")
+        memory.unidentified("one more")
         self.assertFalse(memory.is_known("slave"))
 
 

@@ -55,7 +55,7 @@ class TestProducer(unittest.TestCase):
         for queue in range(queues):
             wanted = [b"%d" % number for number in range(queue, count, queues)]
             self.assertEqual(self.broker.stored.get(queue, []), wanted)
-        self.assertEqual(self.producer.tally.statuses, {"OK": count})
+        self.assertEqual(self.producer.counts.statuses, {"OK": count})
 
     def test_neighbours_share_requests(self):
         self.send(4 * 300)
@@ -82,8 +82,8 @@ class TestProducer(unittest.TestCase):
         self.once(lambda request: HANG_UP, when=3)
         self.send(4 * 300)
         self.producer.drain()
-        self.assertGreaterEqual(self.producer.tally.resent, 1)
-        self.assertEqual(self.producer.tally.stored, 1200)
+        self.assertGreaterEqual(self.producer.counts.resent, 1)
+        self.assertEqual(self.producer.counts.stored, 1200)
         for queue in range(4):
             seen = list(dict.fromkeys(self.broker.stored[queue]))
             self.assertEqual(seen, [b"%d" % number for number in range(queue, 1200, 4)])
@@ -94,7 +94,7 @@ class TestProducer(unittest.TestCase):
         self.producer.drain()
         self.assertStored(10)
         self.assertEqual(len(self.paused), 1)
-        self.assertEqual(self.producer.tally.resent, 0)
+        self.assertEqual(self.producer.counts.resent, 0)
 
     def test_a_broker_that_stays_busy_is_given_up(self):
         self.broker.script = lambda request: response(request, ResponseCode.SYSTEM_BUSY, "broker busy")
@@ -124,7 +124,7 @@ class TestProducer(unittest.TestCase):
             self.producer.send(Outgoing(number, TOPIC, body, queue_id=0))
         self.producer.drain()
         self.assertEqual(self.broker.stored[0], [b"one", b"three"])
-        self.assertEqual(self.producer.tally.refused, [(1, "the message is illegal")])
+        self.assertEqual(self.producer.counts.refused, [(1, "the message is illegal")])
 
     def test_weaker_statuses_are_counted(self):
         self.once(
@@ -132,7 +132,7 @@ class TestProducer(unittest.TestCase):
         )
         self.send(10)
         self.producer.drain()
-        self.assertEqual(self.producer.tally.statuses, {"FLUSH_SLAVE_TIMEOUT": 3, "OK": 7})
+        self.assertEqual(self.producer.counts.statuses, {"FLUSH_SLAVE_TIMEOUT": 3, "OK": 7})
 
     def test_a_master_that_moved_is_found(self):
         self.send(1)

@@ -6,7 +6,7 @@ import unittest
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from hatwisted.pipeline.spark.readoptions import BadOption, Edge, Options
+from hatwisted.pipeline.spark.readoptions import BadOption, OffsetBound, Options
 
 KNOWN = ("maxBytesPerTrigger", "paths", "mode", "startingOffsets")
 
@@ -63,10 +63,10 @@ class OptionsTests(unittest.TestCase):
 
     def test_starts(self) -> None:
         def start(text: str) -> object:
-            return options(startingOffsets=text).start("startingOffsets", Edge.EARLIEST)
+            return options(startingOffsets=text).start("startingOffsets", OffsetBound.EARLIEST)
 
-        self.assertIs(start(""), Edge.EARLIEST)
-        self.assertIs(start("Latest"), Edge.LATEST)
+        self.assertIs(start(""), OffsetBound.EARLIEST)
+        self.assertIs(start("Latest"), OffsetBound.LATEST)
         self.assertEqual(start('{"broker-a": 5}'), {"broker-a": 5})
         self.assertEqual(start("2026-01-31"), datetime(2026, 1, 31, tzinfo=UTC))
         self.refused("must be earliest, latest", lambda: start("1700000000000"))

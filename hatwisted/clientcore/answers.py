@@ -1,0 +1,122 @@
+"""Values out of the answers of brokers and name servers: the one place that takes a body or a field apart.
+
+An answer may come from a foreign program or be damaged; whatever is wrong with it is a BadAnswer that names who
+gave it, so that nothing else leaves the client. A list or table that RocketMQ leaves out when it's empty may be
+missing; one that it always writes may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from hatwisted.clientcore.errors import BadAnswer
+from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
+from hatwisted.wire.registration import BadRegistration, decode_body
+from hatwisted.wire.remoting import RemotingCommand
+
+T = TypeVar("T")
+
+
+class TopicList(msgspec.Struct, rename="camel"):
+    """Of 206: names of topics."""
+
+    topic_list: list[str] | None = None
+
+
+class RuntimeInfo(msgspec.Struct):
+    """Of 28: a broker's words about itself."""
+
+    table: dict[str, Any]
+
+
+class GroupTable(msgspec.Struct, rename="camel"):
+    """Of 201: settings by consumer group."""
+
+    subscription_group_table: dict[str, dict[str, Any]] | None = None
+
+
+class ConnectedClient(msgspec.Struct, rename="camel"):
+    """A member of a group."""
+
+    client_id: str
+    client_addr: str
+
+
+class ConnectionList(msgspec.Struct, rename="camel"):
+    """Of 203: the members of a group and where they are."""
+
+    connection_set: list[ConnectedClient] | None = None
+
+
+class MemberList(msgspec.Struct, rename="camel"):
+    """Of 38: the client ids of a group."""
+
+    consumer_id_list: list[str] | None = None
+
+
+class TopicOffset(msgspec.Struct, rename="camel"):
+    """A queue's first and next offset."""
+
+    min_offset: int
+    max_offset: int
+
+
+class TopicStats(msgspec.Struct, rename="camel"):
+    """Of 202, by queue."""
+
+    offset_table: dict[str, TopicOffset]
+
+
+class GroupOffset(msgspec.Struct, rename="camel"):
+    """A group's place in a queue, the queue's end, and the store time (ms) of what was consumed last."""
+
+    consumer_offset: int
+    broker_offset: int
+    last_timestamp: int = 0
+
+
+class ConsumeStatsTable(msgspec.Struct, rename="camel"):
+    """Of 208, by queue."""
+
+    offset_table: dict[str, GroupOffset]
+
+
+class ResetOffsets(msgspec.Struct, rename="camel"):
+    """Of 222: the new offsets, by queue."""
+
+    offset_table: dict[str, int] | None = None
+
+
+class LockedQueues(msgspec.Struct):
+    """Of 41: the queues whose locks were granted."""
+
+    queues: list[MessageQueue] | None = msgspec.field(name="lockOKMQSet", default=None)
+
+
+def decoded(address: str, answer: RemotingCommand, kind: type[T]) -> T:
+    """The body of an answer. BadAnswer if it can't be one of this kind."""
+    try:
+        return decode_body(answer.body, kind)
+    except BadRegistration as error:
+        raise BadAnswer(f"{address}: its answer is {error}") from None
+
+
+def by_queue(address: str, table: Mapping[str, T]) -> dict[MessageQueue, T]:
+    """A decoded table whose keys are queues. BadAnswer if one isn't."""
+    try:
+        return {parse_queue_key(key): value for key, value in table.items()}
+    except ValueError as error:
+        raise BadAnswer(f"{address}: its answer has a key that is {error}") from None
+
+
+def number_in(address: str, answer: RemotingCommand, name: str) -> int:
+    """A number out of the answer's fields. BadAnswer if it isn't there."""
+    try:
+        return int(answer.ext[name])
+    except (KeyError, ValueError):
+        raise BadAnswer(
+            f"{address}: its answer's field {name} is {answer.ext.get(name)!r}, not a number"
+        ) from None
