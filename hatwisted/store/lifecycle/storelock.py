@@ -49,7 +49,8 @@ class StoreLock:
 class AbortFile:
     """The mark of a running, or uncleanly ended, broker in the store folder `root`.
 
-    process_id: gives what the file says, as 5.x has it (4.x writes an empty one; both only look whether it exists).
+    process_id: gives what the file says, as 5.x has it (4.x writes an empty one; both only look whether it
+        exists).
     """
 
     def __init__(self, fs: IFileSystem, root: str, process_id: Callable[[], int] = os.getpid) -> None:
