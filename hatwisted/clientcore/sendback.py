@@ -58,7 +58,7 @@ class SendBack:
                         "{id} can't be sent back: {a}; {b}", id=message.message_id, a=first, b=second
                     )
             await sleep(self._session.driver, SEND_BACK_PAUSE)
-        raise ClientError(f"message {message.message_id} wasn't sent back before the stop")
+        raise ClientError(f"message {message.message_id} wasn't sent back before the consumer stopped")
 
     async def _send_back(self, message: ReceivedMessage) -> None:
         address = self._session.routes.master(message.queue.topic, message.queue.broker_name)
