@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Coroutine
 from functools import update_wrapper
@@ -12,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from hatwisted.aio.link import Link
 from hatwisted.clientcore.driver import Answer, StandardLog
 from hatwisted.clientcore.errors import ClientError, ConnectFailed, Unsettled
+from hatwisted.clientcore.process import RANDOMNESS, process_name
 from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work, gather
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -24,6 +24,8 @@ class AioDriver:
 
     def __init__(self) -> None:
         self.log = StandardLog("hatwisted.aio")
+        self.randomness = RANDOMNESS
+        self.process_name = process_name()
         self._links: dict[str, Link] = {}
         self._on_request: Callable[[str, RemotingCommand], Answer] | None = None
         self._lost: Callable[[str], None] | None = None
@@ -38,10 +40,6 @@ class AioDriver:
     def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
         """By the running loop."""
         return asyncio.get_running_loop().call_later(seconds, work)
-
-    def random_below(self, limit: int) -> int:
-        """Any number from 0 to `limit` - 1."""
-        return random.randrange(limit)
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """As Driver."""

@@ -1,7 +1,7 @@
 """A broker put together from its configuration.
 
-Ports are claimed here, before the process forks, so that one in use is told on the operator's terminal; all
-else that can fail does so when the node starts. Nothing is told of anything after it was made, but for who
+Ports are claimed at the end, before the process forks, so that one in use is told on the operator's terminal;
+all else that can fail does so when the node starts. Nothing is told of anything after it was made, but for who
 listens to whom: those lines stand here.
 """
 
@@ -119,9 +119,12 @@ def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
         runtime=runtime,
         processors=processors,
         ports=served,
+        release_ports=ports.release,
         workers=(worker, flush_worker),
     )
-    return BrokerNode(node, slave_role(node, parts) if role.slave else master_role(node))
+    broker = BrokerNode(node, slave_role(node, parts) if role.slave else master_role(node))
+    ports.claim()
+    return broker
 
 
 def master_role(node: NodeParts) -> MasterRole:

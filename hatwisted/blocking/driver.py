@@ -8,7 +8,6 @@ happens: heartbeats and fresh routes are due when the program calls next.
 
 from __future__ import annotations
 
-import random
 import time
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.blocking.links import Links
 from hatwisted.clientcore.driver import Answer, StandardLog
 from hatwisted.clientcore.errors import CallFailed, ClientError, TooManyCalls
+from hatwisted.clientcore.process import RANDOMNESS, process_name
 from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import RemotingCommand
@@ -49,6 +49,8 @@ class BlockingDriver:
 
     def __init__(self, links: Links, wall_clock: Callable[[], float] = time.time) -> None:
         self.log = StandardLog("hatwisted.blocking")
+        self.randomness = RANDOMNESS
+        self.process_name = process_name()
         self._links = links
         self._wall_clock = wall_clock
         self._calls: deque[_Call] = deque()
@@ -79,10 +81,6 @@ class BlockingDriver:
         timer = _Timer(self._links.clock() + seconds, work)
         heappush(self._timers, (timer.at, next(self._numbers), timer))
         return timer
-
-    def random_below(self, limit: int) -> int:
-        """Any number from 0 to `limit` - 1."""
-        return random.randrange(limit)
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """As Driver; dials at once."""

@@ -27,7 +27,7 @@ from hatwisted.cli.log.check import StoreCheck
 from hatwisted.cli.log.checktext import plan_lines, report_lines
 from hatwisted.cli.log.divergence import compare_command, cut_command
 from hatwisted.cli.log.dump import RecordFilter, dump, follow, last_records
-from hatwisted.cli.log.indexcommand import Rebuild
+from hatwisted.cli.log.indexcommand import rebuild
 from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
 from hatwisted.cli.log.recordformat import BodyForm, as_json, as_line
 from hatwisted.cli.log.repair import LogInspection, plan_repair, repair
@@ -37,10 +37,9 @@ from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.cli.pipeline.commands import pipeline
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE
+from hatwisted.pipeline.jobs.reindex.reindexing import Layout
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import WrongFile
-from hatwisted.store.index.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
 from hatwisted.wire.record import Record
 
 
@@ -197,17 +196,16 @@ def index_command(
     No broker may be using the store. The old files stay until the new ones are on disk.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
-    shape = _index_shape(index_slots, index_items) or folder.index_shape() or (DEFAULT_SLOTS, DEFAULT_ITEMS)
     try:
-        levels = parse_delay_levels(delay_levels)
+        parse_delay_levels(delay_levels)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    slots, items = _index_shape(index_slots, index_items) or (None, None)
+    layout = Layout(queue_file_size, slots, items, not no_index, delay_levels)
     with locked(folder):
         files = folder.open_log()
-        queue_size = queue_file_size or folder.queue_file_size() or DEFAULT_FILE_SIZE
-        build = Rebuild(folder, files, queue_size, None if no_index else shape, levels)
         with ScanProgress("index", files.min_offset, files.capacity_end) as progress:
-            report = build.run(progress)
+            report = rebuild(folder, files, layout, progress)
     if as_json_object:
         click.echo(msgspec.json.encode(report))
     else:

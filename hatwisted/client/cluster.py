@@ -11,6 +11,7 @@ API: whatever waits returns a Deferred, which `await` takes as well. No reactor 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, Unpack
 
 from twisted.internet.defer import Deferred
@@ -30,15 +31,18 @@ from hatwisted.clientcore.options import (
 )
 from hatwisted.clientcore.subscription import Sql
 from hatwisted.clientcore.transactions import Check
+from hatwisted.remoting.interfaces import IConnecting
+from hatwisted.remoting.tcp import TcpConnecting
 
 
 class Cluster:
     """One client to the brokers.
 
-    reactor: makes the connections
+    reactor: tells the time, and makes the connections
     name_servers: "host:port", several separated by ";"
-    clock: for time other than the reactor's
     client_id: unique among all clients ("host@pid#random" by default)
+    connecting: makes the connections; given it, any clock will do for `reactor`
+    randomness: a seeded one makes runs that replay; the system's by default
     """
 
     def __init__(
@@ -46,10 +50,11 @@ class Cluster:
         reactor: Any,
         name_servers: str | Sequence[str],
         *,
-        clock: IReactorTime | None = None,
         client_id: str | None = None,
+        connecting: IConnecting | None = None,
+        randomness: Random | None = None,
     ) -> None:
-        self.driver = TwistedDriver(reactor, reactor if clock is None else clock)
+        self.driver = TwistedDriver(reactor, connecting or TcpConnecting(reactor), randomness=randomness)
         self._link = ClusterLink(self.driver, name_servers, client_id)
         self.session = self._link.session
 

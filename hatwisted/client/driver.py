@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.interfaces import IReactorTCP, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from hatwisted.clientcore import errors
+from hatwisted.clientcore import errors, process
 from hatwisted.clientcore.driver import Answer
 from hatwisted.clientcore.tasks import Cancelled, Task, Timer, Waiter, Work
 from hatwisted.remoting import client as remoting
-from hatwisted.remoting.tcp import TcpConnecting
+from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.wire.remoting import RemotingCommand
 
 T = TypeVar("T")
@@ -30,21 +30,31 @@ _ERRORS: dict[type[remoting.CallFailed], type[errors.CallFailed]] = {
 
 
 class TwistedDriver:
-    """connector: makes the connections; clock: times everything."""
+    """A Driver.
 
-    def __init__(self, connector: IReactorTCP, clock: IReactorTime) -> None:
+    clock: times everything
+    connecting: makes the connections
+    randomness, process_name: as Driver; the process's, if None
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        connecting: IConnecting,
+        *,
+        randomness: Random | None = None,
+        process_name: str | None = None,
+    ) -> None:
         self.log = _Log()
+        self.randomness = randomness or process.RANDOMNESS
+        self.process_name = process_name or process.process_name()
         self.clock = clock
         self.seconds = clock.seconds
-        self.remoting = remoting.RemotingClient(TcpConnecting(connector), clock)
+        self.remoting = remoting.RemotingClient(connecting, clock)
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
         """By the clock."""
         return self.clock.callLater(seconds, work)
-
-    def random_below(self, limit: int) -> int:
-        """Any number from 0 to `limit` - 1."""
-        return random.randrange(limit)
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """As Driver."""

@@ -5,12 +5,13 @@ Values first: `message`, `sending` (messages as requests, answers as results), `
 `pullprogress`, `processqueue`, `allocation`, `subscription`. On them coroutines that await nothing but
 `tasks.Waiter`s: `producer`, `queuereader` -> `consumeservice` -> `assignment` -> `consumer`, `admin`.
 `clusterlink` is on top, `consumerstate` and `api` are what programs of every loop see, `session` (one
-identity among the brokers) under all its parts, and `driver` says what a loop has to give.
+identity among the brokers) under all its parts, and `driver` says what a loop has to give; `process` is what
+drivers take from theirs.
 
-What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`,
+What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`, `answers`,
 `errors`), `accumulator`, `sendwindow`, `compression` and `transactions` for sending; `membership`,
 `consumefrom`, `offsets`, `queuelocks`, `delivery`, `messagestream` and `sendback` for consuming;
 `consumerrequests`, `runninginfo` and `consumestats` for what brokers and operators ask.
 
-Never here: Twisted, asyncio, sockets, the time. Imports `wire` only.
+Never here: Twisted, asyncio, sockets, the time, chance of its own. Imports `wire` only.
 """

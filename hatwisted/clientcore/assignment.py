@@ -89,9 +89,8 @@ class Assignment:
         await self._give_up(
             [each for each in self._readers if each.topic == subscription.topic and each not in wanted]
         )
-        new = wanted - self._readers.keys() - self._releasing
-        new = await self._lockable(new)
-        errors = {queue: await self._begin(queue, subscription) for queue in sorted(new, key=_order)}
+        new = await self._lockable(sorted(wanted - self._readers.keys() - self._releasing))
+        errors = {queue: await self._begin(queue, subscription) for queue in new}
         strays = [queue for queue, error in errors.items() if error is not None]
         if strays:
             # Reading from a guess would lose or repeat messages.
@@ -112,7 +111,7 @@ class Assignment:
         reader.start()
         return None
 
-    async def _lockable(self, queues: set[MessageQueue]) -> set[MessageQueue]:
+    async def _lockable(self, queues: list[MessageQueue]) -> list[MessageQueue]:
         if self._locks is None or not queues:
             return queues
         ours, others = await self._locks.lock(queues)
@@ -160,7 +159,7 @@ class Assignment:
         """An administrator moves the group: forget what was read; the next round goes on from there."""
         # Asked before: a lock is given up with its reader.
         allowed = {queue: at for queue, at in table.items() if self.holds(queue)}
-        for queue in table.keys() & self._readers.keys():
+        for queue in sorted(table.keys() & self._readers.keys()):
             self._drop(queue)
         await self._note(lambda: allowed)
 
@@ -198,12 +197,12 @@ class Assignment:
         lapsed = {queue for queue in queues if not self._locks.held(queue)}
         try:
             ours, others = await self._locks.lock(queues)
-            for queue in others & self._readers.keys():
+            for queue in [each for each in others if each in self._readers]:
                 self._log.warn("{queue} is now locked by another member", queue=queue)
                 self._drop(queue)
             if others:
                 self._owner.rebalance()
-            for queue in ours & lapsed:
+            for queue in [each for each in ours if each in lapsed]:
                 await self._regained(queue)
         finally:
             missing = any(not self._locks.held(queue) for queue in self._readers)
@@ -251,7 +250,7 @@ class Assignment:
         if await self._note(progress):
             for queue, offset in changed.items():
                 if queue in self._readers:
-                    self._readers[queue].committed = offset
+                    self._readers[queue].noted(offset)
 
     async def _note(self, progress: Callable[[], Mapping[MessageQueue, int]]) -> bool:
         """One after the other, and each as things are at its turn: an older word must not come last."""
@@ -263,7 +262,3 @@ class Assignment:
         for error in failed:
             self._log.warn("offsets aren't committed yet: {error}", error=error)
         return not failed
-
-
-def _order(queue: MessageQueue) -> tuple[str, int]:
-    return queue.broker_name, queue.queue_id

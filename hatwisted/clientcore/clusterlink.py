@@ -3,10 +3,6 @@ order."""
 
 from __future__ import annotations
 
-import itertools
-import os
-import secrets
-import socket
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -24,10 +20,10 @@ from hatwisted.clientcore.transactions import Check, TransactionProducer
 
 PRODUCER_GROUP: Final = "hatwisted-producer"
 """Of producers that name none."""
+CLIENT_ID_BYTES: Final = 8
+"""Random ones, which tell the clients of a process apart."""
 INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 """Group of the producer that consumers send messages back by; RocketMQ's clients have one of this name."""
-
-_numbers = itertools.count(1)
 
 
 class ClusterLink:
@@ -35,13 +31,16 @@ class ClusterLink:
 
     driver: the loop it runs on
     name_servers: "host:port"; in a text several are separated by ";"
-    client_id: unique among all clients; None: "host@pid#random"
+    client_id: unique among all clients, as members of a group share its queues by these names; None:
+        "host@pid#random"
     """
 
     def __init__(
         self, driver: Driver, name_servers: str | Sequence[str], client_id: str | None = None
     ) -> None:
-        self.session = Session(driver, split_addresses(name_servers), client_id or default_client_id())
+        if client_id is None:
+            client_id = f"{driver.process_name}#{driver.randomness.randbytes(CLIENT_ID_BYTES).hex()}"
+        self.session = Session(driver, split_addresses(name_servers), client_id)
         self._inner: Producer | None = None
 
     def producer(self, group: str, options: ProducerOptions) -> Producer:
@@ -77,8 +76,3 @@ class ClusterLink:
         if self._inner is None:
             self._inner = self.producer(INNER_GROUP, ProducerOptions())
         return self._inner
-
-
-def default_client_id() -> str:
-    """Unique for each cluster link: members of a group share its queues by these names."""
-    return f"{socket.gethostname()}@{os.getpid()}#{next(_numbers)}{secrets.token_hex(4)}"

@@ -239,7 +239,7 @@ class Consumer:
             self._session.log.warn(
                 "{group}: stopped while the program was still handling messages", group=self.group
             )
-        self._send_back.stopped = True
+        self._send_back.stop()
         if self._running:
             await self._assignment.close()
             await self._session.leave(self, consumer=True)

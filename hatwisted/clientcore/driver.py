@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from random import Random
 from typing import Any, Protocol
 
 from hatwisted.clientcore.tasks import Clock, Task, Waiter, Work
@@ -44,8 +45,13 @@ class Driver(Clock, Protocol):
     def log(self) -> Log:
         """The client's."""
 
-    def random_below(self, limit: int) -> int:
-        """Any number from 0 to `limit` - 1."""
+    @property
+    def randomness(self) -> Random:
+        """Where queues begin, and what names are made of that nobody else has."""
+
+    @property
+    def process_name(self) -> str:
+        """Of the process or host it runs for, "host@pid": begins the names of its clients."""
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """Send `request` to "host:port" (its opaque is set here) and wait up to `timeout` seconds.

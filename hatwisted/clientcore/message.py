@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -96,10 +95,10 @@ def checked_properties(properties: Mapping[str, str]) -> bytes:
 
 
 class UniqueKeys:
-    """UNIQ_KEY values: 32 hex digits, as long as Java's and as unique: 8 random bytes a process, a counter."""
+    """UNIQ_KEY values: 32 hex digits, as long as Java's and as unique: `prefix`, 8 random bytes, and a counter."""
 
-    def __init__(self, seed: bytes | None = None) -> None:
-        self._prefix = (seed or secrets.token_bytes(8)).hex().upper()
+    def __init__(self, prefix: bytes) -> None:
+        self._prefix = prefix.hex().upper()
         self._counter = itertools.count(1)
 
     def next(self) -> str:

@@ -68,7 +68,7 @@ class Producer:
         self._window = SendWindow(options.max_in_flight, options.max_waiting_bytes)
         self._accumulators: dict[_Shared, Accumulator] = {}
         self._gathered_bytes = 0
-        self._keys = UniqueKeys()
+        self._keys = UniqueKeys(session.driver.randomness.randbytes(8))
         self._turns: dict[str, RoundRobin] = {}
         self._unsettled = 0
         self._settled: list[Waiter[None]] = []
@@ -226,7 +226,7 @@ class Producer:
             return queues[abs(java_hash(out.order_key)) % len(queues)]
         turn = self._turns.get(out.topic)
         if turn is None:
-            turn = self._turns[out.topic] = RoundRobin(self._driver.random_below(len(queues)))
+            turn = self._turns[out.topic] = RoundRobin(self._driver.randomness.randrange(len(queues)))
         return turn.choose(queues, self.faults, now, tried)
 
     def _master(self, topic: str, queue: MessageQueue) -> str:

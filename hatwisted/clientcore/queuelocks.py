@@ -41,15 +41,16 @@ class QueueLocks:
         """When it was last renewed (the clock's seconds)."""
         return self._locked.get(queue)
 
-    async def lock(self, queues: Iterable[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Lock or renew: (ours, another member's). What is in neither, its broker couldn't be asked about."""
+    async def lock(self, queues: Iterable[MessageQueue]) -> tuple[list[MessageQueue], list[MessageQueue]]:
+        """Lock or renew: (ours, another member's), each in order. What is in neither, its broker couldn't be asked
+        about."""
         answers = await gather(self._lock(name, part) for name, part in _by_broker(queues).items())
-        ours = {queue for granted, _ in answers for queue in granted}
-        return ours, {queue for _, refused in answers for queue in refused}
+        ours = [queue for granted, _ in answers for queue in granted]
+        return ours, [queue for _, refused in answers for queue in refused]
 
     async def _lock(
-        self, broker_name: str, queues: set[MessageQueue]
-    ) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        self, broker_name: str, queues: list[MessageQueue]
+    ) -> tuple[list[MessageQueue], list[MessageQueue]]:
         now = self._session.driver.seconds()
         try:
             address = self._master(broker_name, queues)
@@ -59,19 +60,20 @@ class QueueLocks:
             self._session.log.info(
                 "queues of {broker} can't be locked: {error}", broker=broker_name, error=error
             )
-            return set(), set()
-        granted &= queues
-        for queue in queues - granted:
+            return [], []
+        ours = [queue for queue in queues if queue in granted]
+        others = [queue for queue in queues if queue not in granted]
+        for queue in others:
             self._locked.pop(queue, None)
-        self._locked |= dict.fromkeys(granted, now)
-        return granted, queues - granted
+        self._locked |= dict.fromkeys(ours, now)
+        return ours, others
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
         """Give up; a broker that can't be told lets them lapse."""
-        mine = {queue for queue in queues if self._locked.pop(queue, None) is not None}
+        mine = [queue for queue in queues if self._locked.pop(queue, None) is not None]
         await gather(self._unlock(name, part) for name, part in _by_broker(mine).items())
 
-    async def _unlock(self, broker_name: str, queues: set[MessageQueue]) -> None:
+    async def _unlock(self, broker_name: str, queues: list[MessageQueue]) -> None:
         try:
             address = self._master(broker_name, queues)
             await self._session.ask(address, RequestCode.UNLOCK_BATCH_MQ, body=self._body(queues))
@@ -81,21 +83,21 @@ class QueueLocks:
             )
 
     def _master(self, broker_name: str, queues: Iterable[MessageQueue]) -> str:
-        topics = {queue.topic for queue in queues}
+        topics = sorted({queue.topic for queue in queues})
         for topic in topics:
             address = self._session.routes.master(topic, broker_name)
             if address is not None:
                 return address
-        raise NoRoute(", ".join(sorted(topics)), f"{broker_name} has no master now")
+        raise NoRoute(", ".join(topics), f"{broker_name} has no master now")
 
-    def _body(self, queues: Iterable[MessageQueue]) -> bytes:
+    def _body(self, queues: list[MessageQueue]) -> bytes:
         return fastjson.dumps_compact(
-            {"clientId": self._session.client_id, "consumerGroup": self._group, "mqSet": list(queues)}
+            {"clientId": self._session.client_id, "consumerGroup": self._group, "mqSet": queues}
         )
 
 
-def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, set[MessageQueue]]:
-    found: dict[str, set[MessageQueue]] = {}
-    for queue in queues:
-        found.setdefault(queue.broker_name, set()).add(queue)
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    found: dict[str, list[MessageQueue]] = {}
+    for queue in sorted(queues):
+        found.setdefault(queue.broker_name, []).append(queue)
     return found

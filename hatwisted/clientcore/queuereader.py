@@ -74,7 +74,7 @@ class QueueReader(ProcessQueue):
         options: ConsumerOptions,
     ) -> None:
         super().__init__(queue, start, options.prefetch_messages, options.prefetch_bytes)
-        self.committed: int | None = None
+        self._committed: int | None = None
         self.last_pull = self.last_consumed = session.driver.seconds()
         self._session = session
         self._driver = session.driver
@@ -106,6 +106,15 @@ class QueueReader(ProcessQueue):
         if self._room is not None and self.has_room:
             waiter, self._room = self._room, None
             waiter.fire(None)
+
+    @property
+    def committed(self) -> int | None:
+        """The progress that was noted last; None: none yet."""
+        return self._committed
+
+    def noted(self, progress: int) -> None:
+        """The progress has been noted where the group's is kept."""
+        self._committed = progress
 
     # ---- the broker's side
 

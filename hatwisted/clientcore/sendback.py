@@ -40,12 +40,12 @@ class SendBack:
         self._copies = copies
         self._max = max_reconsume
         self._log = session.log
-        self.stopped = False
+        self._stopped = False
 
     async def send_back(self, message: ReceivedMessage, error: Exception) -> None:
         """Returns when a broker has taken it. ClientError if the consumer stops before one does."""
         log_failed(self._log, message, error, "is sent back")
-        while not self.stopped:
+        while not self._stopped:
             try:
                 await self._send_back(message)
                 return
@@ -59,6 +59,10 @@ class SendBack:
                     )
             await sleep(self._session.driver, SEND_BACK_PAUSE)
         raise ClientError(f"message {message.message_id} wasn't sent back before the consumer stopped")
+
+    def stop(self) -> None:
+        """The consumer stops: what nobody takes back now is left to its queue's next reader."""
+        self._stopped = True
 
     async def _send_back(self, message: ReceivedMessage) -> None:
         address = self._session.routes.master(message.queue.topic, message.queue.broker_name)

@@ -197,7 +197,7 @@ class HAService(Service):
         del self._unreported[link]
         self._watch.came()
         self.hosts.reported(link.host)
-        self.replicas.join(link.progress)
+        self.replicas.reported(link.progress, self.log.max_offset)
         self.acknowledged(link)
 
     def refused(self, link: HAConnection) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 
-class MessageQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One queue of a topic on the brokers of one name."""
+class MessageQueue(msgspec.Struct, frozen=True, kw_only=True, order=True, rename="camel"):
+    """One queue of a topic on the brokers of one name. In order: by broker, then by number."""
 
     broker_name: str
     queue_id: int

@@ -89,6 +89,8 @@ class MemoryNetwork:
         self.names = {"localhost": "127.0.0.1"}
         """Addresses by host name; any other name is an address."""
         self.listening: dict[tuple[str, int], MemoryPort] = {}
+        self.claimed: set[tuple[str, int]] = set()
+        """Ports that belong to somebody who doesn't listen on them yet."""
         self.transports: list[MemoryTransport] = []
         """Both ends of all connections, in the order in which they were made."""
         self._ephemeral = itertools.count(FIRST_EPHEMERAL_PORT)
@@ -128,15 +130,24 @@ class MemoryHost:
         if interface not in ("", "0.0.0.0", self.address):
             reason = OSError(errno.EADDRNOTAVAIL, f"not an address of {self.address}")
             raise PortUnavailable(interface, port, reason)
-        if (self.address, port) in self.network.listening:
+        taken = self.address, port or self.network.free_port()
+        if taken in self.network.listening or taken in self.network.claimed:
             raise PortUnavailable(interface, port, OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)))
-        return port or self.network.free_port()
+        self.network.claimed.add(taken)
+        return taken[1]
+
+    def release(self, port: int, interface: str = "") -> None:
+        """See IListening."""
+        self.network.claimed.discard((self.address, port))
 
     def listen(
         self, port: int, factory: IProtocolFactory, backlog: int = BACKLOG, interface: str = ""
     ) -> MemoryPort:
         """See IListening."""
-        listening = MemoryPort(self.network, self.address, self.claim(port, interface), factory)
+        if (self.address, port) not in self.network.claimed:
+            port = self.claim(port, interface)
+        self.release(port)
+        listening = MemoryPort(self.network, self.address, port, factory)
         listening.startListening()
         return listening
 

@@ -4,6 +4,7 @@ socket nor a loop stands below it."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from twisted.internet.task import Clock
@@ -22,6 +23,14 @@ Groups = dict[str, dict[int, str]]
 """Of each broker group: id -> address."""
 
 
+class FirstOfAll(Random):
+    """Whose turn it is first, is no chance."""
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """The least."""
+        return 0 if stop is None else start
+
+
 class ScriptedDriver:
     """Provider of Driver. Each call is in `calls`, as (second, address, code).
 
@@ -37,6 +46,8 @@ class ScriptedDriver:
         """Of each group."""
         self.answer = answer
         self.clock = Clock()
+        self.randomness = FirstOfAll(1)
+        self.process_name = "host@1"
         self.log = StandardLog("scripted")
         self.calls: list[tuple[float, str, int]] = []
 
@@ -71,10 +82,6 @@ class ScriptedDriver:
     def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
         """As Driver."""
         return self.clock.callLater(seconds, work)
-
-    def random_below(self, limit: int) -> int:
-        """Always 0."""
-        return 0
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """As Driver."""

@@ -294,7 +294,6 @@ class LevelDelivery:
             born_timestamp=record.born_timestamp,
             born_host=record.born_host.pack(),
             reconsume_times=record.reconsume_times,
-            wait=True,
         )
 
     def _log_skipped(self, problems: Sequence[str]) -> None:

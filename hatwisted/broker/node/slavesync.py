@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -96,6 +96,8 @@ class SlaveSynchronizer:
         self._delays = tables.delays
         self._failing: set[RequestCode] = set()
         self._running = False
+        self._under_way: Deferred[None] = succeed(None)
+        """The timer's newest round."""
         self._timer = GuardedTimer(clock, "synchronising with the master", self._turn, options.interval)
         """Pending between `start` and `stop` unless a round is under way."""
         self._pause = options.interval
@@ -106,12 +108,14 @@ class SlaveSynchronizer:
         them either, if they have been deleted."""
 
     def follow(self, address: str | None) -> None:
-        """The master is at `address` ("host:port"), and asked at once if it wasn't there before. None or our own:
-        nothing is asked (B100)."""
-        changed = address != self._master
+        """The master is at `address` ("host:port"), and asked at once if it wasn't there before; what another one
+        still answers isn't taken. None or our own: nothing is asked (B100)."""
+        if address == self._master:
+            return
         self._master = address
-        if changed and address is not None:
+        if address is not None:
             self.round_now()
+        self._under_way.cancel()
 
     def start(self) -> None:
         """First round after the first delay, then one every interval."""
@@ -119,9 +123,10 @@ class SlaveSynchronizer:
         self._timer.set(self._options.first_delay)
 
     def stop(self) -> None:
-        """No more rounds; one under way ends by its calls' timeouts."""
+        """No more rounds; what one under way would still bring isn't taken."""
         self._running = False
         self._timer.cancel()
+        self._under_way.cancel()
 
     def round_now(self) -> None:
         """Don't wait for the next round: the master has just come, or come back. Nothing happens unless
@@ -150,8 +155,8 @@ class SlaveSynchronizer:
     def _turn(self) -> Deferred[None]:
         self._pause = self._options.interval
         self._last_turn = self._clock.seconds()
-        done: Deferred[None] = self.round().addCallback(self._next)
-        return done
+        self._under_way = self.round()
+        return self._under_way.addErrback(_trap_cancelled).addCallback(self._next)
 
     def _next(self, _: object) -> None:
         if self._running:
@@ -159,7 +164,7 @@ class SlaveSynchronizer:
 
     @inlineCallbacks
     def round(self) -> Any:
-        """Ask for the four tables, one after the other; never fails."""
+        """Ask for the four tables, one after the other; fails only if it's cancelled."""
         master = self._master
         if master is None or master == self._options.own_address:
             return
@@ -185,6 +190,8 @@ class SlaveSynchronizer:
 
     def _not_copied(self, failure: Failure, code: RequestCode) -> None:
         """Told when it begins; the rounds after that are silent until one has worked."""
+        if failure.check(CancelledError):
+            failure.raiseException()
         if not failure.check(CallFailed, RequestRefused, ValueError):
             self._log.failure("copying {what} failed", failure, what=code.name)
         elif code not in self._failing:
@@ -233,3 +240,7 @@ class SlaveSynchronizer:
             self._log.info(
                 "groups copied from the master, version {number}", number=self._groups.version.counter
             )
+
+
+def _trap_cancelled(failure: Failure) -> None:
+    failure.trap(CancelledError)

@@ -21,6 +21,7 @@ from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.subscription import ALL, Sql
+from hatwisted.timing.periodic import PeriodicCall
 
 
 @click.command("consume")
@@ -104,8 +105,6 @@ class _Printing:
 
     async def run(self, cluster: Cluster, interrupt: Interrupt) -> int:
         """The exit code."""
-        from twisted.internet.task import LoopingCall
-
         options = self._options
         expression = options["tags"] if options["sql"] is None else Sql(options["sql"])
         begin, timestamp = options["begin"]
@@ -124,13 +123,15 @@ class _Printing:
             self._progress.start()
         interrupt.on_request = consumer.stop
         self._since = cluster.clock.seconds()
-        watch = LoopingCall(self._look_idle, cluster, consumer.stop)
+        watch = PeriodicCall(
+            cluster.clock, "the look for an idle topic", lambda: self._look_idle(cluster, consumer.stop)
+        )
         try:
             # A consumer of a topic that doesn't exist would wait for ever; mostly the name is misspelt.
             await cluster.admin().route(options["topic"])
             await consumer.start()
             if options["idle"] is not None:
-                watch.start(min(0.1, options["idle"] or 0.1), now=False)
+                watch.start(min(0.1, options["idle"] or 0.1))
             async for message in consumer:
                 self._print(message)
                 self._since = cluster.clock.seconds()
@@ -139,8 +140,7 @@ class _Printing:
                     break
             await consumer.stop()
         finally:
-            if watch.running:
-                watch.stop()
+            watch.stop()
             if self._progress.live.is_started:
                 self._progress.stop()
         if consumer.uncommitted:

@@ -20,9 +20,9 @@ from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.logwalk import LogEnd, LogWalk
 from hatwisted.store.errors import WrongFile
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
-from hatwisted.store.lifecycle.storelock import ABORT_FILE
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.wire.storenames import ABORT_FILE
 
 
 class DamageReport(msgspec.Struct, rename="camel"):

@@ -15,9 +15,7 @@ from os.path import join
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.interfaces import IFileSystem, ILock
 from hatwisted.store.log.filequeue import NO_ROOM
-
-LOCK_FILE = "lock"
-ABORT_FILE = "abort"
+from hatwisted.wire.storenames import ABORT_FILE, LOCK_FILE
 
 
 class StoreLock:

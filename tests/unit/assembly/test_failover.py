@@ -25,7 +25,7 @@ class FailoverTests(SynchronousTestCase):
         self.master = nodes.start(MASTER, parts, namesrv_addr=NAME_SERVER)
         self.slave = nodes.start(SLAVE, broker_role=BrokerRole.SLAVE, broker_id=1, namesrv_addr=NAME_SERVER)
         nodes.pass_time(5)
-        self.cluster = Cluster(nodes.network.host(CONSUMER), NAME_SERVER, clock=nodes.clock)
+        self.cluster = Cluster(nodes.clock, NAME_SERVER, connecting=nodes.network.host(CONSUMER))
         self.addCleanup(lambda: nodes.result(self.cluster.close(), 60))
 
     def read_until(self, seen: list[bytes], count: int) -> float:

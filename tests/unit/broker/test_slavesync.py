@@ -1,4 +1,4 @@
-"""A slave's copy of its master's tables, over real ports two apart as RocketMQ has them."""
+"""A slave's copy of its master's tables, over ports two apart as RocketMQ has them."""
 
 import json
 from pathlib import Path
@@ -19,6 +19,7 @@ from hatwisted.broker.node.slavesync import (
 from hatwisted.broker.pull.pullmessage import PULL_CODES
 from hatwisted.ha.slavestate import SLOW_RETRY
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicConfig
 from tests.support.memorylog import MemoryLog
 from tests.unit.broker.rig import BrokerRig, heartbeat
@@ -406,6 +407,54 @@ class TestFailures(SyncCase):
         yield self.sync.round()
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
         self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
+
+
+class TestRoundUnderWay(SyncCase):
+    """What a master answers after its slave has stopped asking, or follows another."""
+
+    @inlineCallbacks
+    def held_round(self):
+        """A round of the timer that waits for the consumers' progress."""
+        self.held = []
+        self.captured_master(c43=lambda request: self.held.append((request, Deferred())) or self.held[0][1])
+        self.sync.start()
+        self.slave.clock.advance(FIRST_DELAY)
+        yield self.slave.until(lambda: len(self.asked) == 2)
+
+    @inlineCallbacks
+    def answer_late(self):
+        request, answer = self.held[0]
+        answer.callback(response(request, body=b'{"offsetTable":{"T@late":{0:10}}}'))
+        for _ in range(2):  # it has arrived by then
+            yield self.slave.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+
+    @inlineCallbacks
+    def test_a_late_answer_changes_nothing_after_a_stop(self):
+        yield self.held_round()
+        self.sync.stop()
+        yield self.answer_late()
+        self.assertIsNone(self.tables.offsets.query("late", "T", 0))
+        self.slave.clock.advance(60)
+        self.assertEqual([code for code, _ in self.asked], [21, 43])
+
+    @inlineCallbacks
+    def test_a_late_answer_changes_nothing_once_another_master_is_followed(self):
+        yield self.held_round()
+        self.asked.clear()
+        other = self.captured_master()
+        self.slave.clock.advance(0)
+        yield self.slave.until(lambda: len(self.asked) == 4)
+        self.assertEqual(self.asked, [(21, other - 2), (43, other), (45, other), (201, other)])
+        yield self.answer_late()
+        self.assertIsNone(self.tables.offsets.query("late", "T", 0))
+
+    @inlineCallbacks
+    def test_a_master_that_is_gone_is_asked_nothing_more(self):
+        yield self.held_round()
+        self.sync.follow(None)
+        yield self.answer_late()
+        self.assertIsNone(self.tables.offsets.query("late", "T", 0))
+        self.assertEqual([code for code, _ in self.asked], [21, 43])
 
 
 class TestTimer(SyncCase):

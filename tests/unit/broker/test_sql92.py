@@ -1,4 +1,4 @@
-"""SQL92 filters through a real port: checks, heartbeats, pulls with and without their own expression, waiting."""
+"""SQL92 filters of a whole broker: checks, heartbeats, pulls with and without their own expression, waiting."""
 
 import json
 

@@ -13,7 +13,7 @@ from hatwisted.broker.transaction.transactioncheck import CheckOptions
 from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import BrokerRig
 from tests.unit.broker.test_putack import ManualReplication
-from tests.unit.broker.test_send import FIELDS, V2
+from tests.unit.broker.test_sendmessage import FIELDS, V2
 
 LEVELS = (1000, 5000, 60_000)
 

@@ -86,7 +86,7 @@ class TestCommands(TestCase):
     async def work(self, outcome, namesrv, work):
         from twisted.internet import reactor
 
-        cluster = patient(Cluster(loopback, namesrv, clock=reactor), self.patience)
+        cluster = patient(Cluster(reactor, namesrv, connecting=loopback), self.patience)
         try:
             result = await work(cluster, outcome.interrupt) or 0
         except BaseException:

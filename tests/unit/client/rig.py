@@ -95,8 +95,8 @@ class ClusterRig:
         service = self.brokers.pop(key, None)
         return None if service is None else service.stopService()
 
-    def new_cluster(self, **options):
-        cluster = patient(Cluster(loopback, self.names.address, **{"clock": reactor, **options}))
+    def new_cluster(self, clock=reactor):
+        cluster = patient(Cluster(clock, self.names.address, connecting=loopback))
         self.case.addCleanup(cluster.close)
         return cluster
 

@@ -227,7 +227,7 @@ class TestProducer(TestCase):
         )
         from twisted.internet import reactor
 
-        nobody = Cluster(loopback, "127.0.0.1:1", clock=reactor)
+        nobody = Cluster(reactor, "127.0.0.1:1", connecting=loopback)
         self.addCleanup(nobody.close)
         error = await self.assertFailure(
             nobody.producer("p").send(Message(topic="T", body=b"")), NoNameServer

@@ -64,7 +64,7 @@ class ScriptedPulls(TestCase):
         self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
         self.address = f"127.0.0.1:{self.port.getHost().port}"
         self.clock = Clock()
-        self.cluster = Cluster(loopback, self.address, clock=self.clock)
+        self.cluster = Cluster(self.clock, self.address, connecting=loopback)
         self.reader = QueueReader(
             self.cluster.session,
             Owner(self.clock),

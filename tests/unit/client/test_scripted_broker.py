@@ -43,7 +43,7 @@ class ScriptedBroker:
         self.factory = RemotingServerFactory(table, reactor)
         self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
         self.address = f"127.0.0.1:{self.port.getHost().port}"
-        self.cluster = patient(Cluster(loopback, self.address, clock=reactor))
+        self.cluster = patient(Cluster(reactor, self.address, connecting=loopback))
         case.addCleanup(self.stop)
 
     @inlineCallbacks

@@ -130,7 +130,7 @@ class MembershipTests(AnswerCase):
                 self.start({41: success(body)})
                 Task(self.link.session.routes.route("T")).result()
                 locks = QueueLocks(self.link.session, "g")
-                self.assertEqual(Task(locks.lock([QUEUE])).result(), (set(), set()))
+                self.assertEqual(Task(locks.lock([QUEUE])).result(), ([], []))
                 self.assertFalse(locks.held(QUEUE))
 
 

@@ -666,6 +666,27 @@ class PutPathTests(SynchronousTestCase):
         two.report(end)
         self.assertEqual(self.successResultOf(waiting), end)
 
+    def test_B34a_a_slave_that_re_dials_has_one_vote_for_the_puts_that_wait(self) -> None:
+        rig = MasterRig(filled(1000), in_sync_replicas=3)
+        slave = rig.slave(1000)
+        rig.slave(1000, host="10.0.0.2")  # mute
+        end = rig.log.append(b"x")
+        waiting = rig.service.wait(end, end, 5.0)
+        slave.report(end)  # and then its link is half-open
+        for host in ("10.0.0.1", "10.0.0.9"):
+            rig.slave(end, host=host)
+            self.assertNoResult(waiting)
+        rig.seconds(5)
+        self.assertEqual(self.successResultOf(waiting), 1000)
+
+    def test_B34a_a_slave_that_re_dials_is_one_copy_in_sync(self) -> None:
+        rig = MasterRig(filled(1000), in_sync_replicas=3, min_in_sync_replicas=3)
+        first = rig.slave(1000)
+        rig.slave(1000)
+        self.assertRegex(rig.service.refusal() or "", "2 copies in sync, 3 needed")
+        first.report(1000)
+        self.assertIsNone(rig.service.refusal())
+
     def test_one_replica_waits_for_nobody(self) -> None:
         rig = MasterRig(filled(1000), in_sync_replicas=1)
         self.assertTrue(rig.service.is_slave_ok(1000))
