@@ -16,7 +16,6 @@ from twisted.internet.protocol import Protocol
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.parts import Parts
-from hatwisted.broker.node.brokernode import BrokerNode
 from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 from hatwisted.remoting.client import RemotingClient
@@ -52,7 +51,7 @@ def unit_parts(clock, host, memory_bytes=8 << 30):
 class NoRole:
     """What a node does besides what all do: nothing, but for a master's joining of offsets."""
 
-    def __init__(self, node):
+    def __init__(self, node, parts):
         self.processors = ProcessorTable()
         if not node.role.slave:
             node.offset_sync.register_join_on(self.processors)
@@ -112,10 +111,9 @@ class BrokerRig:
             message_delay_level=" ".join(f"{level // 1000}s" for level in delay_levels),
             **options,
         )
-        parts = build_broker(config, unit_parts(self.clock, self.host, memory_bytes)).parts
+        self.node = build_broker(config, unit_parts(self.clock, self.host, memory_bytes), NoRole)
+        parts = self.parts = self.node.parts
         parts.master.learn(KnownMaster("127.0.0.1:1", "127.0.0.1:2"))
-        self.node = BrokerNode(parts, NoRole(parts))
-        self.parts = parts
         self.store, self.tables, self.identity = parts.store, parts.tables, parts.identity
         self.consumers, self.pulls, self.hold = parts.consumers, parts.pulls, parts.hold
         self.admin, self.runtime, self.config = parts.consumer_admin, parts.runtime, parts.config
