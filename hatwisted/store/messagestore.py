@@ -252,7 +252,9 @@ class MessageStore:
         if dispatched and synced and flushed >= self.log.max_offset:
             self._abort.remove()
         else:
-            self._logger.warn("stopped with work left; the next start recovers it from the log")
+            self._logger.warn(
+                "stopped before everything was dispatched and synced; the next start recovers it from the log"
+            )
         self._lock.release()
 
     # -- writing ---------------------------------------------------------------------------------------------

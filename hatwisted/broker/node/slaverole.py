@@ -46,7 +46,7 @@ class SlaveRole:
         self.synchronizer = SlaveSynchronizer(
             node.client, node.clock, node.tables, sync, hold, lambda: logs_agree(ha_client)
         )
-        self._look = PeriodicCall(node.clock, "the search for a master", self._look_for_master)
+        self._look = PeriodicCall(node.clock, "searching for a master", self._look_for_master)
         node.master.on_change(self._follow)
         # The moment when a master has come, or come back.
         ha_client.on_join(self.synchronizer.round_now)

@@ -237,7 +237,7 @@ class SlaveSynchronizer:
         elif code not in self._failing:
             self._failing.add(code)
             self._log.warn(
-                "{what} not copied from the master, this slave keeps what it has: {error}",
+                "{what} not copied from the master; this slave keeps its own: {error}",
                 what=code.name,
                 error=failure.getErrorMessage(),
             )
@@ -268,7 +268,7 @@ class SlaveSynchronizer:
             command = RemotingCommand(RequestCode.JOIN_CONSUMER_OFFSET, body=encode_progress(part))
             yield self._client.ask(master, command, CALL_TIMEOUT)
             self._log.info(
-                "sent the master what it lacked of the progress of {n} topics of groups",
+                "sent the master the newer consumer offsets of {n} topic@group entries",
                 n=len(part.offset_table),
             )
 
