@@ -103,6 +103,8 @@ class Machine:
         if self.running:
             raise RuntimeError(f"{self.name} runs")
         self.powered = True
+        # What a process without power was still about to open when it met its end.
+        self._network.vanish(self.address, told=False)
         self._boots += 1
         process = self.process = ProcessClock(self._clock)
         self._trace.note(f"boot {self.name}")

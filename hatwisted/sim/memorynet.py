@@ -119,6 +119,7 @@ class MemoryNetwork:
         the host is up again."""
         for at in [at for at in self.listening if at[0] == address]:
             del self.listening[at]
+        self.claimed = {at for at in self.claimed if at[0] != address}
         for connector in [each for each in self.dialling if each.dials_from(address)]:
             connector.vanish()
         for transport in [each for each in self.transports if each.getHost().host == address]:
