@@ -23,6 +23,7 @@ from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.role import Role
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.store.errors import WrongEntry
 from hatwisted.store.queue.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import PERM_READ
@@ -133,7 +134,10 @@ class PullProcessor:
         size = min(header.max_msg_bytes, MAX_BYTES) if header.max_msg_bytes > 0 else MAX_BYTES
         queue = (header.topic, header.queue_id)
         pull = HeldPull(connection, request, queue, header.queue_offset, count, size, wanted, self._retry)
-        result = self._look(pull)
+        try:
+            result = self._look(pull)
+        except WrongEntry as error:
+            return _refusal(request, error)
         waits = self._worth_waiting(pull, result) and not self._sends_on(pull, header, result)
         if waits and self._held(pull, header):
             return None
@@ -146,6 +150,8 @@ class PullProcessor:
             if not final and (self._worth_waiting(pull, result) or self._passed_over(pull, result)):
                 return False
             answer = self._answer(pull, result, waited=True)
+        except WrongEntry as error:
+            answer = _refusal(pull.request, error)
         except Exception as error:
             self._log.failure("held pull of {peer} failed", peer=pull.connection.peer)
             answer = response(pull.request, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
@@ -306,6 +312,11 @@ class PullProcessor:
         group = self._groups.find(name) or GroupConfig(group_name=name)
         slow = result.behind_bytes > self._options().slow_distance
         return str(group.which_broker_when_consume_slowly if slow else group.broker_id)
+
+
+def _refusal(request: RemotingCommand, error: WrongEntry) -> RemotingCommand:
+    """The group waits here: passing the message over would lose it for good."""
+    return response(request, ResponseCode.SYSTEM_ERROR, str(error))
 
 
 def _unsupported(kind: str) -> Refusal:
