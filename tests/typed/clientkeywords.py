@@ -1,7 +1,7 @@
 """What a type checker accepts and refuses of the public API. mypy reads this with the rest; nothing runs it.
 
-Each wrong line bears the error that it must give: mypy is told to complain of such a comment where it isn't needed,
-so a keyword that is let through fails the check as a refused one does that is right.
+Each wrong line bears the error that it must give. As strict mypy complains of such a comment where there is none,
+a wrong keyword that is let through fails the check, and so does a right one that is refused.
 """
 
 import hatwisted.aio

@@ -1,4 +1,4 @@
-"""The public API's keywords and errors, as a program sees them; tests/typed shows what a type checker makes of them."""
+"""The public API's keywords and errors at run time; tests/typed has what a type checker makes of them."""
 
 import dataclasses
 import typing
