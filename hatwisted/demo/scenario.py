@@ -31,6 +31,7 @@ from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.errors import StoreError
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.storenames import LOG_FOLDER
 from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
 REDRAW = 0.25  # s between two looks at the brokers and redraws of the table
@@ -143,7 +144,7 @@ class Scenario:
 
     @inlineCallbacks
     def _compare_logs(self) -> Any:
-        master, slave = (join(self._cluster.store(name), "commitlog") for name in ("master", "slave"))
+        master, slave = (join(self._cluster.store(name), LOG_FOLDER) for name in ("master", "slave"))
         found = yield deferToThread(compare_logs, master, slave, self._monitor.figures.master_offset)
         if found.differs_at is not None:
             raise DemoError(f"the commit logs differ at offset {found.differs_at}")

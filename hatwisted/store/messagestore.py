@@ -7,6 +7,7 @@ only then the abort file goes, because its absence claims that all of that happe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,6 +57,7 @@ from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.record import Record
+from hatwisted.wire.storenames import CHECKPOINT_FILE, INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 GROUP_COMMIT_IDLE = 0.01
 """Seconds between syncs of bytes that nobody waits for, under SYNC_FLUSH (B92)."""
@@ -98,6 +100,8 @@ class StoreOptions:
     """The wall clock's time of seconds since the epoch."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
+    process_id: Callable[[], int] = os.getpid
+    """Of the process that serves."""
     full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
     """What a full disk means at present, in the log's words."""
 
@@ -121,12 +125,12 @@ class MessageStore:
         self._clock = clock
         self._worker = worker
         self._lock = StoreLock(fs, root)
-        self._abort = AbortFile(fs, root)
+        self._abort = AbortFile(fs, root, options.process_id)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._wrong_entries = LogThrottle(clock)
         self._syncing: Deferred[bool] | None = None
-        log_path = options.commit_log_path or join(root, "commitlog")
+        log_path = options.commit_log_path or join(root, LOG_FOLDER)
         self.watermark = DiskWatermark(
             fs,
             [root, log_path],
@@ -143,12 +147,12 @@ class MessageStore:
             options.max_message_size,
             self.watermark.note_full,
         )
-        self.checkpoint = StoreCheckpoint(fs, join(root, "checkpoint"))
-        self.queues = ConsumeQueueTable(fs, join(root, "consumequeue"), options.consume_queue_file_size)
+        self.checkpoint = StoreCheckpoint(fs, join(root, CHECKPOINT_FILE))
+        self.queues = ConsumeQueueTable(fs, join(root, QUEUE_FOLDER), options.consume_queue_file_size)
         self.index: IndexService | None = None
         if options.index_enable:
             shape = IndexOptions(options.index_slots, options.index_items, options.local_time)
-            self.index = IndexService(fs, join(root, "index"), clock, shape, worker)
+            self.index = IndexService(fs, join(root, INDEX_FOLDER), clock, shape, worker)
         self.dispatcher = Dispatcher(
             self.log, self.queues, self.index, options.delay_levels, clock, self._arrived
         )
@@ -235,6 +239,7 @@ class MessageStore:
         dispatched = yield self.reput.stop()
         self.flush.stop()
         flushed = yield self.flusher.flush_now()
+        self.flusher.line.release_all()
         yield self._syncing
         if self.index is not None and dispatched:
             self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
@@ -247,7 +252,9 @@ class MessageStore:
         if dispatched and synced and flushed >= self.log.max_offset:
             self._abort.remove()
         else:
-            self._logger.warn("stopped with work left; the next start recovers it from the log")
+            self._logger.warn(
+                "stopped before everything was dispatched and synced; the next start recovers it from the log"
+            )
         self._lock.release()
 
     # -- writing ---------------------------------------------------------------------------------------------

@@ -148,7 +148,9 @@ class TopicAdmin:
 
     def clean_unused(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         if self._role.slave and not self._hears_master():
-            self._log.warn("queues of unknown topics stay: no master could have told of them")
+            self._log.warn(
+                "keeping the queues of unknown topics: they may be the master's, which can't be reached"
+            )
             return response(request)
         return self._store.removal.drop_topics(self._is_unused).addCallback(self._cleaned, request)
 

@@ -76,7 +76,7 @@ class OffsetCommits:
         member = self._is_member(connection, group)
         if known is not None and offset < known and member and not self._may_go_back(key, connection, known):
             self._log.debug(
-                "late commit of {peer} for {key}: {offset}, where {known} is known already",
+                "late commit of {peer} for {key}: {offset}, but {known} is already committed",
                 peer=connection.peer,
                 key=key,
                 offset=offset,

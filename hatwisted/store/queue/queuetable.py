@@ -18,6 +18,7 @@ from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.log.filequeue import FileQueue, OpenFiles
 from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.store.queue.deletedqueues import DeletedQueues
+from hatwisted.wire.storenames import DELETED_SUFFIX, is_queue_name
 
 OPEN_QUEUE_FILES = 4096
 """Descriptors that all queues together keep open; a queue beyond that pays one open (some 5 us) per append.
@@ -51,7 +52,7 @@ class ConsumeQueueTable:
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._tails: dict[ConsumeQueue, None] = {}
         self._tails_watcher: Callable[[], None] = lambda: None
-        self.deleted = DeletedQueues(fs, root + ".deleted", self._over)
+        self.deleted = DeletedQueues(fs, root + DELETED_SUFFIX, self._over)
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(list(self._queues.values()))
@@ -72,8 +73,8 @@ class ConsumeQueueTable:
         return queue
 
     def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
-        if topic in ("", ".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
-            raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can be named like that")
+        if not is_queue_name(topic, queue_id):
+            raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can have such a name")
         return self._over(join(self._root, topic, str(queue_id)), topic, queue_id)
 
     def _over(self, folder: str, topic: str, queue_id: int) -> ConsumeQueue:
