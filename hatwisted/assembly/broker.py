@@ -7,6 +7,7 @@ listens to whom: those lines stand here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from hatwisted.assembly import options
@@ -22,7 +23,7 @@ from hatwisted.broker.admin.topicadmin import TopicAdmin
 from hatwisted.broker.admin.topicstats import TopicView
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
-from hatwisted.broker.node.brokernode import BrokerNode, NodeParts, ServedPort
+from hatwisted.broker.node.brokernode import BrokerNode, NodeParts, RoleServices, ServedPort
 from hatwisted.broker.node.masteraddress import MasterAddress
 from hatwisted.broker.node.masterlog import MasterLog
 from hatwisted.broker.node.masterrole import MasterRole
@@ -49,9 +50,19 @@ from hatwisted.store.disk.configfile import ConfigFile
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.messagestore import MessageStore
 
+MakeRole = Callable[[NodeParts, Parts], RoleServices]
+"""Makes what a node does in one role and in no other."""
 
-def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
-    """A broker of the role that `config` gives it, its ports claimed, nothing started. Raises SettingError."""
+
+def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None = None) -> BrokerNode:
+    """A broker, its ports claimed, nothing started.
+
+    - config: its configuration
+    - parts: its surroundings
+    - make_role: what it does in its role; default: what `config` says, see `role_services`
+
+    Raises SettingError.
+    """
     ports = BrokerPorts(config, parts.listening)
     clock, fs = parts.clock, parts.file_system
     role = Role(config.broker_role)
@@ -122,9 +133,14 @@ def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
         release_ports=ports.release,
         workers=(worker, flush_worker),
     )
-    broker = BrokerNode(node, slave_role(node, parts) if role.slave else master_role(node))
+    broker = BrokerNode(node, (make_role or role_services)(node, parts))
     ports.claim()
     return broker
+
+
+def role_services(node: NodeParts, parts: Parts) -> RoleServices:
+    """What `node` does in the role that it has at present."""
+    return slave_role(node, parts) if node.role.slave else master_role(node)
 
 
 def master_role(node: NodeParts) -> MasterRole:
