@@ -129,7 +129,7 @@ class Link(asyncio.Protocol):
         except OSError as error:  # asyncio's TimeoutError is one
             self._undialled(str(error.strerror or error or f"no answer in {CONNECT_TIMEOUT:g} s"))
         except UnicodeError:  # what the codec for host names says of an empty or overlong label
-            self._undialled(f"{self._host!r} is no host name")
+            self._undialled(f"{self._host!r} is not a host name")
         else:
             self._dialling = None
 
@@ -174,7 +174,9 @@ class Link(asyncio.Protocol):
                 n=self._silent,
             )
             self._transport.abort()
-        call.answer.fail(CallTimedOut(self._address, f"no answer to request {call.code} in {timeout:g} s"))
+        call.answer.fail(
+            CallTimedOut(self._address, f"no answer to request {call.code} within {timeout:g} s")
+        )
 
     # ---- the socket's side
 

@@ -127,6 +127,7 @@ def store_options(
         retention=live.derived(retention_policy),
         local_time=parts.local_time,
         memory_bytes=parts.memory_bytes,
+        process_id=parts.process_id,
         full_disk=lambda: FOR_A_SLAVE if role.slave else FOR_A_MASTER,
     )
 

@@ -46,6 +46,6 @@ class ClusterSettings:
 
     def __post_init__(self) -> None:
         if not self.name_servers:
-            raise BadSetting("no name server is given: give host:port, several separated by ;")
+            raise BadSetting("no name server given: give host:port, several separated by ;")
         for address in self.name_servers:
             parse_address(address)

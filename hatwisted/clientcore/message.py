@@ -69,7 +69,7 @@ def checked_body(body: object) -> bytes:
         return body
     if isinstance(body, (bytearray, memoryview)):
         return bytes(body)
-    raise BadMessage(f"a body is bytes, and this one is a {type(body).__name__}: encode it, as text.encode()")
+    raise BadMessage(f"a body must be bytes, not {type(body).__name__}: encode it, as text.encode()")
 
 
 def checked_topic(topic: str) -> str:

@@ -85,7 +85,7 @@ class ProducerOptions:
         if min(self.timeout, self.whole_limit) <= 0 or self.retries < 0 or self.max_in_flight < 1:
             raise BadSetting(
                 f"timeout {self.timeout:g} s, limit {self.whole_limit:g} s, {self.retries} retries, "
-                f"{self.max_in_flight} in flight: a send needs time, and a request to go with"
+                f"{self.max_in_flight} in flight: all must be above 0, retries 0 or more"
             )
 
     @property
@@ -146,5 +146,5 @@ class ConsumerOptions:
             raise BadSetting(f"a batch of {self.batch}: 1 to {MAX_BATCH} messages are allowed")
         if self.whole_batch and self.orderly:
             raise BadSetting(
-                "whole_batch and orderly: in order, a failed message holds its queue up by itself"
+                "whole_batch and orderly: an orderly consumer retries a failed message on its own"
             )

@@ -98,9 +98,7 @@ class PullProgress:
                 remark=answer.remark,
                 address=address,
                 new=following,
-                what="going on there"
-                if by_master
-                else "not believed, as it's no master (a reset goes on without one)",
+                what="continuing there" if by_master else "ignored, as only a master may move the offset",
             )
         self._mistrusted = None if by_master else (address, following)
         return by_master

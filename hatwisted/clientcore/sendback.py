@@ -58,7 +58,7 @@ class SendBack:
                         "{id} can't be sent back: {a}; {b}", id=message.message_id, a=first, b=second
                     )
             await sleep(self._session.driver, SEND_BACK_PAUSE)
-        raise ClientError(f"message {message.message_id} wasn't sent back before the stop")
+        raise ClientError(f"message {message.message_id} wasn't sent back before the consumer stopped")
 
     def stop(self) -> None:
         """The consumer stops: what nobody takes back now is left to its queue's next reader."""

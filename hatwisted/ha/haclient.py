@@ -258,7 +258,7 @@ class HAClient(Protocol):
             return
         flushed = self._log.flushed_offset
         if flushed < target:
-            self._service.store_failed(self, f"the log is flushed to {flushed} of {target} only")
+            self._service.store_failed(self, f"the log is flushed only to {flushed} of {target}")
             return
         self._report_growth(flushed)
         if self._log.max_offset > flushed:
@@ -280,7 +280,7 @@ class HAClient(Protocol):
 
     def pauseProducing(self) -> None:
         """64 KiB and more of unread 8-byte reports: the master sends but doesn't read (B56)."""
-        self._service.fail(self, SlaveEvent.LOSE, "the master doesn't read our reports")
+        self._service.fail(self, SlaveEvent.LOSE, "the master isn't reading our reports")
 
     def resumeProducing(self) -> None:
         """Nothing waits to be sent."""

@@ -205,7 +205,7 @@ class HAConnection(Protocol):
             return
         service.reported(self)
         self._log.info(
-            "slave {peer} joins at offset {offset}, is sent the log from {start} ({lag} bytes)",
+            "slave {peer} joined at offset {offset}; sending it the log from {start} ({lag} bytes)",
             peer=self.peer,
             offset=offset,
             start=self.progress.next_offset,

@@ -34,7 +34,7 @@ class LinkTimes:
             return None
         return (
             f"haSendHeartbeatInterval ({self.heartbeat_interval:g} s) isn't below haHousekeepingInterval "
-            f"({self.housekeeping_interval:g} s): idle HA links will be dropped and made again"
+            f"({self.housekeeping_interval:g} s): idle HA links will be dropped and re-established"
         )
 
     @property

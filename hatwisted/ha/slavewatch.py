@@ -64,7 +64,8 @@ class SlaveWatch:
         """A slave's link has ended; others: slaves that are linked still."""
         self._log.emit(
             LogLevel.warn if self._running and self._missed() else LogLevel.info,
-            "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still linked: {others}",
+            "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still "
+            "connected: {others}",
             peer=link.peer,
             offset=link.progress.ack_offset,
             lag=self._commit_log.max_offset - link.progress.ack_offset,
@@ -87,8 +88,8 @@ class SlaveWatch:
         elif now >= self._alone_due:
             self._alone_due = None
             self._log.warn(
-                "no slave has come since this SYNC_MASTER started {age:g} s ago: puts are answered "
-                "SLAVE_NOT_AVAILABLE, or refused; does a slave run, and does it reach listenPort + 1?",
+                "no slave has connected since this SYNC_MASTER started {age:g} s ago: puts are answered "
+                "SLAVE_NOT_AVAILABLE, or refused; is a slave running, and can it reach listenPort + 1?",
                 age=ALONE_LIMIT,
             )
 
@@ -106,13 +107,13 @@ class SlaveWatch:
         if lags:
             more = f", and {len(lags) - MAX_LAGS_SHOWN} more" if len(lags) > MAX_LAGS_SHOWN else ""
             self._log.info(
-                "slaves behind the log's end at {end}: {lags}{more}",
+                "slave lag (log ends at {end}): {lags}{more}",
                 end=end,
                 lags=", ".join(f"{peer} {lag} bytes ({state})" for lag, peer, state in lags[:MAX_LAGS_SHOWN]),
                 more=more,
             )
         elif newest := self._replicas.push2_slave_max_offset:
             self._log.info(
-                "no slave is linked; the newest acknowledgement is {lag} bytes behind the log's end",
+                "no slave is connected; the latest acknowledgement is {lag} bytes behind the log's end",
                 lag=end - newest,
             )

@@ -304,7 +304,9 @@ class _Link:
                 n=self._silent,
             )
             self._protocol.socket.abortConnection()
-        call.answer.errback(CallTimedOut(self._address, f"no answer to request {call.code} in {timeout:g} s"))
+        call.answer.errback(
+            CallTimedOut(self._address, f"no answer to request {call.code} within {timeout:g} s")
+        )
 
     def _fail_all(self, error: CallFailed) -> None:
         for opaque in list(self._calls):
@@ -327,7 +329,7 @@ class _Link:
     def _answered(self, response: RemotingCommand) -> None:
         call = self._forget(response.opaque)
         if call is None:
-            self._log.debug("{address}: answer to a call given up", address=self._address)
+            self._log.debug("{address}: late answer to an abandoned call", address=self._address)
             return
         call.answer.callback(response)
 

@@ -74,7 +74,7 @@ class ConsumerProcessors:
         self._starts_hot = starts_hot
         self._role = role
         self._watched: set[RemotingConnection] = set()
-        self._scan = PeriodicCall(clock, "the scan for silent clients", self.clients.expire)
+        self._scan = PeriodicCall(clock, "scanning for silent clients", self.clients.expire)
 
     def start(self) -> None:
         """Begin to look for silent clients."""

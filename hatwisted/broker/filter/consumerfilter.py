@@ -66,7 +66,7 @@ class ConsumerFilter(msgspec.Struct, kw_only=True):
 def compile_filter(kind: str, expression: str | None) -> Sql92Filter:
     """Raises Sql92Error, also for an expression type that isn't SQL92."""
     if kind != SQL92:
-        raise Sql92Error(f"there are no expressions of type {kind}", "", 0)
+        raise Sql92Error(f"unknown expression type {kind}", "", 0)
     return sql92_filter(expression or "")
 
 

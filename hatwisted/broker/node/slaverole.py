@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.node.brokernode import NodeParts
 from hatwisted.broker.node.slavesync import SlaveSynchronizer, SyncOptions
+from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.send.sendback import refuse_send_back
 from hatwisted.broker.send.sendmessage import SEND_CODES, refuse_on_slave
 from hatwisted.broker.transaction.endtransaction import refuse_end_transaction
@@ -40,10 +41,11 @@ class SlaveRole:
         self._registration = node.registration
         self._master = node.master
         self.ha_client = ha_client
+        hold = TableHold(node.clock, node.store.log, node.store.flusher.flush_now)
         self.synchronizer = SlaveSynchronizer(
-            node.client, node.clock, node.tables, sync, lambda: logs_agree(ha_client)
+            node.client, node.clock, node.tables, sync, hold, lambda: logs_agree(ha_client)
         )
-        self._look = PeriodicCall(node.clock, "the search for a master", self._look_for_master)
+        self._look = PeriodicCall(node.clock, "searching for a master", self._look_for_master)
         # The moment when a master has come, or come back.
         ha_client.on_join(self.synchronizer.round_now)
         self.processors = ProcessorTable()

@@ -39,7 +39,7 @@ from hatwisted.wire.requestheader import bool_field, int_field, long_field, text
 FIRST_LEVEL = 3
 """Delay level of the first repetition; each further one waits a level longer."""
 
-NO_SLAVE = "no slave is linked, or near enough to be waited for: the copy isn't stored"
+NO_SLAVE = "no slave is connected, or close enough to be waited for: the copy isn't stored"
 
 PROPERTY_RETRY_TOPIC = "RETRY_TOPIC"
 PROPERTY_ORIGIN_ID = "ORIGIN_MESSAGE_ID"

@@ -39,7 +39,10 @@ from hatwisted.timing.periodic import PeriodicCall
 )  # fmt: skip
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option(
-    "--idle", type=click.FloatRange(0), metavar="SECONDS", help="Stop when no message has come for this long."
+    "--idle",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Stop when no message has arrived for this long.",
 )
 @click.option(
     "--broadcast",
@@ -47,15 +50,15 @@ from hatwisted.timing.periodic import PeriodicCall
     metavar="FILE",
     help="Read all queues, and keep the progress in FILE.",
 )
-@click.option("--orderly", is_flag=True, help="Lock the queues: one reader each, messages in order.")
+@click.option("--orderly", is_flag=True, help="Consume in order: lock each queue for one reader.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print each message as a JSON object, with everything it has."
+    "--json", "as_json", is_flag=True, help="Print each message as a JSON object with all its fields."
 )
 def consume(**options: Any) -> None:
     """Print the messages of TOPIC as a member of a group, until interrupted.
 
-    Ctrl-C commits what was printed and ends in order. Exit codes: 0 ended (also by Ctrl-C); 1 stopped by --idle
-    before --count messages came, or not everything could be committed; 2 wrong usage, no cluster, or a refused
+    Ctrl-C commits what was printed and exits cleanly. Exit codes: 0 finished (also by Ctrl-C); 1 stopped by --idle
+    before --count messages arrived, or not everything could be committed; 2 usage error, no cluster, or a refused
     expression.
     """
     try:
@@ -141,7 +144,8 @@ class _Printing:
             if self._progress.live.is_started:
                 self._progress.stop()
         if consumer.uncommitted:
-            text = f"offsets of {consumer.uncommitted} queues couldn't be committed: some messages will come again"
+            count = consumer.uncommitted
+            text = f"offsets of {count} queues couldn't be committed: some messages will be delivered again"
             click.echo(text, err=True)
             return EXIT_PROBLEMS
         short = options["count"] is not None and self._printed < options["count"]

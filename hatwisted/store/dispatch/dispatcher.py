@@ -160,7 +160,7 @@ class Dispatcher:
         if self.reput_offset < source.min_offset:
             if self.reput_offset:
                 self._log.warn(
-                    "dispatch was at offset {offset}, the log begins at {begin} by now: going on there",
+                    "dispatch was at offset {offset}, but the log now begins at {begin}: continuing there",
                     offset=self.reput_offset,
                     begin=source.min_offset,
                 )

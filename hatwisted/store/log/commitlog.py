@@ -146,7 +146,8 @@ class CommitLog:
         ahead = store_timestamp - int(self._clock.seconds() * 1000)
         if ahead > CLOCK_STEP:
             self._log.warn(
-                "the log's last record is from {ahead} s ahead of the clock; store times go back to the clock",
+                "the log's last record is {ahead} s ahead of the clock; new store times follow the "
+                "clock again",
                 ahead=ahead // 1000,
             )
         else:

@@ -87,7 +87,7 @@ class RoleChangeTests(SynchronousTestCase):
         self.become(node, BrokerRole.SYNC_MASTER, 0)
         self.assertEqual(self.nodes.send(ADDRESS), NO_SLAVE)
         self.nodes.pass_time(ALONE_LIMIT + 1)
-        self.assertEqual(len([text for text in caught.texts("warn") if "no slave has come" in text]), 1)
+        self.assertEqual(len([text for text in caught.texts("warn") if "no slave has connected" in text]), 1)
 
     def test_what_a_role_listens_to_it_leaves_with_its_end(self) -> None:
         node = self.start(BrokerRole.SLAVE)

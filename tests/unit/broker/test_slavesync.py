@@ -16,6 +16,7 @@ from hatwisted.broker.node.slavesync import (
     SyncOptions,
     vip_address,
 )
+from hatwisted.broker.node.tablehold import HOLD_LOOK, TableHold
 from hatwisted.broker.pull.pullmessage import PULL_CODES
 from hatwisted.ha.slavestate import SLOW_RETRY
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
@@ -44,16 +45,24 @@ class SyncCase(TestCase):
     def setUp(self):
         self.slave = BrokerRig(self, slave=True)
         self.tables = self.slave.tables
+        self.log = MemoryLog(1 << 20)
+        self.log.append(bytes(1 << 20))
+        self.master_end = 1 << 20
         self.sync = SlaveSynchronizer(
             self.slave.client,
             self.slave.clock,
             self.tables,
             SyncOptions(own_address=self.slave.address, broker_id=1),
+            self.hold(),
             lambda: self.may_send_progress(),
         )
         self.may_send_progress = lambda: True
         self.addCleanup(self.sync.stop)
         self.asked = []
+
+    def hold(self):
+        """Waits for `log`."""
+        return TableHold(self.slave.clock, self.log, self.log.flush_now)
 
     def listen(self, table):
         """Serve `table` at a port, without pulls also two below; the address of the upper one."""
@@ -90,6 +99,11 @@ class SyncCase(TestCase):
             special = changed.get(f"c{request.code}")
             return special(request) if special else response(request, body=self.body(request.code))
 
+        def runtime_info(_connection, request):
+            table = {"commitLogMinOffset": "0", "commitLogMaxOffset": str(self.master_end)}
+            return response(request, body=json.dumps({"table": table}).encode())
+
+        table.register(28, runtime_info)
         for code in CAPTURED:
             table.register(code, answer)
         address = self.listen(table)
@@ -334,6 +348,76 @@ class TestProgress(SyncCase):
         self.assertEqual(answer.code, 3)
 
 
+class TestHeld(SyncCase):
+    """What speaks of messages waits for the log that they are in."""
+
+    def progress(self):
+        """Of the captured master's delay levels and groups, as far as the slave has taken it."""
+        return self.tables.delays.items(), json.loads(self.tables.offsets.encode_compact())["offsetTable"]
+
+    def ahead(self, bytes_more=100):
+        """A captured master whose log goes on where the slave's ends."""
+        self.master_end = self.log.max_offset + bytes_more
+        return self.captured_master()
+
+    @inlineCallbacks
+    def test_B104a_progress_waits_for_the_messages_and_topics_and_groups_do_not(self):
+        self.ahead()
+        yield self.sync.round()
+        self.assertEqual(self.progress(), ([], {}))
+        self.assertTrue(self.tables.topics.version.counter)
+        self.assertTrue(self.tables.groups.version.counter)
+        self.log.append(bytes(99))
+        self.slave.clock.advance(HOLD_LOOK)
+        self.assertEqual(self.progress(), ([], {}))
+        self.log.append(bytes(1))
+        self.slave.clock.advance(HOLD_LOOK)
+        delays, offsets = self.progress()
+        self.assertTrue(delays and offsets)
+
+    @inlineCallbacks
+    def test_B104a_it_waits_for_the_disk_as_well(self):
+        self.captured_master()
+        self.log.hold_flushes = True
+        self.log.append(bytes(100))
+        self.master_end = self.log.max_offset
+        yield self.sync.round()
+        self.assertEqual(self.progress(), ([], {}))
+        (flush,) = self.log.flushes
+        flush.callback(self.log.max_offset)
+        self.assertTrue(all(self.progress()))
+
+    @inlineCallbacks
+    def test_B104a_what_is_held_is_not_asked_for_again(self):
+        self.ahead()
+        yield self.sync.round()
+        self.asked.clear()
+        yield self.sync.round()
+        self.assertEqual([code for code, _ in self.asked], [21, 201])
+        self.log.append(bytes(100))
+        self.slave.clock.advance(HOLD_LOOK)
+        yield self.sync.round()
+        self.assertEqual([code for code, _ in self.asked], [21, 201, 21, 43, 45, 201])
+
+    @inlineCallbacks
+    def test_B104a_another_master_or_the_end_of_being_a_slave_drops_what_is_held(self):
+        for drop in (lambda: self.sync.follow("127.0.0.1:3"), self.sync.stop):
+            self.ahead()
+            yield self.sync.round()
+            drop()
+            self.log.append(bytes(100))
+            self.slave.clock.advance(HOLD_LOOK)
+            self.assertEqual(self.progress(), ([], {}))
+
+    @inlineCallbacks
+    def test_B104a_without_the_end_of_the_masters_log_nothing_is_taken(self):
+        self.captured_master()
+        self.master_end = "many"
+        yield self.sync.round()
+        self.assertEqual(self.progress(), ([], {}))
+        self.assertFalse(self.flushLoggedErrors())
+
+
 class TestFailures(SyncCase):
     @inlineCallbacks
     def test_B99_one_failing_keeps_the_old_and_does_not_stop_the_others(self):
@@ -485,6 +569,7 @@ class TestTimer(SyncCase):
             clock,
             tables,
             SyncOptions(own_address=self.slave.address, first_delay=0.5, interval=1.5),
+            self.hold(),
             lambda: True,
         )
         self.addCleanup(sync.stop)
