@@ -10,9 +10,10 @@ from __future__ import annotations
 import struct
 from typing import Final, Protocol
 
+from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.logcodec.scan import LARGEST_RECORD
 from hatwisted.wire import layout
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 NO_TIME: Final = -1
 """RocketMQ's answer where there is no record to take a time from."""

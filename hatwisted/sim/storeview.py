@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.sim.history import Place, Seen
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 MANY = 1 << 30
 """Bytes and messages of one look at a queue: all."""

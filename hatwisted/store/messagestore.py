@@ -56,7 +56,7 @@ from hatwisted.store.stats import StoreStats
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.throttle import LogThrottle, more_like_it
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 from hatwisted.wire.storenames import CHECKPOINT_FILE, INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 GROUP_COMMIT_IDLE = 0.01
