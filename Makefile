@@ -68,7 +68,7 @@ test-fast: $(TESTED)
 ROUNDS ?= 10
 soak: $(TESTED)
 	HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST) \
-	  tests/unit/ha/test_simulation.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_stream.py
+	  tests/unit/ha/test_simulation.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_commitlogstream.py
 
 # A branch that changes something brings a news fragment; BASE is what it is compared with.
 BASE ?= main

@@ -40,4 +40,4 @@ async def _dial(channel: Channel, host: str, port: int) -> None:
     except OSError as error:  # asyncio's TimeoutError is one
         channel.not_connected(str(error.strerror or error or f"no answer in {CONNECT_TIMEOUT:g} s"))
     except UnicodeError:  # what the codec for host names says of an empty or overlong label
-        channel.not_connected(f"{host!r} is no host name")
+        channel.not_connected(f"{host!r} is not a host name")

@@ -1,12 +1,13 @@
 """A broker put together from its configuration.
 
-Ports are claimed here, before the process forks, so that one in use is told on the operator's terminal; all
-else that can fail does so when the node starts. Nothing is told of anything after it was made, but for who
+Ports are claimed at the end, before the process forks, so that one in use is told on the operator's terminal;
+all else that can fail does so when the node starts. Nothing is told of anything after it was made, but for who
 listens to whom: those lines stand here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from hatwisted.assembly import options
@@ -22,7 +23,7 @@ from hatwisted.broker.admin.topicadmin import TopicAdmin
 from hatwisted.broker.admin.topicstats import TopicView
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
-from hatwisted.broker.node.brokernode import BrokerNode, NodeParts, ServedPort
+from hatwisted.broker.node.brokernode import BrokerNode, NodeParts, RoleServices, ServedPort
 from hatwisted.broker.node.masteraddress import MasterAddress
 from hatwisted.broker.node.masterlog import MasterLog
 from hatwisted.broker.node.masterrole import MasterRole
@@ -39,7 +40,7 @@ from hatwisted.broker.transaction.transactioncheck import check_options
 from hatwisted.config.live import REQUEST, LiveConfig
 from hatwisted.config.load import Loaded, Source
 from hatwisted.config.roles import as_master, as_slave
-from hatwisted.config.schema import BrokerConfig, BrokerRole
+from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
@@ -49,12 +50,22 @@ from hatwisted.store.disk.configfile import ConfigFile
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.messagestore import MessageStore
 
+MakeRole = Callable[[NodeParts, Parts], RoleServices]
+"""Makes what a node does in one role and in no other."""
 
-def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
-    """A broker of the role that `config` gives it, its ports claimed, nothing started. Raises SettingError."""
+
+def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None = None) -> BrokerNode:
+    """A broker, its ports claimed, nothing started.
+
+    - config: its configuration
+    - parts: its surroundings
+    - make_role: what it does in its role; default: what `config` says, see `role_services`
+
+    Raises SettingError.
+    """
     ports = BrokerPorts(config, parts.listening)
     clock, fs = parts.clock, parts.file_system
-    role = Role(config.broker_role)
+    role = Role(config.broker_role, config.broker_id)
     identity = options.identity(config, parts.resolve)
     live = LiveConfig(config)
     worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
@@ -66,12 +77,12 @@ def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
         tables.keep(file, live.take_file)
         live.on_change(lambda _: file.save())
     client = RemotingClient(parts.connecting, clock)
-    registration = Registration(client, clock, tables.topics, identity, options.registration(config))
+    registration = Registration(client, clock, tables.topics, identity, role, options.registration(config))
     live.on_change(lambda changed: registration.permit(changed.broker_permission))
     master = MasterAddress(config.ha_master_address, alone=not config.name_servers)
     registration.on_master(master.learn)
     group_transfer = GroupTransferService(clock, config.slave_wait / 1000)
-    ha = HAService(store.log, clock, ports.ha, group_transfer, options.master_settings(config))
+    ha = HAService(store.log, clock, ports.ha, group_transfer, options.master_settings(config, role))
     consumers = ConsumerProcessors(clock, tables, store.starts_hot, store.queue_end, role)
     consumer_admin = ConsumerAdmin(clock, store, tables, consumers, identity)
     hold = PullHold(clock, store.queue_end)
@@ -119,25 +130,31 @@ def build_broker(config: BrokerConfig, parts: Parts) -> BrokerNode:
         runtime=runtime,
         processors=processors,
         ports=served,
+        release_ports=ports.release,
         workers=(worker, flush_worker),
     )
-    return BrokerNode(node, slave_role(node, parts) if role.slave else master_role(node))
+    broker = BrokerNode(node, (make_role or role_services)(node, parts))
+    ports.claim()
+    return broker
+
+
+def role_services(node: NodeParts, parts: Parts) -> RoleServices:
+    """What `node` does in the role that it has at present."""
+    return slave_role(node, parts) if node.role.slave else master_role(node)
 
 
 def master_role(node: NodeParts) -> MasterRole:
     """What `node` does as a master; a SYNC_MASTER's puts wait for its slaves."""
-    config = node.config.config
-    sync = node.role.present is BrokerRole.SYNC_MASTER
+    live, config = node.config, node.config.config
     timeout = config.sync_flush_timeout / 1000
     acks = PutAcks(
         node.clock,
         node.store.flush,
         timeout,
-        node.ha if sync else None,
+        node.ha if node.role.sync_master else None,
         node.store.record_at,
     )
-    permission = node.config.derived(lambda changed: changed.broker_permission)
-    state = SendState(permission, node.identity.store_address.rpartition(":")[0])
+    state = SendState(lambda: live.config.broker_permission, node.identity.store_address.rpartition(":")[0])
     return MasterRole(node, acks, state, check_options(config))
 
 
@@ -154,7 +171,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         flush_now=node.store.flusher.flush_now,
     )
     ha_client = HAClientService(link_parts, options.slave_settings(config))
-    return SlaveRole(node, ha_client, options.sync_options(config))
+    return SlaveRole(node, ha_client, options.sync_options(config, node.role))
 
 
 def _check_config(role: Role, config: BrokerConfig) -> None:

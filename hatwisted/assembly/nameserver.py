@@ -25,6 +25,7 @@ from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.namesrv.service import DEFAULT_PORT, NameServerService
 from hatwisted.remoting.interfaces import PortUnavailable
+from hatwisted.wire.storenames import CONFIG_FOLDER
 
 
 def build_name_server(config: NamesrvConfig, parts: Parts) -> NameServerService:
@@ -41,6 +42,7 @@ def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> Nam
         parts.file_system,
         parts.make_worker("namesrv", 1),
         partial(parts.listening.listen, config.listen_port, interface=interface),
+        partial(parts.listening.release, config.listen_port, interface),
     )
 
 
@@ -60,7 +62,7 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
     interface = interface_of(config.bind_address)
     port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
     settings = NamesrvConfig(
-        listen_port=port, kv_config_path=join(config.store_path_root_dir, "config", "kvConfig.json")
+        listen_port=port, kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json")
     )
     everywhere = interface in ("", "::")
     # Others reach it by this host's address; its own master doesn't need to.

@@ -10,22 +10,37 @@ from hatwisted.remoting.interfaces import IListening, Listen, PortUnavailable
 
 
 class BrokerPorts:
-    """A broker's ports, claimed: `remoting`, `vip` (listenPort - 2) and `ha` (listenPort + 1) open them. Raises
-    SettingError."""
+    """A broker's ports: `remoting`, `vip` (listenPort - 2) and `ha` (listenPort + 1) open them."""
 
     def __init__(self, config: BrokerConfig, listening: IListening) -> None:
-        interface = interface_of(config.bind_address)
+        self._listening = listening
+        self._interface = interface_of(config.bind_address)
+        self._roles = {config.listen_port: ""}
+        if config.vip_listen_enable:
+            self._roles[config.vip_listen_port] = " (listenPort - 2)"
+        self._roles[config.ha_listen_port] = " (listenPort + 1, for slaves)"
 
         def opener(port: int) -> Listen:
-            return partial(listening.listen, port, backlog=config.server_socket_backlog, interface=interface)
+            backlog = config.server_socket_backlog
+            return partial(listening.listen, port, backlog=backlog, interface=self._interface)
 
-        claim(listening, config.listen_port, interface)
-        if config.vip_listen_enable:
-            claim(listening, config.vip_listen_port, interface, " (listenPort - 2)")
-        claim(listening, config.ha_listen_port, interface, " (listenPort + 1, for slaves)")
         self.remoting = opener(config.listen_port)
         self.vip = opener(config.vip_listen_port)
         self.ha = opener(config.ha_listen_port)
+
+    def claim(self) -> None:
+        """Claim all of them, or none and raise SettingError."""
+        try:
+            for port, role in self._roles.items():
+                claim(self._listening, port, self._interface, role)
+        except SettingError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Give back those that were never opened; idempotent."""
+        for port in self._roles:
+            self._listening.release(port, self._interface)
 
 
 def interface_of(bind_address: str) -> str:

@@ -18,6 +18,7 @@ from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
 from hatwisted.store.disk.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
 from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.wire.storenames import CONFIG_FOLDER
 
 DELAY_FLUSH_INTERVAL = 10.0
 """Seconds between writes of the delay levels' progress: what a crash may have delivered again (4.9.7: 10 s)."""
@@ -56,7 +57,7 @@ class BrokerTables:
         self.filters = ConsumerFilterTable(clock, options.filters)
 
         def file(name: str, encode: Callable[[], bytes]) -> ConfigFile:
-            return ConfigFile(fs, join(options.root, "config", name), worker, encode)
+            return ConfigFile(fs, join(options.root, CONFIG_FOLDER, name), worker, encode)
 
         topics = file("topics.json", self.topics.encode)
         groups = file("subscriptionGroup.json", self.groups.encode)

@@ -1,4 +1,5 @@
-"""`hatwisted`: the commands, their options and what they print. The work is done in the rooms beside this module.
+"""`hatwisted`: the commands, their options and what they print. The work is done in the rooms beside this
+module.
 
 Exit codes: 0 everything in order, 1 problems found, 2 not done (wrong usage, no such store, store in use).
 Results go to standard output, progress and warnings to standard error. Errors of the user and of the system end
@@ -26,7 +27,7 @@ from hatwisted.cli.log.check import StoreCheck
 from hatwisted.cli.log.checktext import plan_lines, report_lines
 from hatwisted.cli.log.divergence import compare_command, cut_command
 from hatwisted.cli.log.dump import RecordFilter, dump, follow, last_records
-from hatwisted.cli.log.indexcommand import Rebuild
+from hatwisted.cli.log.indexcommand import rebuild
 from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
 from hatwisted.cli.log.recordformat import BodyForm, as_json, as_line
 from hatwisted.cli.log.repair import LogInspection, plan_repair, repair
@@ -36,10 +37,9 @@ from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.cli.pipeline.commands import pipeline
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE
+from hatwisted.pipeline.jobs.reindex.reindexing import Layout
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import WrongFile
-from hatwisted.store.index.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
 from hatwisted.wire.record import Record
 
 
@@ -51,7 +51,8 @@ def _version() -> str:
 
 
 class Position(click.ParamType[tuple[str, int]]):
-    """A place in the log: a physical offset in bytes, or a store time in ISO 8601 (UTC unless it names a zone)."""
+    """A place in the log: a physical offset in bytes, or a store time in ISO 8601 (UTC unless it names a
+    zone)."""
 
     name = "offset|time"
 
@@ -76,7 +77,7 @@ class Position(click.ParamType[tuple[str, int]]):
 filter_options = option_group(
     click.option("--topic", help="Only this topic."),
     click.option("--queue", type=click.IntRange(0), metavar="ID", help="Only this queue id."),
-    click.option("--key", help="Only records that have this among their KEYS, or as UNIQ_KEY."),
+    click.option("--key", help="Only records with this among their KEYS, or as their UNIQ_KEY."),
     click.option(
         "--body",
         type=click.Choice(["text", "base64", "none"]),
@@ -104,7 +105,7 @@ for _command in (produce, consume, topic, group, cluster, pipeline):
 
 @main.group()
 def log() -> None:
-    """Look into a commit log, check it, repair it.
+    """Inspect, check and repair a commit log.
 
     DIR is a store's root folder (storePathRootDir), or the folder of its log files. It may have been
     written by hatwisted or by any RocketMQ 4.x or 5.x broker.
@@ -137,7 +138,8 @@ def check_command(
 ) -> int:
     """Check the whole log, its consume queues and its index. Never writes.
 
-    Every record is checked: structure, position, checksum of the body. A torn tail is reported, but is no problem.
+    Every record is checked: structure, position, checksum of the body. A torn tail is reported, but isn't a
+    problem.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     check = StoreCheck(folder, _index_shape(index_slots, index_items))
@@ -167,12 +169,16 @@ def _index_shape(slots: int | None, items: int | None) -> tuple[int, int] | None
 @click.option(
     "--queue-file-size",
     type=click.IntRange(20),
-    help="mappedFileSizeConsumeQueue, if there is no queue file to tell.",
+    help="mappedFileSizeConsumeQueue, if there is no queue file to derive it from.",
 )
 @click.option(
-    "--index-slots", type=click.IntRange(1), help="maxHashSlotNum, if there is no index file to tell."
+    "--index-slots",
+    type=click.IntRange(1),
+    help="maxHashSlotNum, if there is no index file to derive it from.",
 )
-@click.option("--index-items", type=click.IntRange(2), help="maxIndexNum, if there is no index file to tell.")
+@click.option(
+    "--index-items", type=click.IntRange(2), help="maxIndexNum, if there is no index file to derive it from."
+)
 @click.option("--delay-levels", default=DEFAULT_DELAY_LEVELS, show_default=True, help="messageDelayLevel.")
 @click.option("--json", "as_json_object", is_flag=True, help="The report as one JSON object.")
 @reporting
@@ -190,17 +196,16 @@ def index_command(
     No broker may be using the store. The old files stay until the new ones are on disk.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
-    shape = _index_shape(index_slots, index_items) or folder.index_shape() or (DEFAULT_SLOTS, DEFAULT_ITEMS)
     try:
-        levels = parse_delay_levels(delay_levels)
+        parse_delay_levels(delay_levels)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    slots, items = _index_shape(index_slots, index_items) or (None, None)
+    layout = Layout(queue_file_size, slots, items, not no_index, delay_levels)
     with locked(folder):
         files = folder.open_log()
-        queue_size = queue_file_size or folder.queue_file_size() or DEFAULT_FILE_SIZE
-        build = Rebuild(folder, files, queue_size, None if no_index else shape, levels)
         with ScanProgress("index", files.min_offset, files.capacity_end) as progress:
-            report = build.run(progress)
+            report = rebuild(folder, files, layout, progress)
     if as_json_object:
         click.echo(msgspec.json.encode(report))
     else:
@@ -216,7 +221,7 @@ def index_command(
 @click.option(
     "--at", type=click.IntRange(0), help="Offset of the damage to cut at, if there is more than one."
 )
-@click.option("--yes", is_flag=True, help="Do it. Without this, the plan is shown and nothing is changed.")
+@click.option("--yes", is_flag=True, help="Carry out the plan. Without this option it is only shown.")
 @click.option("--json", "as_json_object", is_flag=True, help="The plan as one JSON object.")
 @reporting
 def repair_command(directory: str, at: int | None, yes: bool, as_json_object: bool) -> int:
@@ -287,10 +292,14 @@ def _bounds(begin: tuple[str, int] | None, end: tuple[str, int] | None) -> dict[
 @log.command("tail")
 @DIRECTORY
 @click.option(
-    "-n", "count", type=click.IntRange(0), default=10, show_default=True, help="The last N records."
+    "-n", "count", type=click.IntRange(0), default=10, show_default=True, help="Show the last N records."
 )
 @click.option(
-    "-f", "--follow", "following", is_flag=True, help="Then show what is appended, until interrupted."
+    "-f",
+    "--follow",
+    "following",
+    is_flag=True,
+    help="Keep showing records as they are appended, until interrupted.",
 )
 @filter_options
 @reporting

@@ -202,7 +202,9 @@ class Channel:
                 n=self._silent,
             )
             self._socket.abort()
-        call.answer.fail(CallTimedOut(self._address, f"no answer to request {call.code} in {timeout:g} s"))
+        call.answer.fail(
+            CallTimedOut(self._address, f"no answer to request {call.code} within {timeout:g} s")
+        )
 
     # ---- the socket's side
 
@@ -238,7 +240,7 @@ class Channel:
             elif (call := self._forget(command.opaque)) is not None:
                 call.answer.fire(command)
             else:
-                self._table.log.debug("{address}: answer to a call given up", address=self._address)
+                self._table.log.debug("{address}: late answer to an abandoned call", address=self._address)
 
     def disconnected(self, reason: str) -> None:
         """The socket is closed."""

@@ -35,6 +35,7 @@ from hatwisted.config.values import (
     Whole,
 )
 from hatwisted.wire.haframe import HaAck, HaFirstSync
+from hatwisted.wire.storenames import LOG_FOLDER
 from hatwisted.wire.topics import TRACE_TOPIC
 
 
@@ -237,7 +238,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def commit_log_path(self) -> str:
         """The commit log's folder."""
-        return self.store_path_commit_log or os.path.join(self.store_path_root_dir, "commitlog")
+        return self.store_path_commit_log or os.path.join(self.store_path_root_dir, LOG_FOLDER)
 
     @property
     def slave_wait(self) -> int:

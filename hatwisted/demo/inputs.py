@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 from hatwisted.wire import layout
 from hatwisted.wire.properties import decode_properties, encode_properties
 from hatwisted.wire.record import END, NEED_DATA, Blank, CorruptRecord, Record, decode_record
+from hatwisted.wire.storenames import LOG_FOLDER
 
 # A line longer than this is sent in pieces: the broker's maxMessageSize is 4 MiB.
 MAX_BODY = 1024 * 1024
@@ -75,7 +76,7 @@ class Source(Protocol):
 
 def open_source(path: str) -> Source:
     """The source for a file or a store folder; raises InputError."""
-    commit_log = os.path.join(path, "commitlog")
+    commit_log = os.path.join(path, LOG_FOLDER)
     if os.path.isdir(commit_log):
         return StoreSource(path, commit_log)
     if os.path.isdir(path):

@@ -13,7 +13,7 @@ from os.path import join
 from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.python.failure import Failure
 
@@ -30,6 +30,8 @@ from hatwisted.demo.screen import Screen, messages
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.errors import StoreError
+from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.storenames import LOG_FOLDER
 from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
 REDRAW = 0.25  # s between two looks at the brokers and redraws of the table
@@ -69,8 +71,7 @@ class Scenario:
         self._monitor = Monitor(self._client, cluster.master, cluster.slave)
         self._link = client.Cluster(reactor, cluster.namesrv)
         self._producer = Producer(self._link)
-        self._redraw = LoopingCall(self._update)
-        self._redraw.clock = reactor
+        self._redraw = PeriodicCall(reactor, "redrawing the table", self._update)
         self._stopping = False
         self.status = 1
 
@@ -84,7 +85,7 @@ class Scenario:
         yield self._start_servers()
         begun = time.monotonic()
         self._screen.begin()
-        self._redraw.start(REDRAW)
+        self._redraw.start(REDRAW, now=True)
         yield Deferred.fromCoroutine(self._producer.send_all(self._source))
         seconds = time.monotonic() - begun
         if not self._producer.answered:
@@ -143,7 +144,7 @@ class Scenario:
 
     @inlineCallbacks
     def _compare_logs(self) -> Any:
-        master, slave = (join(self._cluster.store(name), "commitlog") for name in ("master", "slave"))
+        master, slave = (join(self._cluster.store(name), LOG_FOLDER) for name in ("master", "slave"))
         found = yield deferToThread(compare_logs, master, slave, self._monitor.figures.master_offset)
         if found.differs_at is not None:
             raise DemoError(f"the commit logs differ at offset {found.differs_at}")
@@ -210,8 +211,7 @@ class Scenario:
         )
 
     def _end_live(self) -> None:
-        if self._redraw.running:
-            self._redraw.stop()
+        self._redraw.stop()
         self._screen.end()
 
     # -- the end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IListeningPort, IReactorTime
@@ -25,7 +27,13 @@ DEFAULT_PORT = 9876
 
 
 class NameServerService(Service):
-    """Listens as long as it runs; `address` tells where. listen: opens the port; fs: where the settings lie."""
+    """Listens as long as it runs; `address` tells where.
+
+    - config: its configuration
+    - clock: for leases
+    - fs: where the settings lie; worker: writes them
+    - listen: opens the port; release: gives it back if it was claimed and never opened
+    """
 
     name = "namesrv"
     _log = Logger()
@@ -37,6 +45,7 @@ class NameServerService(Service):
         fs: IFileSystem,
         worker: IWorker,
         listen: Listen,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
         self.routes = RouteTable(clock)
         self.settings = KvConfig()
@@ -44,7 +53,9 @@ class NameServerService(Service):
         self.table = ProcessorTable()
         """Who answers what; add handlers before the service starts."""
         NameServerProcessors(self.routes, self.settings, self.config).register_on(self.table)
+        self._worker = worker
         self._listen = listen
+        self._release = release
         self._factory = RemotingServerFactory(self.table, clock)
         self._listening: IListeningPort | None = None
         self._file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
@@ -54,7 +65,7 @@ class NameServerService(Service):
             file = ConfigFile(fs, config.config_store_path, worker, self.config.file_bytes)
             self.config.on_change(lambda _: file.save())
             self._config_file = file
-        self._scan = PeriodicCall(clock, "the scan for silent brokers", self._expire)
+        self._scan = PeriodicCall(clock, "scanning for silent brokers", self._expire)
 
     @property
     def address(self) -> str:
@@ -78,7 +89,8 @@ class NameServerService(Service):
         self._log.info("name server on {address}", address=self.address)
 
     def stopService(self) -> Deferred[None]:
-        """Stop listening, close the connections, write the settings; fires when that is done."""
+        """Stop listening, close the connections, write the settings; fires when that is done. After a start that
+        failed this ends what had been started by then."""
         super().stopService()
         self._scan.stop()
         waits = [self._file.flush()]
@@ -91,7 +103,11 @@ class NameServerService(Service):
             self._listening = None
         for connection in list(self._factory.connections):
             connection.close()
-        return DeferredList(waits).addCallback(lambda _: None)
+        return DeferredList(waits).addCallback(lambda _: self._stopped())
+
+    def _stopped(self) -> None:
+        self._release()
+        self._worker.stop()
 
     def _expire(self) -> None:
         for connection in self.routes.expire():

@@ -49,6 +49,9 @@ class IListening(Interface):
         """Accept connections on a port, claimed before or not (0: any free one) and build their protocols with
         `factory`. backlog: connections that wait to be accepted. Raises CannotListenError."""
 
+    def release(port: int, interface: str = "") -> None:
+        """Give a claimed port back unless it has been listened on; idempotent."""
+
 
 class IConnecting(Interface):
     """Ways to other hosts."""

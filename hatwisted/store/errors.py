@@ -23,6 +23,22 @@ class StoreFull(StoreError):
     """No room: ENOSPC or a disk watermark. Nothing was written; try again when space returns."""
 
 
+class WrongEntry(StoreError):
+    """A queue's entry names a place in the log where its record isn't.
+
+    index: the queue offset; physical: the place that the entry names.
+    """
+
+    def __init__(self, topic: str, queue_id: int, index: int, physical: int) -> None:
+        super().__init__(
+            f"consume queue {topic}/{queue_id}: the entry of offset {index} names {physical}, where the log "
+            "doesn't have that message; stop the broker and move the queue's folder away: the next start builds "
+            "it anew from the log"
+        )
+        self.index = index
+        self.physical = physical
+
+
 class OffsetGap(StoreError):
     """Raw bytes were offered for another position than the log's end."""
 

@@ -7,6 +7,7 @@ only then the abort file goes, because its absence claims that all of that happe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +21,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.logcodec.onerecord import NO_TIME, whole_record
 from hatwisted.store.dispatch.reput import Dispatcher, ReputService
-from hatwisted.store.errors import OtherFileSize
+from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
@@ -54,7 +55,9 @@ from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, Want
 from hatwisted.store.stats import StoreStats
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.record import Record
+from hatwisted.wire.storenames import CHECKPOINT_FILE, INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 GROUP_COMMIT_IDLE = 0.01
 """Seconds between syncs of bytes that nobody waits for, under SYNC_FLUSH (B92)."""
@@ -97,6 +100,8 @@ class StoreOptions:
     """The wall clock's time of seconds since the epoch."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
+    process_id: Callable[[], int] = os.getpid
+    """Of the process that serves."""
     full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
     """What a full disk means at present, in the log's words."""
 
@@ -120,11 +125,12 @@ class MessageStore:
         self._clock = clock
         self._worker = worker
         self._lock = StoreLock(fs, root)
-        self._abort = AbortFile(fs, root)
+        self._abort = AbortFile(fs, root, options.process_id)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
+        self._wrong_entries = LogThrottle(clock)
         self._syncing: Deferred[bool] | None = None
-        log_path = options.commit_log_path or join(root, "commitlog")
+        log_path = options.commit_log_path or join(root, LOG_FOLDER)
         self.watermark = DiskWatermark(
             fs,
             [root, log_path],
@@ -141,12 +147,12 @@ class MessageStore:
             options.max_message_size,
             self.watermark.note_full,
         )
-        self.checkpoint = StoreCheckpoint(fs, join(root, "checkpoint"))
-        self.queues = ConsumeQueueTable(fs, join(root, "consumequeue"), options.consume_queue_file_size)
+        self.checkpoint = StoreCheckpoint(fs, join(root, CHECKPOINT_FILE))
+        self.queues = ConsumeQueueTable(fs, join(root, QUEUE_FOLDER), options.consume_queue_file_size)
         self.index: IndexService | None = None
         if options.index_enable:
             shape = IndexOptions(options.index_slots, options.index_items, options.local_time)
-            self.index = IndexService(fs, join(root, "index"), clock, shape, worker)
+            self.index = IndexService(fs, join(root, INDEX_FOLDER), clock, shape, worker)
         self.dispatcher = Dispatcher(
             self.log, self.queues, self.index, options.delay_levels, clock, self._arrived
         )
@@ -167,12 +173,16 @@ class MessageStore:
     def load(self, progress: Callable[[int, int], None] = lambda done, total: None) -> RecoveryReport:
         """Lock, load and recover; blocks. progress: called now and then with (bytes done, bytes in all).
 
-        Raises StoreLocked, WrongFile, DamagedLog or OSError; the lock is given back then.
+        Raises StoreLocked, WrongFile, DamagedLog or OSError; files and lock are given back then.
         """
         self._lock.acquire()
         try:
             return self._load(progress)
         except BaseException:
+            self.log.files.close()
+            self.queues.close_files()
+            if self.index is not None:
+                self.index.close()
             self._lock.release()
             raise
 
@@ -229,6 +239,7 @@ class MessageStore:
         dispatched = yield self.reput.stop()
         self.flush.stop()
         flushed = yield self.flusher.flush_now()
+        self.flusher.line.release_all()
         yield self._syncing
         if self.index is not None and dispatched:
             self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
@@ -241,7 +252,9 @@ class MessageStore:
         if dispatched and synced and flushed >= self.log.max_offset:
             self._abort.remove()
         else:
-            self._logger.warn("stopped with work left; the next start recovers it from the log")
+            self._logger.warn(
+                "stopped before everything was dispatched and synced; the next start recovers it from the log"
+            )
         self._lock.release()
 
     # -- writing ---------------------------------------------------------------------------------------------
@@ -314,15 +327,14 @@ class MessageStore:
     ) -> GetResult:
         """See reading.get_messages."""
         before = self._clock.seconds()
-        result = get_messages(
-            self.log,
-            self.queues.find(topic, queue_id),
-            offset,
-            max_count,
-            max_bytes,
-            wanted,
-            ColdLimits(int(self._options.memory_bytes * HOT_DISTANCE)),
-        )
+        cold = ColdLimits(int(self._options.memory_bytes * HOT_DISTANCE))
+        queue = self.queues.find(topic, queue_id)
+        try:
+            result = get_messages(self.log, queue, offset, max_count, max_bytes, wanted, cold)
+        except WrongEntry as error:
+            if (left_out := self._wrong_entries.admit(str(error))) is not None:
+                self._logger.critical("{error}{more}", error=error, more=more_like_it(left_out))
+            raise
         self.stats.count_get(result.count if result.status is GetStatus.FOUND else 0)
         took = int((self._clock.seconds() - before) * 1000)
         self.stats.get_entire_time_max = max(self.stats.get_entire_time_max, took)

@@ -49,10 +49,11 @@ class ClaimedPorts:
             adopting = cast(IReactorSocket, self._reactor)
             return adopting.adoptStreamPort(claimed.fileno(), claimed.family, factory)
 
-    def release(self) -> None:
-        """Give back what was never opened; idempotent."""
-        while self._claimed:
-            self._claimed.popitem()[1].close()
+    def release(self, port: int, interface: str = "") -> None:
+        """See IListening."""
+        claimed = self._claimed.pop((interface, port), None)
+        if claimed is not None:
+            claimed.close()
 
 
 def _bound(interface: str, port: int) -> socket.socket:

@@ -20,7 +20,11 @@ def build_master(config: BrokerConfig, parts: Parts) -> IService:
     if not needs_name_server(config):
         return build_broker(config, parts)
     own = embed_name_server(config, parts)
-    broker = build_broker(with_name_server(config, own), parts)
+    try:
+        broker = build_broker(with_name_server(config, own), parts)
+    except BaseException:
+        own.service.stopService()
+        raise
     return stacked(own.service, broker, Announcement(own.for_others, own.warning))
 
 

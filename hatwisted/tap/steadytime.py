@@ -58,7 +58,9 @@ class SteadyTime:
         now = self.seconds()
         behind = self._wall() - now
         if behind > LEAP:
-            self._log.warn("the system clock is {step:.0f} s ahead: timers and store times jump", step=behind)
+            self._log.warn(
+                "the system clock is {step:.0f} s ahead: timers and store times jump with it", step=behind
+            )
             now, behind = now + behind, 0.0
         self._anchor, self._base = self._monotonic(), now
         self._rate = min(FASTEST, max(SLOWEST, 1.0 + behind / FOLLOW_INTERVAL))
@@ -70,7 +72,8 @@ class SteadyTime:
         elif abs(behind) > WORTH_TELLING:
             self._following = True
             self._log.warn(
-                "the system clock was set {way} by {step:.0f} s: timers and store times follow in {time:.0f} s",
+                "the system clock was set {way} by {step:.0f} s: timers and store times follow in "
+                "{time:.0f} s",
                 way="forward" if behind > 0 else "back",
                 step=abs(behind),
                 time=abs(behind) / (FASTEST - 1 if behind > 0 else 1 - SLOWEST),

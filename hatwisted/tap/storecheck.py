@@ -18,8 +18,7 @@ from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
-
-LOCK_FILE = "lock"
+from hatwisted.wire.storenames import LOCK_FILE, QUEUE_FOLDER
 
 
 def check_store(fs: IFileSystem, config: BrokerConfig) -> None:
@@ -35,7 +34,7 @@ def check_store(fs: IFileSystem, config: BrokerConfig) -> None:
     with _setting("mappedFileSizeCommitLog"):
         FileQueue(fs, log, config.mapped_file_size_commit_log, read_only=True).load()
     with _setting("mappedFileSizeConsumeQueue"):
-        queues = os.path.join(root, "consumequeue")
+        queues = os.path.join(root, QUEUE_FOLDER)
         ConsumeQueueTable(fs, queues, config.mapped_file_size_consume_queue, read_only=True).load_all()
 
 

@@ -41,6 +41,10 @@ class VariedLog:
             self._add()
         return self
 
+    def begin_anew(self, topic: str, queue_id: int) -> None:
+        """The topic has been deleted; with its next record it is made anew."""
+        self._queues[topic, queue_id] = 0
+
     def _add(self) -> None:
         pick = self._random
         topic, queue_id, sys_flag = pick.choice(TOPICS), pick.choice((0, 1, 7)), pick.choice(FLAGS)

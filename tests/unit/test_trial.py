@@ -1,7 +1,7 @@
 """Under trial alone: guards the unit layer, and says which tests of it trial doesn't run."""
 
 from tests.support.undertrial import needs_pytest
-from tests.unit import guard
+from tests.unit import nosockets
 
-guard.from_now_on()
+nosockets.from_now_on()
 NeedsPytest = needs_pytest("tests.unit")

@@ -144,7 +144,7 @@ class ConsumerRunningInfo:
         def failed(failure: Failure) -> None:
             failure.trap(CallFailed, ValueError)
             self._log.warn(
-                "{client} doesn't say where it stands: {why}",
+                "no offsets from client {client}: {why}",
                 client=member.client_id,
                 why=failure.getErrorMessage(),
             )

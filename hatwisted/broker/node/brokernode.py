@@ -10,8 +10,9 @@ Master and slave are the same node in another role: a role is a set of services 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from twisted.application.service import Service
@@ -57,8 +58,9 @@ class NodeParts:
 
     - role, identity: who it is
     - config: its configuration, which operators may change
-    - workers: stopped last
     - ports: where clients come in; processors: who answers them there
+    - release_ports: gives back those claimed, for slaves too, that were never opened
+    - workers: stopped last
     """
 
     clock: IReactorTime
@@ -79,6 +81,7 @@ class NodeParts:
     runtime: RuntimeInfo
     processors: ProcessorTable
     ports: Sequence[ServedPort]
+    release_ports: Callable[[], None]
     workers: Sequence[IWorker]
 
 
@@ -107,12 +110,14 @@ class BrokerNode(Service):
     def __init__(self, parts: NodeParts, services: RoleServices) -> None:
         self.parts = parts
         self._factories = [RemotingServerFactory(ProcessorTable(), parts.clock) for _ in parts.ports]
-        self._take_role(services)
-        self._ports: list[IListeningPort] = []
+        self.take_role(services)
+        self._stops: list[Callable[[], object]] = []
+        """How to end what has been started, in the order of the start."""
         self._progress_due = 0.0
 
-    def _take_role(self, services: RoleServices) -> None:
-        """Answer as this role does, from the next request on."""
+    def take_role(self, services: RoleServices) -> None:
+        """Answer as this role does, from the next request on. While the node runs, the services of the role before
+        have stopped, and whoever calls starts these."""
         self.services = services
         table = self.parts.processors.joined(services.processors)
         for port, factory in zip(self.parts.ports, self._factories, strict=True):
@@ -126,18 +131,26 @@ class BrokerNode(Service):
         parts = self.parts
         self._progress_due = parts.clock.seconds() + PROGRESS_INTERVAL
         self._log_loaded(parts.store.load(self._progress))
+        self._stops += (parts.store.stop, parts.client.close)
         parts.tables.load()
+        if not parts.role.slave:
+            parts.consumers.progress.stale.begin()
         parts.store.start()
-        parts.ha.startService()
+        self._start(parts.tables.start, parts.tables.stop)
         for port, factory in zip(parts.ports, self._factories, strict=True):
-            self._ports.append(port.listen(factory))
-        parts.tables.start()
-        parts.consumers.start()
-        parts.consumer_admin.start()
-        parts.hold.start()
-        parts.runtime.start()
-        self.services.start()
-        parts.registration.start()
+            self._stops.append(partial(_close, port.listen(factory), factory))
+        self._start(parts.runtime.start, parts.runtime.stop)
+        self._start(parts.hold.start, parts.hold.stop)
+        self._start(parts.consumer_admin.start, parts.consumer_admin.stop)
+        self._start(parts.consumers.start, parts.consumers.stop)
+        self._start(parts.ha.startService, parts.ha.stopService)
+        self._start(self.services.start, lambda: self.services.stop())
+        self._start(parts.registration.start, parts.registration.stop)
+        self._stops.append(lambda: self.services.stop_taking())
+
+    def _start(self, start: Callable[[], object], stop: Callable[[], object]) -> None:
+        start()
+        self._stops.append(stop)
 
     def _log_loaded(self, report: RecoveryReport) -> None:
         store = self.parts.store
@@ -163,31 +176,24 @@ class BrokerNode(Service):
 
     @inlineCallbacks
     def stopService(self) -> Any:
-        """Stop in order; fires when the folder is as a clean exit leaves it."""
+        """Stop what has been started, in order; fires when the folder is as a clean exit leaves it. After a start
+        that failed this ends what had been started by then."""
         super().stopService()
-        if not self._ports:
-            # Never came up: there's nothing to leave in order, and the reason has been told.
-            self._stop_workers()
-            return
-        parts = self.parts
-        self.services.stop_taking()
-        yield parts.registration.stop()
-        yield self.services.stop()
-        yield parts.ha.stopService()
-        parts.consumers.stop()
-        parts.consumer_admin.stop()
-        parts.hold.stop()
-        parts.runtime.stop()
-        for port in self._ports:
-            yield maybeDeferred(port.stopListening)
-        for factory in self._factories:
-            for connection in list(factory.connections):
-                connection.close()
-        yield parts.tables.stop()
-        yield parts.client.close()
-        yield parts.store.stop()
-        self._stop_workers()
-
-    def _stop_workers(self) -> None:
+        while self._stops:
+            stop = self._stops.pop()
+            try:
+                yield maybeDeferred(stop)
+            except Exception:
+                # What stands below it is stopped all the same: a store that stays locked helps nobody.
+                self._logger.failure("stopping {what} failed", what=stop)
+        self.parts.release_ports()
         for worker in self.parts.workers:
             worker.stop()
+
+
+def _close(port: IListeningPort, factory: RemotingServerFactory) -> Deferred[Any]:
+    """Accept nobody any more, and let those go who are connected."""
+    closed: Deferred[Any] = maybeDeferred(port.stopListening)
+    for connection in list(factory.connections):
+        connection.close()
+    return closed

@@ -42,7 +42,7 @@ class MasterLog:
     def bounds(self) -> Deferred[tuple[int, int]]:
         """Its first offset and its end, from the master's runtime info; may fail."""
         info = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
-        return self._client.ask(self._address(), info, TIMEOUT).addCallback(_bounds)
+        return self._client.ask(self._address(), info, TIMEOUT).addCallback(log_bounds)
 
     @inlineCallbacks
     def difference(self) -> Generator[Deferred[Any], Any, str | None]:
@@ -75,6 +75,7 @@ def last_offset(queues: ConsumeQueueTable) -> int | None:
     return None
 
 
-def _bounds(answer: RemotingCommand) -> tuple[int, int]:
+def log_bounds(answer: RemotingCommand) -> tuple[int, int]:
+    """First offset and end of the log of a broker that answers GET_BROKER_RUNTIME_INFO."""
     table = fastjson.loads(answer.body)["table"]
     return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])

@@ -41,9 +41,9 @@ class MasterRole:
         self._state = state
         self.puts = InnerPuts(store, acks, identity.store_host)
         count_sent_back = node.consumer_admin.stats.count_sent_back
-        self._check = TransactionCheck(clock, store, self.puts, tables, node.consumers.clients, checks)
-        deliveries = InnerPuts(store, acks.without_slaves(), identity.store_host)
-        self._schedule = ScheduleService(clock, store, deliveries, tables.delays)
+        own_puts = InnerPuts(store, acks.without_slaves(), identity.store_host)
+        self._check = TransactionCheck(clock, store, own_puts, tables, node.consumers.clients, checks)
+        self._schedule = ScheduleService(clock, store, own_puts, tables.delays)
         self._sources = [self._schedule.figures, self._ha.figures]
         self.processors = ProcessorTable()
         sends = SendProcessor(store, acks, tables, identity, state)

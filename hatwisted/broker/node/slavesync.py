@@ -5,17 +5,21 @@ that fails is logged, keeps what the slave has, and stops neither the others nor
 are asked for at the master's listenPort - 2, the rest at listenPort: RocketMQ's slaves do it so, and a RocketMQ
 master answers both. Consumers' progress is the one table that goes both ways, see `offsetsync`.
 
+What speaks of messages (progress of consumers and of delay levels) is held until our log has come as far as the
+master's had then, see `tablehold`; as long as it's held, it isn't asked for again.
+
 A topic made within the last ten seconds would be unknown to a slave whose master dies now, though its messages are
 there. So the first message of a topic that the slave doesn't know makes it ask at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -27,6 +31,8 @@ from hatwisted.broker.consumer.consumeroffset import (
 )
 from hatwisted.broker.consumer.offsetsync import asking_slave, flush_offset_of, joins_offsets, parts
 from hatwisted.broker.consumer.subscriptiongroup import GroupTable
+from hatwisted.broker.node.masterlog import log_bounds
+from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.clientcore.errors import CallFailed, Refused
 from hatwisted.remoting.client import RemotingClient
@@ -72,7 +78,8 @@ class SyncOptions:
 class SlaveSynchronizer:
     """Runs the rounds between `start` and `stop`.
 
-    may_send_progress: are our messages the master's? If the logs have diverged, so have the offsets.
+    - hold: waits for our log
+    - may_send_progress: are our messages the master's? If the logs have diverged, so have the offsets.
     """
 
     _log = Logger()
@@ -83,9 +90,11 @@ class SlaveSynchronizer:
         clock: IReactorTime,
         tables: BrokerTables,
         options: SyncOptions,
+        hold: TableHold,
         may_send_progress: Callable[[], bool],
     ) -> None:
         self._may_send_progress = may_send_progress
+        self._hold = hold
         self._master: str | None = None
         self._client = client
         self._clock = clock
@@ -98,6 +107,8 @@ class SlaveSynchronizer:
         self._delays = tables.delays
         self._failing: set[RequestCode] = set()
         self._running = False
+        self._under_way: Deferred[None] = succeed(None)
+        """The timer's newest round."""
         self._timer = GuardedTimer(clock, "synchronising with the master", self._turn, options.interval)
         """Pending between `start` and `stop` unless a round is under way."""
         self._pause = options.interval
@@ -108,12 +119,15 @@ class SlaveSynchronizer:
         them either, if they have been deleted."""
 
     def follow(self, address: str | None) -> None:
-        """The master is at `address` ("host:port"), and asked at once if it wasn't there before. None or our own:
-        nothing is asked (B100)."""
-        changed = address != self._master
+        """The master is at `address` ("host:port"), and asked at once if it wasn't there before; what another one
+        still answers isn't taken. None or our own: nothing is asked (B100)."""
+        if address == self._master:
+            return
         self._master = address
-        if changed and address is not None:
+        self._hold.drop()
+        if address is not None:
             self.round_now()
+        self._under_way.cancel()
 
     def start(self) -> None:
         """First round after the first delay, then one every interval."""
@@ -121,9 +135,11 @@ class SlaveSynchronizer:
         self._timer.set(self._options.first_delay)
 
     def stop(self) -> None:
-        """No more rounds; one under way ends by its calls' timeouts."""
+        """No more rounds; what one under way would still bring isn't taken, nor what is held."""
         self._running = False
         self._timer.cancel()
+        self._under_way.cancel()
+        self._hold.drop()
 
     def round_now(self) -> None:
         """Don't wait for the next round: the master has just come, or come back. Nothing happens unless
@@ -152,8 +168,8 @@ class SlaveSynchronizer:
     def _turn(self) -> Deferred[None]:
         self._pause = self._options.interval
         self._last_turn = self._clock.seconds()
-        done: Deferred[None] = self.round().addCallback(self._next)
-        return done
+        self._under_way = self.round()
+        return self._under_way.addErrback(_trap_cancelled).addCallback(self._next)
 
     def _next(self, _: object) -> None:
         if self._running:
@@ -161,38 +177,69 @@ class SlaveSynchronizer:
 
     @inlineCallbacks
     def round(self) -> Any:
-        """Ask for the four tables, one after the other; never fails."""
+        """Ask for the four tables, one after the other; fails only if it's cancelled."""
         master = self._master
         if master is None or master == self._options.own_address:
             return
         vip = vip_address(master)
         yield self._copy(RequestCode.GET_ALL_TOPIC_CONFIG, vip, self._take_topics)
-        who = asking_slave(self._options.broker_id, self._options.own_address)
-        yield self._copy(RequestCode.GET_ALL_CONSUMER_OFFSET, master, self._take_progress, who)
-        yield self._copy(RequestCode.GET_ALL_DELAY_OFFSET, master, self._take_delays)
+        if not self._hold.waiting:
+            yield self._copy_progress(master)
         yield self._copy(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, master, self._take_groups)
+
+    @inlineCallbacks
+    def _copy_progress(self, master: str) -> Generator[Deferred[Any], Any, None]:
+        """What speaks of messages, and then how far the master's log goes: all of them lie below."""
+        answers: dict[RequestCode, RemotingCommand] = {}
+        who = asking_slave(self._options.broker_id, self._options.own_address)
+        for code, ext in ((RequestCode.GET_ALL_CONSUMER_OFFSET, who), (RequestCode.GET_ALL_DELAY_OFFSET, {})):
+            yield self._copy(code, master, partial(answers.__setitem__, code), ext)
+        if answers:
+            hold = partial(self._hold_answers, answers)
+            yield self._copy(RequestCode.GET_BROKER_RUNTIME_INFO, master, hold)
+
+    def _hold_answers(
+        self, answers: Mapping[RequestCode, RemotingCommand], info: RemotingCommand
+    ) -> Deferred[None] | None:
+        taken = self._hold.wait(log_bounds(info)[1]).addCallback(lambda _: self._take_all(answers))
+        return None if self._hold.waiting else taken
+
+    @inlineCallbacks
+    def _take_all(
+        self, answers: Mapping[RequestCode, RemotingCommand]
+    ) -> Generator[Deferred[Any], Any, None]:
+        for code, take in (
+            (RequestCode.GET_ALL_CONSUMER_OFFSET, self._take_progress),
+            (RequestCode.GET_ALL_DELAY_OFFSET, self._take_delays),
+        ):
+            if code in answers:
+                yield self._guarded(code, maybeDeferred(take, answers[code]))
 
     def _copy(
         self,
         code: RequestCode,
         address: str,
         take: Callable[[RemotingCommand], object],
-        ext: dict[str, str] | None = None,
+        ext: Mapping[str, str] | None = None,
     ) -> Deferred[None]:
-        call = self._client.ask(address, RemotingCommand(code, ext=ext or {}), CALL_TIMEOUT)
-        copied = call.addCallback(take)
-        return copied.addCallbacks(
+        call = self._client.ask(address, RemotingCommand(code, ext=dict(ext or {})), CALL_TIMEOUT)
+        return self._guarded(code, call.addCallback(take))
+
+    def _guarded(self, code: RequestCode, copying: Deferred[Any]) -> Deferred[None]:
+        return copying.addCallbacks(
             lambda _: self._failing.discard(code), self._not_copied, errbackArgs=(code,)
         )
 
     def _not_copied(self, failure: Failure, code: RequestCode) -> None:
         """Told when it begins; the rounds after that are silent until one has worked."""
+        if failure.check(CancelledError):
+            failure.raiseException()
         if not failure.check(CallFailed, Refused, ValueError):
             self._log.failure("copying {what} failed", failure, what=code.name)
         elif code not in self._failing:
             self._failing.add(code)
             self._log.warn(
-                "{what} not copied from the master, this slave keeps what it has: {error}",
+                "{what} not copied from the master; this slave keeps its own: {error}",
                 what=code.name,
                 error=failure.getErrorMessage(),
             )
@@ -223,7 +270,7 @@ class SlaveSynchronizer:
             command = RemotingCommand(RequestCode.JOIN_CONSUMER_OFFSET, body=encode_progress(part))
             yield self._client.ask(master, command, CALL_TIMEOUT)
             self._log.info(
-                "sent the master what it lacked of the progress of {n} topics of groups",
+                "sent the master the newer consumer offsets of {n} topic@group entries",
                 n=len(part.offset_table),
             )
 
@@ -235,3 +282,7 @@ class SlaveSynchronizer:
             self._log.info(
                 "groups copied from the master, version {number}", number=self._groups.version.counter
             )
+
+
+def _trap_cancelled(failure: Failure) -> None:
+    failure.trap(CancelledError)

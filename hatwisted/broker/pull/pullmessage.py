@@ -17,14 +17,16 @@ from twisted.logger import Logger
 
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors, ConsumerTables
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
-from hatwisted.broker.filter.consumerfilter import SQL92, record_test
+from hatwisted.broker.filter.consumerfilter import record_test
 from hatwisted.broker.filter.subscriptiondata import Subscription, subscribe
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.role import Role
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.store.errors import WrongEntry
 from hatwisted.store.queue.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import SQL92
 from hatwisted.wire.registration import PERM_READ
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, PullHeader, parse_pull
@@ -121,6 +123,10 @@ class PullProcessor:
         wanted = self._admit(header, group)
         if isinstance(wanted, Refusal):
             return response(request, wanted.code, wanted.remark)
+        offset = header.queue_offset
+        standing = self._progress.stale.pulled(header.consumer_group, header.topic, header.queue_id, offset)
+        if standing is not None:
+            return self._send_back(connection, request, header, standing)
         if (
             header.sys_flag & PullHeader.COMMIT_OFFSET
             and not self._options().role.slave
@@ -133,11 +139,24 @@ class PullProcessor:
         size = min(header.max_msg_bytes, MAX_BYTES) if header.max_msg_bytes > 0 else MAX_BYTES
         queue = (header.topic, header.queue_id)
         pull = HeldPull(connection, request, queue, header.queue_offset, count, size, wanted, self._retry)
-        result = self._look(pull)
+        try:
+            result = self._look(pull)
+        except WrongEntry as error:
+            return _refusal(request, error)
         waits = self._worth_waiting(pull, result) and not self._sends_on(pull, header, result)
         if waits and self._held(pull, header):
             return None
         return self._answer(pull, result)
+
+    def _send_back(
+        self, connection: RemotingConnection, request: RemotingCommand, header: PullHeader, standing: int
+    ) -> RemotingCommand:
+        """To where the group stands: what it asks for are messages of before a loss (`staleoffsets`)."""
+        queue = (header.topic, header.queue_id)
+        pull = HeldPull(connection, request, queue, standing, 1, 1, None, self._retry)
+        found = self._look(pull)
+        low, high = found.min_offset, found.max_offset
+        return self._answer(pull, GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, standing, low, high))
 
     def _retry(self, pull: HeldPull, final: bool) -> bool:
         """Look again for a held pull; see HeldPull."""
@@ -146,6 +165,8 @@ class PullProcessor:
             if not final and (self._worth_waiting(pull, result) or self._passed_over(pull, result)):
                 return False
             answer = self._answer(pull, result, waited=True)
+        except WrongEntry as error:
+            answer = _refusal(pull.request, error)
         except Exception as error:
             self._log.failure("held pull of {peer} failed", peer=pull.connection.peer)
             answer = response(pull.request, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
@@ -306,6 +327,11 @@ class PullProcessor:
         group = self._groups.find(name) or GroupConfig(group_name=name)
         slow = result.behind_bytes > self._options().slow_distance
         return str(group.which_broker_when_consume_slowly if slow else group.broker_id)
+
+
+def _refusal(request: RemotingCommand, error: WrongEntry) -> RemotingCommand:
+    """The group waits here: passing the message over would lose it for good."""
+    return response(request, ResponseCode.SYSTEM_ERROR, str(error))
 
 
 def _unsupported(kind: str) -> Refusal:

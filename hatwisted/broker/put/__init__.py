@@ -3,7 +3,8 @@
 Read `putack` (a put waits for the disk, for a slave, for both, or for nothing), then `innerput` (due
 messages, messages sent back and the records of transactions take the same way as a send).
 
-`sendstate` says whether clients may have anything stored at present; `missingcopies` logs what no slave has.
+`responsecode` turns a status into the code of an answer, `sendstate` says whether clients may have anything stored
+at present, `missingcopies` logs what no slave has.
 
 It never answers OK before flush and replication have reached the put's end, as far as the configuration asks
 for them.

@@ -1,8 +1,9 @@
 """Messages that the broker itself puts: delayed ones that are due, what consumers send back, the records of
 transactions.
 
-They go the way of every put: through the store's one append and PutAcks. What can't be encoded
-or isn't taken at present comes back as a put refused, so that a caller has one place to look: the status.
+They go the way of every put: through the store's one append and PutAcks, and each waits for disk and slave as the
+broker's mode says, because somebody forgets the original once the copy is settled. What can't be encoded or isn't
+taken at present comes back as a put refused, so that a caller has one place to look: the status.
 
 Rejected: a Deferred that fails for a refusal. Of a hundred messages put together some may be stored and
 others not, and what becomes of a refused one (again later, told to a client) is decided by its status.
@@ -32,7 +33,7 @@ class InnerMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message to put.
 
     properties: by name, or as raw bytes of another record; born_timestamp: ms; born_host: 8 or 20 bytes,
-    None for the broker's own; wait: is the put settled by disk and slave, or by the append alone?
+    None for the broker's own.
     """
 
     topic: str
@@ -45,7 +46,6 @@ class InnerMessage(msgspec.Struct, frozen=True, kw_only=True):
     born_host: bytes | None = None
     reconsume_times: int = 0
     prepared_offset: int = 0
-    wait: bool = False
 
 
 _InnerPut = Put["Deferred[Put] | None"]
@@ -59,6 +59,10 @@ class InnerPuts:
         self._store = store
         self._acks = acks
         self._store_host = store_host
+
+    def lacks_slave(self) -> bool:
+        """Would a put be settled as SLAVE_NOT_AVAILABLE now?"""
+        return self._acks.lacks_slave(self._store.log.max_offset)
 
     def put(self, message: InnerMessage) -> Deferred[Put]:
         """Append one message; fires with the settled put, never fails."""
@@ -90,8 +94,7 @@ class InnerPuts:
             sys_flag,
             message.reconsume_times,
             message.prepared_offset,
-            message.wait,
-            Deferred(),
+            token=Deferred(),
         )
         properties = message.properties
         if not isinstance(properties, bytes):
@@ -104,14 +107,14 @@ class InnerPuts:
         return put
 
     def _refuse(self, puts: Sequence[Put]) -> None:
-        """Settle what isn't taken now: anything by a store that takes nothing, and what wants to wait where
-        it can't."""
-        stopped = self._store.refusal()
-        no_waiting = self._acks.refusal()
-        for put in puts:
-            reason = stopped or (no_waiting.remark if no_waiting is not None and put.wait else None)
-            if put.status is None and reason is not None:
-                put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
+        """Settle what isn't taken now: by a store that takes nothing, or while nobody can wait."""
+        reason = self._store.refusal()
+        if reason is None and (no_waiting := self._acks.refusal()) is not None:
+            reason = no_waiting.remark
+        if reason is not None:
+            for put in puts:
+                if put.status is None:
+                    put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
 
     def _settled(self, puts: Sequence[_InnerPut]) -> None:
         self._store.stats.count_puts(puts)

@@ -80,6 +80,10 @@ class PutAcks:
         reason = self._replication.refusal() if self._replication is not None else None
         return None if reason is None else Refusal(ResponseCode.SYSTEM_ERROR, reason)
 
+    def lacks_slave(self, end: int) -> bool:
+        """Does a put that ends at `end` need a slave, and none is near enough to be waited for?"""
+        return self._replication is not None and not self._replication.is_slave_ok(end)
+
     def settle(self, puts: Sequence[Put[Token]], settled: Settled[Token]) -> None:
         """Give each put its status and call `settled` with those that have one, in one or several goes.
 

@@ -5,7 +5,10 @@ topic by way of a delay level (3 + how often it has been tried, unless the consu
 often enough or told so by a level below 0, to the group's dead letters. The copy knows the topic and the id
 of the first message. Rules of RocketMQ 4.9.7's SendMessageProcessor.
 
-Every refusal makes the consumer send the copy itself, as an ordinary message to the retry topic; see `send`.
+The consumer forgets the message once it has the answer. So that comes when the copy is as safe as the flush and
+replication mode says, and otherwise with the codes of a send. (RocketMQ answers after the append.) Whatever isn't
+SUCCESS makes the consumer send the copy itself, as an ordinary message to the retry topic; see `send`. So a copy
+that no slave acknowledged in time may be there twice; where it's known that none will, none is stored here.
 """
 
 from __future__ import annotations
@@ -19,14 +22,15 @@ from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.delay.delayrouting import route_delayed, without_delay
 from hatwisted.broker.put.innerput import STOPPING, InnerMessage, InnerPuts
+from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import Refusal, answer_bad_requests
 from hatwisted.broker.send.deadletter import dead_letter_topic, max_times, retry_topic, unknown_group
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
-from hatwisted.store.log.put import Put, PutStatus
+from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.layout import PROPERTY_DELAY, PROPERTY_WAIT
+from hatwisted.wire.layout import PROPERTY_DELAY, PROPERTY_ORIGIN_ID, PROPERTY_RETRY_TOPIC, PROPERTY_WAIT
 from hatwisted.wire.messageid import encode_message_id
 from hatwisted.wire.record import Record
 from hatwisted.wire.remoting import RemotingCommand
@@ -35,8 +39,8 @@ from hatwisted.wire.requestheader import bool_field, int_field, long_field, text
 FIRST_LEVEL = 3
 """Delay level of the first repetition; each further one waits a level longer."""
 
-PROPERTY_RETRY_TOPIC = "RETRY_TOPIC"
-PROPERTY_ORIGIN_ID = "ORIGIN_MESSAGE_ID"
+NO_SLAVE = "no slave is connected, or close enough to be waited for: the copy isn't stored"
+
 
 _UNIT_RETRY = 2
 """topicSysFlag of the retry topic of a group in unit mode."""
@@ -111,6 +115,9 @@ class SendBackProcessor:
             return response(
                 request, ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"
             )
+        if self._puts.lacks_slave():
+            # A copy stored here and not vouched for would be there twice: the consumer sends its own then.
+            return response(request, ResponseCode.SLAVE_NOT_AVAILABLE, NO_SLAVE)
         message = self._message(header, group, record, topic, request.version)
         if isinstance(message, Refusal):
             return response(request, message.code, message.remark)
@@ -155,9 +162,10 @@ class SendBackProcessor:
         self, put: Put, request: RemotingCommand, group: str, message: InnerMessage
     ) -> RemotingCommand:
         status = put.status
+        assert status is not None
         if status is not PutStatus.PUT_OK:
-            remark = put.reason or (status.value if status is not None else "not settled")
-            return response(request, ResponseCode.SYSTEM_ERROR, remark)
+            code = response_code(status) if status in STORED else ResponseCode.SYSTEM_ERROR
+            return response(request, code, put.reason or status.value)
         assert not isinstance(message.properties, bytes)
         self._count(group, message.properties[PROPERTY_RETRY_TOPIC])
         return response(request)

@@ -15,6 +15,7 @@ from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.put.innerput import STOPPING
 from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.admission import Admission, Refused
 from hatwisted.remoting.server import RemotingConnection, response
@@ -26,16 +27,6 @@ from hatwisted.wire.remoting import RemotingCommand, encode_send_response
 from hatwisted.wire.requestheader import BadRequestField
 
 SEND_CODES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-
-_CODES: dict[PutStatus, int] = {
-    PutStatus.PUT_OK: ResponseCode.SUCCESS,
-    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
-    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
-    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
-}
 
 
 class SendProcessor:
@@ -114,7 +105,7 @@ class SendProcessor:
                     )
                 )
                 continue
-            code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
+            code = response_code(status)
             if status in STORED:
                 answers.append(
                     encode_send_response(
@@ -123,7 +114,7 @@ class SendProcessor:
                         put.queue_offset,
                         self._ids(put),
                         request.binary,
-                        int(code),
+                        code,
                         status.value,
                     )
                 )
@@ -161,6 +152,6 @@ def refuse_on_slave(connection: RemotingConnection, requests: Sequence[RemotingC
             response(
                 request,
                 ResponseCode.SERVICE_NOT_AVAILABLE,
-                "this broker is a slave and takes no messages; send to the master of its group",
+                "this broker is a slave and accepts no messages; send to the master of its group",
             ),
         )

@@ -4,14 +4,17 @@ A commit puts a copy into the real queue and, when that is stored, the op record
 half undecided, so its producer is asked again and consumers may see the message twice, never not at all.
 Rejected: both in one append, which could store the op of a copy that is refused.
 
+The answer comes when copy and op are as safe as the flush and replication mode says, and with the codes of a send
+otherwise. (RocketMQ answers after the append; its producers don't ask for an answer.)
+
 A producer's own word and its answer to a check may both arrive. The half offsets decided last are remembered,
-so the second one stores nothing (RocketMQ 4.9.7 delivers such a message twice).
+so the second one stores nothing and is answered as the first was (RocketMQ 4.9.7 delivers such a message twice).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -19,6 +22,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.put.innerput import STOPPING, InnerPuts
+from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
@@ -40,13 +44,19 @@ _DECISIONS = frozenset(
     (layout.SYS_TRANSACTION_NONE, layout.SYS_TRANSACTION_COMMIT, layout.SYS_TRANSACTION_ROLLBACK)
 )
 
-_CODES = {
-    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-}
-
 Answer = RemotingCommand | Deferred[RemotingCommand] | None
+
+
+class Outcome(NamedTuple):
+    """What the end of a transaction came to. stored: does an op tell of the decision?"""
+
+    code: int
+    remark: str | None
+    stored: bool
+
+
+BEING_ENDED = Outcome(ResponseCode.SYSTEM_BUSY, "this transaction is just being ended", False)
+"""To whoever ends a transaction while the first word about it isn't safe yet."""
 
 
 class EndTransaction(msgspec.Struct, frozen=True):
@@ -89,7 +99,8 @@ class EndTransactionProcessor:
         self._store = store
         self._puts = puts
         self._topics = topics
-        self._decided: OrderedDict[int, None] = OrderedDict()
+        self._decided: OrderedDict[int, Outcome | None] = OrderedDict()
+        """How the end of a half was answered, None while its puts are open."""
         self._state = state
 
     def register_on(self, table: ProcessorTable) -> None:
@@ -107,46 +118,62 @@ class EndTransactionProcessor:
         if half is None or problem:
             return response(request, ResponseCode.SYSTEM_ERROR, problem)
         if header.half_offset in self._decided:
-            return response(request)
+            return _answer(request, self._decided[header.half_offset] or BEING_ENDED)
         if header.decision == layout.SYS_TRANSACTION_ROLLBACK:
-            self._remember(header.half_offset)
-            return self._put_op(header.half_offset).addCallback(lambda _: response(request))
-        try:
-            copy = committed(half)
-        except NoDestination as error:
-            return response(request, ResponseCode.SYSTEM_ERROR, str(error))
-        self._remember(header.half_offset)
-        return self._puts.put(copy).addCallback(self._copied, request, header.half_offset)
+            ending = self._put_op(header.half_offset)
+        else:
+            try:
+                copy = committed(half)
+            except NoDestination as error:
+                return response(request, ResponseCode.SYSTEM_ERROR, str(error))
+            ending = self._puts.put(copy).addCallback(self._copied, header.half_offset)
+        self._remember(header.half_offset, None)
+        return ending.addCallback(self._ended, request, header.half_offset)
 
-    def _copied(
-        self, put: Put, request: RemotingCommand, half_offset: int
-    ) -> RemotingCommand | Deferred[RemotingCommand]:
-        status = put.status
-        if status in STORED:
-            return self._put_op(half_offset).addCallback(lambda _: response(request))
-        self._decided.pop(half_offset, None)
-        code = _CODES.get(status, ResponseCode.SYSTEM_ERROR) if status else ResponseCode.SYSTEM_ERROR
-        return response(request, code, put.reason or str(status))
+    def _copied(self, put: Put, half_offset: int) -> Outcome | Deferred[Outcome]:
+        outcome = _outcome(put)
+        if put.status not in STORED:
+            return outcome
+        # The copy is what was asked for. Without its op the producer is asked, and consumers may see it twice.
+        return self._put_op(half_offset).addCallback(lambda op: outcome._replace(stored=op.stored))
 
-    def _put_op(self, half_offset: int) -> Deferred[None]:
+    def _put_op(self, half_offset: int) -> Deferred[Outcome]:
         self._topics.ensure(layout.OP_HALF_TOPIC, HALF_QUEUE + 1)
         op = op_message(half_offset, int(self._clock.seconds() * 1000))
         return self._puts.put(op).addCallback(self._op_put, half_offset)
 
-    def _op_put(self, put: Put, half_offset: int) -> None:
-        if put.status in STORED:
-            return
-        self._decided.pop(half_offset, None)
-        self._log.warn(
-            "the decision about half message {offset} couldn't be stored; its producer will be asked: {reason}",
-            offset=half_offset,
-            reason=put.reason or str(put.status),
-        )
+    def _op_put(self, put: Put, half_offset: int) -> Outcome:
+        outcome = _outcome(put)
+        if put.status not in STORED:
+            self._log.warn(
+                "the decision about half message {offset} wasn't stored; its producer will be asked: {reason}",
+                offset=half_offset,
+                reason=outcome.remark,
+            )
+        return outcome
 
-    def _remember(self, half_offset: int) -> None:
-        self._decided[half_offset] = None
+    def _ended(self, outcome: Outcome, request: RemotingCommand, half_offset: int) -> RemotingCommand:
+        if outcome.stored:
+            self._remember(half_offset, outcome)
+        else:
+            self._decided.pop(half_offset, None)
+        return _answer(request, outcome)
+
+    def _remember(self, half_offset: int, outcome: Outcome | None) -> None:
+        self._decided[half_offset] = outcome
         if len(self._decided) > MAX_REMEMBERED:
             self._decided.popitem(last=False)
+
+
+def _answer(request: RemotingCommand, outcome: Outcome) -> RemotingCommand:
+    return response(request, outcome.code, outcome.remark)
+
+
+def _outcome(put: Put) -> Outcome:
+    status = put.status
+    assert status is not None
+    remark = None if status is PutStatus.PUT_OK else put.reason or status.value
+    return Outcome(response_code(status), remark, status in STORED)
 
 
 def _problem(header: EndTransaction, half: Record | None) -> str:

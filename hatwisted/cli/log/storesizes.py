@@ -16,14 +16,11 @@ from typing import Final
 from hatwisted.cli.errors import CannotRun
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.filesizes import common_size, index_shape, queue_file_size
-from hatwisted.store.lifecycle.storelock import LOCK_FILE
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import parse_file_name
+from hatwisted.wire.storenames import INDEX_FOLDER, LOCK_FILE, LOG_FOLDER, QUEUE_FOLDER
 
-LOG_FOLDER: Final = "commitlog"
-QUEUE_FOLDER: Final = "consumequeue"
-INDEX_FOLDER: Final = "index"
 _FLOCK: Final = struct.Struct("hhqqi0q")
 
 
@@ -43,7 +40,7 @@ class StoreFolder:
             self.log_folder = join(path, LOG_FOLDER)
             self.root = path
         else:
-            raise CannotRun(f"{path} is no store: it holds neither a '{LOG_FOLDER}' folder nor log files")
+            raise CannotRun(f"{path} is not a store: it has neither a '{LOG_FOLDER}' folder nor log files")
 
     @property
     def queue_folder(self) -> str | None:

@@ -11,7 +11,7 @@ from hatwisted.logcodec.scan import NO_LIMIT, Stop, scan_records
 from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.decode.batches import BatchBuilder
 from hatwisted.pipeline.decode.conditions import Condition
-from hatwisted.pipeline.decode.ragged import PREFIX, new_buffer
+from hatwisted.pipeline.decode.filebytes import PREFIX, new_buffer
 from hatwisted.pipeline.errors import DamagedLogRange
 
 

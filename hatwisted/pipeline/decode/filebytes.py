@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from hatwisted.pipeline.decode.ragged import PREFIX, new_buffer
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
 from hatwisted.pipeline.decode.storebytes import LogBytes, read
+from hatwisted.wire import layout
+
+PREFIX: Final = 16
+"""Bytes in front of every buffer's contents: zeros, and the end of a property as the last."""
+
+
+def new_buffer(size: int) -> npt.NDArray[np.uint8]:
+    """Room for `size` bytes behind a prefix."""
+    octets = np.empty(PREFIX + size, np.uint8)
+    octets[:PREFIX] = 0
+    octets[PREFIX - 1] = layout.PAIR_END
+    return octets
 
 
 class FileBytes:

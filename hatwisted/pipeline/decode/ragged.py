@@ -9,25 +9,15 @@ Substrings must be in the buffer's order and not overlap, as the parts of record
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hatwisted.pipeline.decode.filebytes import PREFIX
+
 Longs = npt.NDArray[np.int64]
-
-PREFIX: Final = 16
-"""Bytes in front of every buffer's contents: zeros, and a property separator as the last."""
-SEPARATOR: Final = 2
-
-
-def new_buffer(size: int) -> npt.NDArray[np.uint8]:
-    """Room for `size` bytes behind a prefix."""
-    octets = np.empty(PREFIX + size, np.uint8)
-    octets[:PREFIX] = 0
-    octets[PREFIX - 1] = SEPARATOR
-    return octets
 
 
 def gather(octets: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> pa.Array:

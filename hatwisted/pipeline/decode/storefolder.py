@@ -19,8 +19,8 @@ from hatwisted.pipeline.decode.endprobe import EndProbe, Tail
 from hatwisted.pipeline.decode.filebytes import FileBytes
 from hatwisted.pipeline.errors import NotAStore, WrongLogFile
 from hatwisted.wire.layout import parse_file_name
+from hatwisted.wire.storenames import LOG_FOLDER
 
-LOG_FOLDER: Final = "commitlog"
 EVERY_STORE: Final = (LOG_FOLDER, "store")
 """What RocketMQ calls a store's folder and the log's in it: no names to tell brokers apart by."""
 SPLIT_BYTES: Final = (64 << 20, 256 << 20)

@@ -27,13 +27,12 @@ from twisted.logger import Logger
 from hatwisted.logcodec.fewscan import FEW
 from hatwisted.logcodec.kernel import DispatchColumns, Entry, decode_few, dispatch_columns, gather, walk
 from hatwisted.logcodec.queueentry import ENTRY
-from hatwisted.logcodec.queueruns import UNQUEUED, queue_codes, queue_entries, sorted_by_queue
+from hatwisted.logcodec.queueruns import queue_codes, queue_entries, sorted_by_queue
 from hatwisted.logcodec.recordsearch import begins_record
 from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop
 from hatwisted.store.errors import OtherFileSize, StoreError, StoreFull
 from hatwisted.store.index.indexfile import Ints, Item, Longs
 from hatwisted.store.index.indexservice import IndexService
-from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.store.queue.reading import ReadableLog
 from hatwisted.wire import layout
@@ -88,7 +87,7 @@ class Dispatcher:
         self.reput_offset = self._next_offset = offset
         self._unindexed = None
         self._incomplete_until = 0
-        self._known_below = self._queues.max_physical
+        self._known_below = max(self._queues.max_physical, self._queues.deleted.max_physical)
         if self._index is not None:
             self._known_below = max(self._known_below, self._index.end_physical + 1)
 
@@ -161,7 +160,7 @@ class Dispatcher:
         if self.reput_offset < source.min_offset:
             if self.reput_offset:
                 self._log.warn(
-                    "dispatch was at offset {offset}, the log begins at {begin} by now: going on there",
+                    "dispatch was at offset {offset}, but the log now begins at {begin}: continuing there",
                     offset=self.reput_offset,
                     begin=source.min_offset,
                 )
@@ -216,7 +215,7 @@ class Dispatcher:
         """Queues first, then index; whether the index took everything."""
         items: list[Item] = []
         for entry in entries:
-            if not entry.sys_flag & UNQUEUED:
+            if not entry.sys_flag & layout.SYS_UNQUEUED:
                 self._queue_one(entry)
             for key_hash in entry.key_hashes:
                 items.append((key_hash, entry.physical_offset, entry.store_timestamp))
@@ -280,17 +279,20 @@ class Dispatcher:
         codes = queue_codes(scan)
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         reached = [
-            queue.max_physical if (queue := self._find(scan, row)) is not None else 0
+            self._reached(scan.topics[int(scan.topic_rows[row])], int(scan.queue_ids[row]))
             for row in first.tolist()
         ]
         queued = ends <= np.array(reached, np.int64)[inverse]
-        queued |= (scan.sys_flags & UNQUEUED) != 0
+        queued |= (scan.sys_flags & layout.SYS_UNQUEUED) != 0
         if self._index is not None:
             queued &= scan.physical_offsets < self._index.end_physical
         return scan.take(~queued)
 
-    def _find(self, scan: Records, row: int) -> ConsumeQueue | None:
-        return self._queues.find(scan.topics[int(scan.topic_rows[row])], int(scan.queue_ids[row]))
+    def _reached(self, topic: str, queue_id: int) -> int:
+        """Log offset below which the queue has all its records: its own, or those of a deleted one of its name."""
+        queue = self._queues.find(topic, queue_id)
+        deleted = self._queues.deleted.reached(topic, queue_id)
+        return deleted if queue is None else max(deleted, queue.max_physical)
 
     def _append_to_queues(self, scan: Records, columns: DispatchColumns) -> None:
         """One append for every run of consecutive entries of a queue."""
@@ -324,17 +326,13 @@ class Dispatcher:
         must not keep all others from their consumers.
         """
         try:
-            queue = self._queues.find(topic, queue_id)
-            reached = (
-                queue.max_physical if queue is not None else self._queues.deleted.reached(topic, queue_id)
-            )
+            reached = self._reached(topic, queue_id)
             if offset < reached:
                 known = _known_entries(run, reached)
                 run, index = run[known * layout.QUEUE_ENTRY_SIZE :], index + known
                 if not run:
                     return True
-            if queue is None:
-                queue = self._queues.get(topic, queue_id)
+            queue = self._queues.get(topic, queue_id)
             queue.append(index, run)
         except StoreFull:
             raise

@@ -135,7 +135,7 @@ class IndexService:
                 self._log.warn("index file {path} relinked after an unclean exit", path=file.path)
             if sound < found:
                 self._log.warn(
-                    "index file {path}: {count} items are missing or out of order, they are rebuilt",
+                    "index file {path}: {count} items are missing or out of order; rebuilding them",
                     path=file.path,
                     count=found - sound,
                 )
@@ -284,7 +284,7 @@ class IndexService:
         if not waiting:
             self._failure = failure
             self._log.warn(
-                "index file couldn't be made ahead ({error}); will try again when it's needed",
+                "index file couldn't be created in advance ({error}); will try again when it's needed",
                 error=failure.value,
             )
         for ready in waiting:

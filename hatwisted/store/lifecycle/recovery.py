@@ -9,7 +9,11 @@ Where to begin. After a clean exit the log is followed from its third last file 
 dispatched from where queues and index end (an index that needed nothing for long ends far back, so a clean
 exit notes how far it's complete); but whether every queue is there is checked rather than assumed
 (`queuecompleteness`). After an unclean one both begin at the newest file that starts with a record which, by the
-checkpoint, was on disk together with its queue entries.
+checkpoint, was on disk together with its queue entries. What queues say of records from there on may be of any
+time: pages reach the disk in any order. It serves as evidence of where the log ends, and is built again.
+
+What recovery has changed is on the disk before it ends. A cut that isn't would be undone by the next failure of
+power, and entries that had been cut would then name whatever has come to lie there since.
 
 Bytes behind the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
 damage: start is refused with `DamagedLog` and nothing is touched.
@@ -105,6 +109,7 @@ def recover(
     if not log.files.starts:
         before_changes()
         _without_log(queues, index)
+        recovery.sync()
         log.set_end(0)
         dispatcher.begin_at(0)
         return report
@@ -115,13 +120,14 @@ def recover(
     log.set_end(report.end)
     report.dispatched_from = recovery.dispatch_start()
     recovery.dispatch(dispatcher)
+    recovery.sync()
     return report
 
 
 def _without_log(queues: ConsumeQueueTable, index: IndexService | None) -> None:
     """No log, no queues, no index: what is left of them names nothing."""
     if len(queues):
-        _log.warn("there is no commit log: queues and index are removed")
+        _log.warn("there is no commit log: removing queues and index")
     queues.destroy()
     if index is not None:
         index.destroy()
@@ -217,14 +223,12 @@ class _Recovery:
         if report.torn_bytes:
             report.torn_reason = reason
             _log.warn(
-                "the log's tail is torn at offset {end} ({reason}): {count} bytes are cut",
+                "the log's tail is torn at offset {end} ({reason}): cutting {count} bytes",
                 end=end,
                 reason=reason,
                 count=report.torn_bytes,
             )
-        self._queues.truncate(end)
-        if report.unclean:
-            self._drop_last_entries()
+        self._queues.truncate(end, believed=report.start if report.unclean else None)
         if self._index is not None:
             if report.unclean:
                 self._index.repair(self._checkpoint.index_timestamp)
@@ -246,12 +250,6 @@ class _Recovery:
         for at in range(end, stale_end, CHUNK):
             self._files.write(at, (bytes(min(CHUNK, stale_end - at)),))
 
-    def _drop_last_entries(self) -> None:
-        """An entry may lie on two pages of which only one has reached the disk: the last of every queue is
-        built again, if its record is among those that will be dispatched."""
-        for queue in self._queues:
-            queue.truncate(max(self.report.start, queue.max_physical - 1))
-
     # -- dispatching -----------------------------------------------------------------------------------------
 
     def dispatch_start(self) -> int:
@@ -260,7 +258,7 @@ class _Recovery:
         needed = [report.start if report.unclean else max(self._queues.max_physical, begin)]
         uncovered = first_incomplete_file(self._files, self._queues, min(report.end, needed[0]))
         if uncovered is not None:
-            _log.warn("queues lack records from log file {start} on: they are rebuilt", start=uncovered)
+            _log.warn("queues lack records from log file {start} on; rebuilding them", start=uncovered)
             needed.append(uncovered)
         if self._index is not None:
             needed.append(self._indexed_end(self._index))
@@ -289,6 +287,15 @@ class _Recovery:
             self._index.blocking = False
         self.report.dispatched_bytes = dispatcher.reput_offset - start
         self._tick(self._total)
+
+    def sync(self) -> None:
+        """Make durable what was changed."""
+        report = self.report
+        if report.torn_bytes or report.files_removed:
+            self._files.datasync(report.end - 1, self._files.capacity_end)
+        self._queues.datasync()
+        if self._index is not None:
+            self._index.datasync()
 
     def _tick(self, done: int) -> None:
         if done - self._reported >= PROGRESS_BYTES or done >= self._total:

@@ -56,8 +56,8 @@ FOR_A_MASTER: Final = FullDisk(
     "puts are refused", "puts are accepted again", "puts are refused until there is some"
 )
 FOR_A_SLAVE: Final = FullDisk(
-    "this slave copies on, and stops acknowledging when a write finds no room",
-    "this slave has room again",
+    "this slave keeps copying, and stops acknowledging once a write finds no space",
+    "this slave has space again",
     "this slave stops acknowledging until there is some",
 )
 
@@ -97,7 +97,7 @@ class DiskWatermark:
         self._limits = limits or WatermarkLimits()
         self._clear = min(self._limits.clear, self._limits.warning)
         self._meaning = meaning
-        self._loop = PeriodicCall(clock, "the check of the disk", self.check)
+        self._loop = PeriodicCall(clock, "checking the disk", self.check)
         self._above: str | None = None
         self._refused: str | None = None
         self._unknown = False
@@ -123,7 +123,7 @@ class DiskWatermark:
         """A write found no room: full until a look finds `needed` bytes free."""
         if self._refused is None:
             self._log.warn(
-                "the disk has no room: {reason}; {meaning}", reason=reason, meaning=self._meaning().no_room
+                "no space on the disk: {reason}; {meaning}", reason=reason, meaning=self._meaning().no_room
             )
         self._refused = reason
 
@@ -172,13 +172,13 @@ class DiskWatermark:
             )
             self._above = None
         if self._refused is not None and min(free for _, free in usage.values()) >= self._limits.needed:
-            self._log.info("there's room on the disk again; it had refused a write: {was}", was=self._refused)
+            self._log.info("the disk has space again; it had refused a write: {was}", was=self._refused)
             self._refused = None
 
     def _blind(self, failure: Failure) -> None:
         """What was known last stays; said once, for it's likely to last."""
         if not self._unknown:
-            self._log.warn("can't tell how full the disk is: {error}", error=failure.value)
+            self._log.warn("can't determine disk usage: {error}", error=failure.value)
         self._unknown = True
 
 
@@ -371,7 +371,8 @@ class Retention:
         in_vain = not removed and self._space_is_short()
         if in_vain and not self._in_vain:
             self._log.warn(
-                "{used:.1%} of the disk is used and no log file is old enough to be removed: give the store more "
+                "{used:.1%} of the disk is used and no log file is old enough to be removed: give "
+                "the store more "
                 "room, or lower fileReservedTime",
                 used=self._watermark.used,
             )

@@ -13,12 +13,14 @@ some 11 us, ten times what all the rest of dispatching it costs. A pull reads th
 crash loses it, and recovery dispatches it again like everything else that wasn't synced.
 
 Cutting zeroes what is cut. RocketMQ only moves its write position and leaves the stale entries, which a later
-scan takes for entries of the queue.
+scan takes for entries of the queue. A cut is a change like any other: until it's synced, a failure of power may
+bring back what was cut, so it counts as unsynced by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from twisted.logger import Logger
 
@@ -31,6 +33,7 @@ from hatwisted.logcodec.queueentry import (
     has_data,
     place,
 )
+from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import StoreError
 from hatwisted.store.log.filequeue import FileQueue
 
@@ -42,6 +45,15 @@ TAIL_LIMIT = 4096
 
 SCAN_CHUNK = 3276 * ENTRY_SIZE
 """Bytes read at once by a scan: 64 KiB, so that a short queue costs one read."""
+
+
+class SyncMark(NamedTuple):
+    """What a queue's files hold at one moment: end (bytes), changes of names, lives and cuts so far."""
+
+    end: int
+    names: int
+    life: int
+    cuts: int
 
 
 class ConsumeQueue:
@@ -74,10 +86,14 @@ class ConsumeQueue:
         self._tail = bytearray()
         self._file_end = 0
         self._flushed = 0
+        self._cuts = self._cuts_synced = 0
+        """How often bytes were zeroed or files removed, and how many of these times are on the disk."""
         self._life = 0
         """Counts how often the queue began anew: a sync under way then says nothing of the new files."""
         self.topic = topic
         self.queue_id = queue_id
+        self.records = QueueRecords(topic, queue_id)
+        """Tells whether a record is this queue's."""
         self.min_offset = 0
         self.max_offset = 0
         self.max_physical = 0
@@ -187,7 +203,7 @@ class ConsumeQueue:
         if first_index < self.max_offset:
             repeated = min(self.max_offset - first_index, len(entries) // ENTRY_SIZE)
             self._log.warn(
-                "{queue} already has {count} entries offered from index {index} on: passed over",
+                "{queue} already has the {count} entries from index {index} on; skipping them",
                 queue=self,
                 count=repeated,
                 index=first_index,
@@ -249,24 +265,25 @@ class ConsumeQueue:
 
     def datasync(self) -> None:
         """Make all entries durable that are in files by now. Blocks, may run in another thread."""
-        end, life = self._written, self._life
-        if end > self._flushed:
-            self._files.datasync(self._flushed, end)
-            if life == self._life:
-                self._flushed = end
+        mark = self.unsynced
+        if mark is not None:
+            cut = mark.cuts > self._cuts_synced
+            self._files.datasync(self._flushed, self._file_end if cut else mark.end)
+            self.synced(mark)
 
     @property
-    def unsynced(self) -> tuple[int, int, int] | None:
+    def unsynced(self) -> SyncMark | None:
         """What `synced` has to be told once everything that's in files now is durable; None if it is."""
-        end = self._written
-        return (end, self._files.names_changed, self._life) if end > self._flushed else None
+        if self._written <= self._flushed and self._cuts == self._cuts_synced:
+            return None
+        return SyncMark(self._written, self._files.names_changed, self._life, self._cuts)
 
-    def synced(self, mark: tuple[int, int, int]) -> None:
+    def synced(self, mark: SyncMark) -> None:
         """All that there was at this mark is durable."""
-        end, names, life = mark
-        if life == self._life:
-            self._flushed = max(self._flushed, end)
-        self._files.names_synced(names)
+        if mark.life == self._life:
+            self._flushed = max(self._flushed, mark.end)
+        self._cuts_synced = max(self._cuts_synced, mark.cuts)
+        self._files.names_synced(mark.names)
 
     # -- recovery --------------------------------------------------------------------------------------------
 
@@ -288,6 +305,7 @@ class ConsumeQueue:
         self._settle(end)
         if dirty and not self._read_only:
             self._log.warn("{queue}: stale entries after the end are cleared", queue=self)
+            self._cuts += 1
             self._wipe(end, self._file_end)
 
     def _scan(self, at: int) -> tuple[int, bool]:
@@ -327,6 +345,7 @@ class ConsumeQueue:
         old_end = self._end
         first = self._files.min_offset // ENTRY_SIZE
         end = ENTRY_SIZE * self._search(first, self.max_offset, 1, physical_end + 1)
+        self._cuts += 1
         self._files.delete_from(end + 1 if end else 0)
         self._settle(end)
         self._wipe(end, min(old_end, self._file_end))
@@ -351,6 +370,7 @@ class ConsumeQueue:
 
     def destroy(self) -> None:
         """Remove all files: there's no log any more that they could name records of."""
+        self._cuts += 1
         self._files.delete_from(0)
         self._tail.clear()
         self._end = self._written = self._file_end = self._flushed = 0

@@ -18,9 +18,7 @@ from twisted.logger import Logger
 
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.queue.consumequeue import ConsumeQueue
-
-_MARK = "@"
-"""In no topic's name that a broker accepts."""
+from hatwisted.wire.storenames import deleted_queue_name, parse_deleted_queue_name
 
 
 class DeletedQueues:
@@ -43,18 +41,23 @@ class DeletedQueues:
         deleted."""
         return self._ends.get((topic, queue_id), 0)
 
+    @property
+    def max_physical(self) -> int:
+        """The greatest of these log offsets; 0 without any."""
+        return max(self._ends.values(), default=0)
+
     def load_all(self) -> None:
         """Take stock, as ConsumeQueueTable does; blocks. Folders that aren't named like that are passed
         over."""
         for name in self._fs.listdir(self.root):
-            topic, _, numbers = name.partition(_MARK)
-            queue_id, _, end = numbers.partition(_MARK)
-            if not (queue_id.isdecimal() and end.isdecimal()):
+            deleted = parse_deleted_queue_name(name)
+            if deleted is None:
                 continue
+            topic, queue_id, end = deleted
             folder = join(self.root, name)
-            queue = self._folders[folder] = self._make(folder, topic, int(queue_id))
+            queue = self._folders[folder] = self._make(folder, topic, queue_id)
             queue.load()
-            self._note(topic, int(queue_id), int(end))
+            self._note(topic, queue_id, end)
 
     def recover(self) -> None:
         """Find every queue's end; blocks."""
@@ -68,7 +71,7 @@ class DeletedQueues:
         """Move a queue's folder here; `end`: log offset behind its last record. OSError: it's still where it
         was."""
         self._fs.makedirs(self.root)
-        target = join(self.root, f"{topic}{_MARK}{queue_id}{_MARK}{end}")
+        target = join(self.root, deleted_queue_name(topic, queue_id, end))
         if self._fs.exists(target):
             # As deep into the log has been deleted before: that was cut since.
             self.remove([target])

@@ -18,6 +18,7 @@ from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.log.filequeue import FileQueue, OpenFiles
 from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.store.queue.deletedqueues import DeletedQueues
+from hatwisted.wire.storenames import DELETED_SUFFIX, is_queue_name
 
 OPEN_QUEUE_FILES = 4096
 """Descriptors that all queues together keep open; a queue beyond that pays one open (some 5 us) per append.
@@ -51,7 +52,7 @@ class ConsumeQueueTable:
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._tails: dict[ConsumeQueue, None] = {}
         self._tails_watcher: Callable[[], None] = lambda: None
-        self.deleted = DeletedQueues(fs, root + ".deleted", self._over)
+        self.deleted = DeletedQueues(fs, root + DELETED_SUFFIX, self._over)
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(list(self._queues.values()))
@@ -72,8 +73,8 @@ class ConsumeQueueTable:
         return queue
 
     def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
-        if topic in ("", ".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
-            raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can be named like that")
+        if not is_queue_name(topic, queue_id):
+            raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can have such a name")
         return self._over(join(self._root, topic, str(queue_id)), topic, queue_id)
 
     def _over(self, folder: str, topic: str, queue_id: int) -> ConsumeQueue:
@@ -134,10 +135,11 @@ class ConsumeQueueTable:
             queue.recover()
         self.deleted.recover()
 
-    def truncate(self, physical_end: int) -> None:
-        """Cut every queue to the log's end."""
+    def truncate(self, physical_end: int, believed: int | None = None) -> None:
+        """Cut every queue to the log's end. believed: log offset up to which what the queues say is known to have
+        been synced; what lies behind it will be dispatched again, and is cut from the queues in service."""
         for queue in self:
-            queue.truncate(physical_end)
+            queue.truncate(physical_end if believed is None else min(believed, physical_end))
         self.deleted.truncate(physical_end)
 
     def expire(self, min_physical: int) -> None:
@@ -163,7 +165,8 @@ class ConsumeQueueTable:
 
     def datasync(self) -> None:
         """Make everything durable that's in files by now. Blocks, may run in another thread."""
-        unsynced = [(queue, mark) for queue in self if (mark := queue.unsynced) is not None]
+        queues = (*self, *self.deleted)
+        unsynced = [(queue, mark) for queue in queues if (mark := queue.unsynced) is not None]
         if len(unsynced) > SYNC_ALL_FROM:
             self._fs.sync_all(self._root)
             for queue, mark in unsynced:
@@ -189,5 +192,9 @@ class ConsumeQueueTable:
         """Close all files, with everything in them if there is room for it."""
         with contextlib.suppress(OSError, StoreError):
             self.write_out()
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Close all files as they are."""
         for queue in (*self, *self.deleted):
             queue.close()

@@ -5,6 +5,9 @@ codes, what retention has removed); only then is the log read, and records that 
 one read. A queue of a topic with 8 queues has its records 7 foreign ones apart, so a little foreign data is
 read along and cut away: copying 16 KiB out of the page cache costs less than another call.
 
+No entry is taken at its word: what is handed out names this topic, queue and offset itself. A bad page in a
+queue's file must not give a consumer another topic's bytes.
+
 Rejected: a read per record (the calls, not the bytes, are what a pull of 32 small records costs), and handing
 out views of a mapped file (a file that retention deletes would stay, and a page fault holds up everyone).
 
@@ -16,11 +19,13 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeAlias
 
 import msgspec
 
+from hatwisted.logcodec.recordplace import QueueRecords
+from hatwisted.store.errors import WrongEntry
 from hatwisted.store.interfaces import Buffer
 from hatwisted.wire.layout import PRE_BLANK_SIZE, QUEUE_ENTRY
 
@@ -122,6 +127,9 @@ class ReadableQueue(Protocol):
     @property
     def max_offset(self) -> int: ...
 
+    @property
+    def records(self) -> QueueRecords: ...
+
     def read(self, index: int, count: int) -> bytes: ...
 
 
@@ -135,7 +143,7 @@ def get_messages(
     cold: ColdLimits | None = None,
 ) -> GetResult:
     """Records of `queue` from queue offset `offset` on: at most `max_count`, at most `max_bytes` but at least
-    one; only those `wanted`."""
+    one; only those `wanted`. Raises WrongEntry at an entry whose place in the log holds another record or none."""
     if queue is None:
         return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
     low, high = queue.min_offset, queue.max_offset
@@ -146,12 +154,12 @@ def get_messages(
     entries = queue.read(offset, min(_scan_limit(max_count, wanted), high - offset))
     if not entries:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, low, high)
-    choice = _Choice(log, max_count, max_bytes, cold)
+    choice = _Choice(log, queue.records, offset, (max_count, max_bytes), cold)
     if isinstance(wanted, RecordTest):
         scanned, buffers = choice.filter_by_record(entries, wanted)
     else:
         scanned = choice.take(entries, wanted)
-        buffers = list(_read_runs(log, choice.chosen))
+        buffers = choice.read()
     status = GetStatus.FOUND if buffers else choice.nothing
     behind = log.max_offset - choice.last_position
     return GetResult(status, offset + scanned, low, high, buffers, len(choice.chosen), behind)
@@ -178,10 +186,25 @@ def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int] | None:
 
 
 class _Choice:
-    """Which entries a read delivers: (physical offset, size) of each, and why there are none."""
+    """Which entries a read delivers: (physical offset, size) of each, and why there are none.
 
-    def __init__(self, log: ReadableLog, max_count: int, max_bytes: int, cold: ColdLimits | None) -> None:
+    records: the queue's; offset: of the first entry looked at; limits: messages, bytes.
+    """
+
+    def __init__(
+        self,
+        log: ReadableLog,
+        records: QueueRecords,
+        offset: int,
+        limits: tuple[int, int],
+        cold: ColdLimits | None,
+    ) -> None:
+        max_count, max_bytes = limits
         self.chosen: list[tuple[int, int]] = []
+        self._indexes: list[int] | range = []
+        """Queue offsets of the chosen."""
+        self._records = records
+        self._offset = offset
         self.nothing = GetStatus.NO_MATCHED_MESSAGE
         self.last_position = log.max_offset
         self._log = log
@@ -197,6 +220,7 @@ class _Choice:
         if tags_codes is None and self._take_all(entries):
             return len(self.chosen)
         chosen, total, scanned = self.chosen, 0, 0
+        indexes = self._indexes = []
         wanted = None if tags_codes is None else {code & _LOW_32 for code in tags_codes}
         for position, size, tags_code in QUEUE_ENTRY.iter_unpack(entries):
             if chosen:
@@ -209,6 +233,7 @@ class _Choice:
                 self.nothing = GetStatus.MESSAGE_WAS_REMOVING
             elif wanted is None or tags_code & _LOW_32 in wanted:
                 chosen.append((position, size))
+                indexes.append(self._offset + scanned - 1)
                 total += size
         return scanned
 
@@ -225,8 +250,34 @@ class _Choice:
         ):
             return False
         self.chosen = list(zip(positions, sizes, strict=True))
+        self._indexes = range(self._offset, self._offset + len(sizes))
         self.last_position = positions[-1]
         return True
+
+    def read(self) -> list[Buffer]:
+        """The chosen records' bytes, one log read for each run of neighbours."""
+        buffers: list[Buffer] = []
+        indexes = iter(self._indexes)
+        for run in _runs(self._log, self.chosen):
+            data, base = self._run_bytes(run), run[0][0]
+            self._check(data, base, zip(run, indexes, strict=False))
+            if sum(size for _, size in run) == len(data):
+                buffers.append(data)
+            else:
+                view = memoryview(data)
+                buffers += [view[position - base : position - base + size] for position, size in run]
+        return buffers
+
+    def _check(self, data: bytes, base: int, entries: Iterable[tuple[tuple[int, int], int]]) -> None:
+        has = self._records.has
+        for (position, size), index in entries:
+            if not has(data, position - base, size, index, position):
+                raise WrongEntry(self._records.topic, self._records.queue_id, index, position)
+
+    def _run_bytes(self, run: list[tuple[int, int]]) -> bytes:
+        """What the log has there; less than the entries say if they are wrong."""
+        base = run[0][0]
+        return self._log.read(base, run[-1][0] + run[-1][1] - base)
 
     def filter_by_record(self, entries: bytes, test: RecordTest) -> tuple[int, list[Buffer]]:
         """Choose by looking into the records; returns how many were dealt with and those that passed. Piece
@@ -234,7 +285,7 @@ class _Choice:
         buffers: list[Buffer] = []
         total = scanned = read = 0
         for piece in _pieces(entries):
-            records = dict(self._read_piece(piece))
+            records = dict(self._read_piece(piece, self._offset + scanned))
             for position, size in piece:
                 if buffers and self._is_full(position, total + size):
                     return scanned, buffers
@@ -256,13 +307,18 @@ class _Choice:
         max_count, max_bytes = self._cold if position < self._cold_below else self._hot
         return len(self.chosen) >= max_count or total > max_bytes
 
-    def _read_piece(self, piece: list[tuple[int, int]]) -> Iterator[tuple[int, Buffer]]:
-        """(physical offset, record) of those that are still there."""
+    def _read_piece(self, piece: list[tuple[int, int]], first: int) -> Iterator[tuple[int, Buffer]]:
+        """(physical offset, record) of those that are still there. first: the piece's first queue offset."""
         first_byte = self._first_byte
-        there = [entry for entry in piece if entry[0] >= first_byte and entry[1] != PRE_BLANK_SIZE]
-        for run in _runs(self._log, there):
-            view = memoryview(_run_bytes(self._log, run))
-            base = run[0][0]
+        there = {
+            entry: index
+            for index, entry in enumerate(piece, first)
+            if entry[0] >= first_byte and entry[1] != PRE_BLANK_SIZE
+        }
+        for run in _runs(self._log, list(there)):
+            data, base = self._run_bytes(run), run[0][0]
+            self._check(data, base, ((entry, there[entry]) for entry in run))
+            view = memoryview(data)
             for position, size in run:
                 yield position, view[position - base : position - base + size]
 
@@ -279,12 +335,6 @@ def _pieces(entries: bytes) -> Iterator[list[tuple[int, int]]]:
         total += size
     if piece:
         yield piece
-
-
-def _read_runs(log: ReadableLog, chosen: list[tuple[int, int]]) -> Iterator[Buffer]:
-    """The chosen records' bytes, one log read for each run of neighbours."""
-    for run in _runs(log, chosen):
-        yield from _read_run(log, run)
 
 
 def _runs(log: ReadableLog, chosen: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
@@ -306,21 +356,3 @@ def _run_end(chosen: list[tuple[int, int]], start: int, file_size: int) -> int:
             break
         end, index = position + size, index + 1
     return index
-
-
-def _read_run(log: ReadableLog, run: list[tuple[int, int]]) -> Iterator[Buffer]:
-    data, base = _run_bytes(log, run), run[0][0]
-    if sum(size for _, size in run) == len(data):
-        yield data
-        return
-    view = memoryview(data)
-    for position, size in run:
-        yield view[position - base : position - base + size]
-
-
-def _run_bytes(log: ReadableLog, run: list[tuple[int, int]]) -> bytes:
-    base, end = run[0][0], run[-1][0] + run[-1][1]
-    data = log.read(base, end - base)
-    if len(data) != end - base:
-        raise LookupError(f"queue entry points at {base}..{end}, the log gave {len(data)} bytes there")
-    return data

@@ -57,7 +57,7 @@ class BoundsTest(PositionsCase):
         master = ScriptedBroker(range(5))
         placed = self.place(master)
         master.stop()
-        with self.assertRaisesRegex(BrokerGone, "broker broker-a: nobody of its group answers: 127.0.0.1"):
+        with self.assertRaisesRegex(BrokerGone, "broker broker-a: no broker of its group answers: 127.0.0.1"):
             bounds_of(self.links, placed)
 
     def test_refused(self) -> None:

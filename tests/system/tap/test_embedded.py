@@ -62,11 +62,12 @@ class TestStack(SynchronousTestCase):
 class TestPort(SynchronousTestCase):
     def setUp(self):
         self.parts = real_parts(reactor)
-        self.addCleanup(self.parts.listening.release)
 
     def embedded(self, wished=None):
         config = BrokerConfig(bind_address="127.0.0.1", embedded_namesrv_port=wished)
-        return embed_name_server(config, self.parts)
+        own = embed_name_server(config, self.parts)
+        self.addCleanup(own.service.stopService)
+        return own
 
     def taken(self):
         listener = socket.create_server(("127.0.0.1", 0))

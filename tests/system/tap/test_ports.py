@@ -39,7 +39,10 @@ class Listener(Protocol):
 class Ports(TestCase):
     def setUp(self) -> None:
         self.ports = ClaimedPorts(reactor)
-        self.addCleanup(self.ports.release)
+
+    def claim(self, port: int) -> None:
+        self.ports.claim(port, LOOPBACK)
+        self.addCleanup(self.ports.release, port, LOOPBACK)
 
     def other_process_listens(self) -> int:
         listening = socket.create_server((LOOPBACK, 0))
@@ -66,14 +69,14 @@ class Ports(TestCase):
 
     def test_a_claimed_port_refuses_connections_until_it_listens(self) -> None:
         port = free_port()
-        self.ports.claim(port, LOOPBACK)
+        self.claim(port)
         with socket.socket() as client:
             self.assertRaises(ConnectionRefusedError, client.connect, (LOOPBACK, port))
 
     @inlineCallbacks
     def test_a_claimed_port_serves_once_it_listens(self):  # type: ignore[no-untyped-def]
         port = free_port()
-        self.ports.claim(port, LOOPBACK)
+        self.claim(port)
         self.listen(port)
         yield self.assert_greeted(port)
 
@@ -85,16 +88,16 @@ class Ports(TestCase):
 
     def test_released_ports_are_free(self) -> None:
         port = free_port()
-        self.ports.claim(port, LOOPBACK)
-        self.ports.release()
-        self.ports.release()
+        self.claim(port)
+        self.ports.release(port, LOOPBACK)
+        self.ports.release(port, LOOPBACK)
         socket.create_server((LOOPBACK, port)).close()
 
     @inlineCallbacks
     def test_B146_a_port_is_free_again_at_once(self):  # type: ignore[no-untyped-def]
         port = free_port()
-        self.ports.claim(port, LOOPBACK)
+        self.claim(port)
         opened = self.ports.listen(port, ServerFactory.forProtocol(Greeter), interface=LOOPBACK)
         yield self.assert_greeted(port)  # the server closes first and keeps the TIME_WAIT
         yield opened.stopListening()
-        self.ports.claim(port, LOOPBACK)
+        self.claim(port)

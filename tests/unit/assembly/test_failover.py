@@ -7,9 +7,11 @@ from typing import Any
 from twisted.internet.error import ConnectionLost
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.transaction.halfmessages import CHECK_GROUP
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.config.schema import BrokerRole
+from hatwisted.wire.layout import HALF_TOPIC
 from tests.support.memorynode import NAME_SERVER, MemoryNodes, MortalClock
 
 MASTER, SLAVE, CONSUMER = "10.0.0.1", "10.0.0.2", "10.0.0.50"
@@ -72,3 +74,60 @@ class FailoverTests(SynchronousTestCase):
         for transport in list(self.nodes.network.transports):
             if {transport.getHost().host, transport.getPeer().host} == {MASTER, CONSUMER}:
                 transport.lost(ConnectionLost())
+
+
+class PromotionTests(SynchronousTestCase):
+    """B104a: progress that a slave was told of is of no use to it without the messages that it rests on."""
+
+    def setUp(self) -> None:
+        self.nodes = nodes = MemoryNodes(self)
+        self.settings = {"message_delay_level": "3s 5s", "transaction_check_interval": 5000}
+        parts = nodes.parts(MASTER, clock=MortalClock(nodes.clock))
+        self.master = nodes.start(MASTER, parts, **self.settings)
+        self.slave = nodes.start(
+            SLAVE,
+            broker_role=BrokerRole.SLAVE,
+            broker_id=1,
+            ha_master_address=f"{MASTER}:10912",
+            **self.settings,
+        )
+        nodes.pass_time(5)
+
+    def link_lags(self) -> None:
+        """From here on the slave gets tables and no log any more."""
+        self.assertEqual(self.slave.parts.store.log.max_offset, self.master.parts.store.log.max_offset)
+        self.nodes.result(self.slave.services.ha_client.stopService())
+
+    def promoted(self) -> Any:
+        """The master's machine is lost, its slave's store is opened as a master's."""
+        self.nodes.crash(self.master, MASTER)
+        self.nodes.stop(self.slave)
+        return self.nodes.start(SLAVE, **self.settings)
+
+    def test_B104a_a_delayed_message_delivered_on_the_lost_master_alone_is_delivered(self) -> None:
+        self.assertEqual(self.nodes.send(f"{MASTER}:10911", b"pay", properties="DELAY\x011"), 0)
+        self.nodes.pass_time(0.5)
+        self.link_lags()
+        self.nodes.pass_time(25)
+        self.assertEqual(self.master.parts.tables.delays.get(1), 1)
+        self.assertEqual(self.slave.parts.store.queue_end("T", 0), 0)
+        promoted = self.promoted()
+        self.nodes.pass_time(10)
+        self.assertEqual(promoted.parts.store.queue_end("T", 0), 1)
+
+    def test_B104a_a_transaction_committed_on_the_lost_master_alone_is_asked_about(self) -> None:
+        address = f"{MASTER}:10911"
+        properties = "TRAN_MSG\x01true\x02PGROUP\x01g\x02UNIQ_KEY\x01U1"
+        self.assertEqual(self.nodes.send(address, b"half", properties=properties), 0)
+        self.nodes.pass_time(0.5)
+        self.link_lags()
+        ended = self.nodes.ask(
+            address, 37, producerGroup="g", tranStateTableOffset=0, commitLogOffset=0, commitOrRollback=8
+        )
+        self.assertEqual(ended.code, 0)
+        self.nodes.pass_time(40)
+        checked = self.master.parts.tables.offsets.query(CHECK_GROUP, HALF_TOPIC, 0)
+        self.assertEqual((checked, self.master.parts.store.queue_end("T", 0)), (1, 1))
+        promoted = self.promoted()
+        self.nodes.pass_time(10)
+        self.assertEqual(promoted.parts.store.queue_end(HALF_TOPIC, 0), 2, "put again to be asked about")

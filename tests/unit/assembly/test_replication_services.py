@@ -7,6 +7,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.schema import BrokerRole
+from hatwisted.ha.master import HAService
 from hatwisted.wire.registration import RegisterBody, TopicTable, body_checksum, encode_register_body
 from tests.support.memorynode import NAME_SERVER, MemoryNodes, Visitor
 
@@ -87,17 +88,17 @@ class OrderTests(RoleCase):
             def connectionMade(its) -> None:
                 order.append(("dialled", 10912 in self.listening(SLAVE)))
 
+        stop = HAService.stopService
+
+        def stopping(service: HAService) -> object:
+            link = node.services.ha_client.status()
+            order.append((link.state, link.reported_offset))
+            return stop(service)
+
+        self.patch(HAService, "stopService", stopping)
         self.nodes.accept(CONFIGURED, Watched)
         node = self.slave(ha_master_address=CONFIGURED)
         self.nodes.pass_time(1)
-        stop = node.parts.ha.stopService
-
-        def stopping() -> object:
-            link = node.services.ha_client.status()
-            order.append((link.state, link.reported_offset))
-            return stop()
-
-        self.patch(node.parts.ha, "stopService", stopping)
         self.nodes.stop(node)
         self.assertEqual(order, [("dialled", True), ("stopped", -1)])
         self.assertEqual(self.listening(SLAVE), set())

@@ -16,18 +16,17 @@ from twisted.internet.protocol import Protocol
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.parts import Parts
-from hatwisted.broker.node.brokernode import BrokerNode
 from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
+from hatwisted.sim.memorynet import MemoryNetwork
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
-from tests.support.memorynet import MemoryNetwork
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
 PORT = 10911
@@ -45,6 +44,7 @@ def unit_parts(clock, host, memory_bytes=8 << 30):
         connecting=host,
         resolve=lambda name: bytes((127, 0, 0, 1)),
         random=Random(1),
+        process_id=lambda: 77,
         memory_bytes=memory_bytes,
     )
 
@@ -52,7 +52,7 @@ def unit_parts(clock, host, memory_bytes=8 << 30):
 class NoRole:
     """What a node does besides what all do: nothing, but for a master's joining of offsets."""
 
-    def __init__(self, node):
+    def __init__(self, node, parts):
         self.processors = ProcessorTable()
         if not node.role.slave:
             node.offset_sync.register_join_on(self.processors)
@@ -112,10 +112,9 @@ class BrokerRig:
             message_delay_level=" ".join(f"{level // 1000}s" for level in delay_levels),
             **options,
         )
-        parts = build_broker(config, unit_parts(self.clock, self.host, memory_bytes)).parts
+        self.node = build_broker(config, unit_parts(self.clock, self.host, memory_bytes), NoRole)
+        parts = self.parts = self.node.parts
         parts.master.learn(KnownMaster("127.0.0.1:1", "127.0.0.1:2"))
-        self.node = BrokerNode(parts, NoRole(parts))
-        self.parts = parts
         self.store, self.tables, self.identity = parts.store, parts.tables, parts.identity
         self.consumers, self.pulls, self.hold = parts.consumers, parts.pulls, parts.hold
         self.admin, self.runtime, self.config = parts.consumer_admin, parts.runtime, parts.config

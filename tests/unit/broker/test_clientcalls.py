@@ -1,4 +1,4 @@
-"""Requests from the broker to its clients, over real connections."""
+"""Requests from the broker to its clients, over connections in memory."""
 
 from twisted.internet.defer import CancelledError, inlineCallbacks
 from twisted.trial.unittest import TestCase

@@ -23,8 +23,8 @@ class InnerPutTests(TestCase):
         self.rig = BrokerRig(self)
         self.store = self.rig.store
         self.replication = ManualReplication(Clock())
-        acks = PutAcks(self.rig.clock, self.store.flush, 5.0, self.replication)
-        self.puts = InnerPuts(self.store, acks, HOST)
+        self.acks = PutAcks(self.rig.clock, self.store.flush, 5.0, self.replication)
+        self.puts = InnerPuts(self.store, self.acks.without_slaves(), HOST)
         self.addCleanup(self.rig.turn)
 
     def record(self, put):  # type: ignore[no-untyped-def]
@@ -61,17 +61,18 @@ class InnerPutTests(TestCase):
         self.assertIn("can't be stored", bad.reason)
         self.assertEqual(self.store.stats.put_total, 2)
 
-    def test_who_waits_is_settled_by_the_slave(self) -> None:
-        (at_once, later) = self.puts.many([message(), message(wait=True)])
-        self.successResultOf(at_once)
-        self.assertNoResult(later)
+    def test_each_is_settled_by_the_slave(self) -> None:
+        put = InnerPuts(self.store, self.acks, HOST).put(message())
+        self.assertNoResult(put)
         self.replication.line.advance(self.store.log.max_offset)
-        self.assertEqual(self.successResultOf(later).status, PutStatus.PUT_OK)
+        self.assertEqual(self.successResultOf(put).status, PutStatus.PUT_OK)
 
     def test_a_broker_that_takes_nothing_says_why(self) -> None:
         self.replication.reason = "too few slaves"
-        free, waiting = map(self.successResultOf, self.puts.many([message(), message(wait=True)]))
-        self.assertEqual((free.status, waiting.reason), (PutStatus.PUT_OK, "too few slaves"))
+        waiting = self.successResultOf(InnerPuts(self.store, self.acks, HOST).put(message()))
+        self.assertEqual(
+            (waiting.status, waiting.reason), (PutStatus.SERVICE_NOT_AVAILABLE, "too few slaves")
+        )
         self.store.log.stopped_reason = "the disk is full"
         refused = self.successResultOf(self.puts.put(message()))
         self.assertEqual(

@@ -1,5 +1,5 @@
-"""What a producer is told of disk and slaves, and what others notice while it waits: sends through a real port
-into a real log, with a disk and a slave that move when the test says so."""
+"""What a producer is told of disk and slaves, and what others notice while it waits: sends through the whole
+broker into a real log, with a disk and a slave that move when the test says so."""
 
 from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase

@@ -2,6 +2,7 @@
 
 import msgspec
 from twisted.internet.defer import inlineCallbacks
+from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
@@ -16,7 +17,8 @@ from hatwisted.wire.messageid import encode_message_id
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import HOST, BrokerRig
-from tests.unit.broker.test_send import BATCH, FIELDS, V2
+from tests.unit.broker.test_putack import ManualReplication
+from tests.unit.broker.test_sendmessage import BATCH, FIELDS, V2
 
 LEVELS = tuple(1000 * n for n in range(1, 19))
 SEND_BACK = 36
@@ -24,6 +26,7 @@ SEND_BACK = 36
 
 class SendBackCase(TestCase):
     timeout = 50
+    replication: ManualReplication | None = None
 
     def setUp(self) -> None:
         self.rig = BrokerRig(self, delay_levels=LEVELS)
@@ -32,7 +35,7 @@ class SendBackCase(TestCase):
         self.permission = 6
         state = SendState(lambda: self.permission, "127.0.0.1")
         self.counted: list[tuple[str, str]] = []
-        acks = PutAcks(self.rig.clock, self.store.flush, 5.0, None)
+        acks = PutAcks(self.rig.clock, self.store.flush, 5.0, self.replication)
         self.sends = SendProcessor(self.store, acks, self.tables, self.rig.identity, state)
         self.rig.table.register_batch(SEND_CODES, self.sends.process)
         SendBackProcessor(
@@ -60,6 +63,50 @@ class SendBackCase(TestCase):
             found = decode_record(self.store.log.read(at, 1 << 20))
             at += found.total_size
         return found
+
+
+class SafetyTests(SendBackCase):
+    """B69a: a message is taken back when its copy is where that of a send would have to be."""
+
+    def setUp(self) -> None:
+        self.replication = ManualReplication(Clock())
+        super().setUp()
+
+    @inlineCallbacks
+    def sent(self):  # type: ignore[no-untyped-def]
+        sending = self.send()
+        yield self.rig.until(lambda: self.store.log.max_offset)
+        self.replication.line.advance(self.store.log.max_offset)
+        yield sending
+        return self.store.log.max_offset
+
+    @inlineCallbacks
+    def test_B69a_the_answer_waits_for_the_slave(self):  # type: ignore[no-untyped-def]
+        end = yield self.sent()
+        answering = self.send_back()
+        yield self.rig.until(lambda: self.store.log.max_offset > end)
+        self.assertFalse(answering.called)
+        self.assertEqual(self.counted, [])
+        self.replication.line.advance(self.store.log.max_offset)
+        answer = yield answering
+        self.assertEqual((answer.code, self.counted), (0, [("g", "T")]))
+
+    @inlineCallbacks
+    def test_B69a_a_slave_that_is_late_is_told_as_to_a_producer(self):  # type: ignore[no-untyped-def]
+        end = yield self.sent()
+        answering = self.send_back()
+        yield self.rig.until(lambda: self.store.log.max_offset > end)
+        self.replication.line.release_all()
+        answer = yield answering
+        self.assertEqual((answer.code, answer.remark), (12, "FLUSH_SLAVE_TIMEOUT"))
+
+    @inlineCallbacks
+    def test_B69a_without_a_slave_nothing_is_stored_that_the_consumer_would_send_again(self):  # type: ignore[no-untyped-def]
+        end = yield self.sent()
+        self.replication.usable_up_to = 0
+        answer = yield self.send_back()
+        self.assertEqual((answer.code, self.store.log.max_offset), (11, end))
+        self.assertIn("isn't stored", answer.remark)
 
 
 class SendBackTests(SendBackCase):

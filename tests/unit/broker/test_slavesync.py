@@ -1,4 +1,4 @@
-"""A slave's copy of its master's tables, over real ports two apart as RocketMQ has them."""
+"""A slave's copy of its master's tables, over ports two apart as RocketMQ has them."""
 
 import json
 from pathlib import Path
@@ -16,9 +16,11 @@ from hatwisted.broker.node.slavesync import (
     SyncOptions,
     vip_address,
 )
+from hatwisted.broker.node.tablehold import HOLD_LOOK, TableHold
 from hatwisted.broker.pull.pullmessage import PULL_CODES
 from hatwisted.ha.slavestate import SLOW_RETRY
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import TopicConfig
 from tests.support.memorylog import MemoryLog
 from tests.unit.broker.rig import BrokerRig, heartbeat
@@ -43,16 +45,24 @@ class SyncCase(TestCase):
     def setUp(self):
         self.slave = BrokerRig(self, slave=True)
         self.tables = self.slave.tables
+        self.log = MemoryLog(1 << 20)
+        self.log.append(bytes(1 << 20))
+        self.master_end = 1 << 20
         self.sync = SlaveSynchronizer(
             self.slave.client,
             self.slave.clock,
             self.tables,
             SyncOptions(own_address=self.slave.address, broker_id=1),
+            self.hold(),
             lambda: self.may_send_progress(),
         )
         self.may_send_progress = lambda: True
         self.addCleanup(self.sync.stop)
         self.asked = []
+
+    def hold(self):
+        """Waits for `log`."""
+        return TableHold(self.slave.clock, self.log, self.log.flush_now)
 
     def listen(self, table):
         """Serve `table` at a port, without pulls also two below; the address of the upper one."""
@@ -89,6 +99,11 @@ class SyncCase(TestCase):
             special = changed.get(f"c{request.code}")
             return special(request) if special else response(request, body=self.body(request.code))
 
+        def runtime_info(_connection, request):
+            table = {"commitLogMinOffset": "0", "commitLogMaxOffset": str(self.master_end)}
+            return response(request, body=json.dumps({"table": table}).encode())
+
+        table.register(28, runtime_info)
         for code in CAPTURED:
             table.register(code, answer)
         address = self.listen(table)
@@ -333,6 +348,76 @@ class TestProgress(SyncCase):
         self.assertEqual(answer.code, 3)
 
 
+class TestHeld(SyncCase):
+    """What speaks of messages waits for the log that they are in."""
+
+    def progress(self):
+        """Of the captured master's delay levels and groups, as far as the slave has taken it."""
+        return self.tables.delays.items(), json.loads(self.tables.offsets.encode_compact())["offsetTable"]
+
+    def ahead(self, bytes_more=100):
+        """A captured master whose log goes on where the slave's ends."""
+        self.master_end = self.log.max_offset + bytes_more
+        return self.captured_master()
+
+    @inlineCallbacks
+    def test_B104a_progress_waits_for_the_messages_and_topics_and_groups_do_not(self):
+        self.ahead()
+        yield self.sync.round()
+        self.assertEqual(self.progress(), ([], {}))
+        self.assertTrue(self.tables.topics.version.counter)
+        self.assertTrue(self.tables.groups.version.counter)
+        self.log.append(bytes(99))
+        self.slave.clock.advance(HOLD_LOOK)
+        self.assertEqual(self.progress(), ([], {}))
+        self.log.append(bytes(1))
+        self.slave.clock.advance(HOLD_LOOK)
+        delays, offsets = self.progress()
+        self.assertTrue(delays and offsets)
+
+    @inlineCallbacks
+    def test_B104a_it_waits_for_the_disk_as_well(self):
+        self.captured_master()
+        self.log.hold_flushes = True
+        self.log.append(bytes(100))
+        self.master_end = self.log.max_offset
+        yield self.sync.round()
+        self.assertEqual(self.progress(), ([], {}))
+        (flush,) = self.log.flushes
+        flush.callback(self.log.max_offset)
+        self.assertTrue(all(self.progress()))
+
+    @inlineCallbacks
+    def test_B104a_what_is_held_is_not_asked_for_again(self):
+        self.ahead()
+        yield self.sync.round()
+        self.asked.clear()
+        yield self.sync.round()
+        self.assertEqual([code for code, _ in self.asked], [21, 201])
+        self.log.append(bytes(100))
+        self.slave.clock.advance(HOLD_LOOK)
+        yield self.sync.round()
+        self.assertEqual([code for code, _ in self.asked], [21, 201, 21, 43, 45, 201])
+
+    @inlineCallbacks
+    def test_B104a_another_master_or_the_end_of_being_a_slave_drops_what_is_held(self):
+        for drop in (lambda: self.sync.follow("127.0.0.1:3"), self.sync.stop):
+            self.ahead()
+            yield self.sync.round()
+            drop()
+            self.log.append(bytes(100))
+            self.slave.clock.advance(HOLD_LOOK)
+            self.assertEqual(self.progress(), ([], {}))
+
+    @inlineCallbacks
+    def test_B104a_without_the_end_of_the_masters_log_nothing_is_taken(self):
+        self.captured_master()
+        self.master_end = "many"
+        yield self.sync.round()
+        self.assertEqual(self.progress(), ([], {}))
+        self.assertFalse(self.flushLoggedErrors())
+
+
 class TestFailures(SyncCase):
     @inlineCallbacks
     def test_B99_one_failing_keeps_the_old_and_does_not_stop_the_others(self):
@@ -408,6 +493,54 @@ class TestFailures(SyncCase):
         self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
 
 
+class TestRoundUnderWay(SyncCase):
+    """What a master answers after its slave has stopped asking, or follows another."""
+
+    @inlineCallbacks
+    def held_round(self):
+        """A round of the timer that waits for the consumers' progress."""
+        self.held = []
+        self.captured_master(c43=lambda request: self.held.append((request, Deferred())) or self.held[0][1])
+        self.sync.start()
+        self.slave.clock.advance(FIRST_DELAY)
+        yield self.slave.until(lambda: len(self.asked) == 2)
+
+    @inlineCallbacks
+    def answer_late(self):
+        request, answer = self.held[0]
+        answer.callback(response(request, body=b'{"offsetTable":{"T@late":{0:10}}}'))
+        for _ in range(2):  # it has arrived by then
+            yield self.slave.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+
+    @inlineCallbacks
+    def test_a_late_answer_changes_nothing_after_a_stop(self):
+        yield self.held_round()
+        self.sync.stop()
+        yield self.answer_late()
+        self.assertIsNone(self.tables.offsets.query("late", "T", 0))
+        self.slave.clock.advance(60)
+        self.assertEqual([code for code, _ in self.asked], [21, 43])
+
+    @inlineCallbacks
+    def test_a_late_answer_changes_nothing_once_another_master_is_followed(self):
+        yield self.held_round()
+        self.asked.clear()
+        other = self.captured_master()
+        self.slave.clock.advance(0)
+        yield self.slave.until(lambda: len(self.asked) == 4)
+        self.assertEqual(self.asked, [(21, other - 2), (43, other), (45, other), (201, other)])
+        yield self.answer_late()
+        self.assertIsNone(self.tables.offsets.query("late", "T", 0))
+
+    @inlineCallbacks
+    def test_a_master_that_is_gone_is_asked_nothing_more(self):
+        yield self.held_round()
+        self.sync.follow(None)
+        yield self.answer_late()
+        self.assertIsNone(self.tables.offsets.query("late", "T", 0))
+        self.assertEqual([code for code, _ in self.asked], [21, 43])
+
+
 class TestTimer(SyncCase):
     @inlineCallbacks
     def test_B98_first_after_3_s_then_every_10_s(self):
@@ -436,6 +569,7 @@ class TestTimer(SyncCase):
             clock,
             tables,
             SyncOptions(own_address=self.slave.address, first_delay=0.5, interval=1.5),
+            self.hold(),
             lambda: True,
         )
         self.addCleanup(sync.stop)

@@ -10,7 +10,7 @@ from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.topics import MAX_CHECKS_TOPIC
 from tests.unit.broker.rig import TalkingClient
-from tests.unit.broker.test_transactions import COMMIT, PREPARED, ROLLBACK, TransactionCase
+from tests.unit.broker.test_endtransaction import COMMIT, PREPARED, ROLLBACK, TransactionCase
 
 OPTIONS = CheckOptions(interval=60.0, timeout=6.0, max_checks=3, reserved=72 * 3600.0)
 

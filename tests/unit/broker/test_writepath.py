@@ -13,7 +13,7 @@ from hatwisted.broker.transaction.transactioncheck import CheckOptions
 from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import BrokerRig
 from tests.unit.broker.test_putack import ManualReplication
-from tests.unit.broker.test_send import FIELDS, V2
+from tests.unit.broker.test_sendmessage import FIELDS, V2
 
 LEVELS = (1000, 5000, 60_000)
 
@@ -91,7 +91,10 @@ class WritePathTests(TestCase):
     @inlineCallbacks
     def test_what_is_sent_back_is_counted_until_the_group_is_deleted(self):  # type: ignore[no-untyped-def]
         yield self.send()
-        yield self.send_back()
+        sent_back = self.send_back()
+        yield self.rig.until(lambda: len(self.slave.line))
+        self.slave.line.advance(self.store.log.max_offset)
+        yield sent_back
         viewed = yield self.rig.ask(315, statsName="SNDBCK_PUT_NUMS", statsKey="T@g")
         self.assertEqual(viewed.code, 0)
         yield self.rig.ask(207, groupName="g")

@@ -1,4 +1,4 @@
-"""The name server over real sockets: what brokers, clients and operators ask."""
+"""The whole name server, on a network in memory: what brokers, clients and operators ask."""
 
 import json
 from functools import partial

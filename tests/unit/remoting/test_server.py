@@ -1,4 +1,4 @@
-"""The remoting server over real loopback sockets: who gets answered, and who gets closed."""
+"""The remoting server, on a network in memory: who gets answered, and who gets closed."""
 
 import random
 from typing import Any

@@ -15,12 +15,21 @@ from twisted.logger import Logger
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.worker import InlineWorker
-from hatwisted.store.errors import DamagedLog, OtherFileSize, StoreError, StoreFull, StoreLocked, WrongFile
+from hatwisted.store.errors import (
+    DamagedLog,
+    OtherFileSize,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    WrongEntry,
+    WrongFile,
+)
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.messagestore import MessageStore, StoreOptions
-from hatwisted.store.queue.reading import GetStatus
+from hatwisted.store.queue.reading import GetStatus, RecordTest
 from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.support.faultyfs import FaultyFileSystem
 
 FILE_SIZE = 4096
@@ -401,6 +410,15 @@ class FailingDiskTests(StoreTestCase):
             self.assertTrue(self.has_abort)
             self.assertHolds(store, puts)
 
+    def test_a_stopped_store_leaves_no_timer_of_waits_that_are_over(self) -> None:
+        store, _ = self.opened(sync_flush=True)
+        (put,) = self.put(store)
+        answered = store.flush.wait(put.end, put.end, self.clock.seconds() + 60)
+        self.assertEqual(self.successResultOf(answered), put.end)
+        store.flusher.line.wait(put.end + 1, self.clock.seconds() + 60)
+        self.stop(store)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
     def test_a_failed_fdatasync_ends_puts_until_a_restart(self) -> None:
         store, _ = self.opened(sync_flush=True)
         puts = self.put(store, 4)
@@ -446,3 +464,48 @@ class ExpiryTests(StoreTestCase):
         store, _ = self.opened()
         self.assertHolds(store, [])
         self.assertEqual(store.queue_offsets("T", 0)[0], kept[0])
+
+
+class WrongEntryTests(StoreTestCase):
+    """A page of a queue's file has gone bad: nobody is given what it names."""
+
+    def spoil(self, store: MessageStore, index: int, position: int, size: int) -> None:
+        """The queue's entry says something else, with the tag's code of every message."""
+        store.queues.write_out()
+        path = os.path.join(self.root, "consumequeue", "T", "0", "0" * 20)
+        with open(path, "r+b") as file:
+            file.seek(index * 20)
+            file.write(QUEUE_ENTRY.pack(position, size, 0))
+
+    def test_another_queues_record(self) -> None:
+        store, _ = self.opened()
+        self.put(store, 6)
+        foreign = Put("other", 0, [(0, b"not yours" * 20, b"")], HOST, 0)
+        store.append([foreign])
+        self.clock.pump([0.01] * 20)
+        self.spoil(store, 1, foreign.offset, foreign.end - foreign.offset)
+        self.assertEqual(store.get_messages("T", 0, 0, 1, 9999).count, 1)
+        everything = RecordTest(lambda record: True)
+        for wanted in (None, frozenset({0}), everything):
+            error = self.assertRaises(WrongEntry, store.get_messages, "T", 0, 0, 32, 9999, wanted)
+            self.assertEqual((error.index, error.physical), (1, foreign.offset))
+            self.assertIn("T/0: the entry of offset 1", str(error))
+        self.assertEqual(store.get_messages("T", 0, 2, 1, 9999).count, 1)
+
+    def test_no_record_and_beyond_the_end(self) -> None:
+        store, _ = self.opened()
+        first, second, _ = self.put(store, 6)[::2]
+        for position in (second.offset + 1, store.log.max_offset - 10, store.log.max_offset + 5000):
+            self.spoil(store, 1, position, second.end - second.offset)
+            self.assertRaises(WrongEntry, store.get_messages, "T", 0, 1, 1, 9999)
+        self.assertEqual(store.get_messages("T", 0, 0, 1, 9999).count, 1)
+        self.assertEqual(first.queue_offset, 0)
+
+    def test_the_queue_is_built_anew_once_its_folder_is_gone(self) -> None:
+        store, _ = self.opened()
+        self.put(store, 6)
+        self.spoil(store, 1, 5, 200)
+        self.stop(store)
+        shutil.rmtree(os.path.join(self.root, "consumequeue", "T", "0"))
+        store, _ = self.opened()
+        self.assertEqual(store.get_messages("T", 0, 0, 32, 9999).count, 3)

@@ -82,7 +82,7 @@ class DiskWatermarkTests(DiskCase):
     def test_the_log_says_what_it_means_for_a_master_and_for_a_slave(self) -> None:
         for meaning, words in (
             (FOR_A_MASTER, ("puts are refused", "puts are refused until", "puts are accepted again")),
-            (FOR_A_SLAVE, ("copies on", "stops acknowledging until", "has room again")),
+            (FOR_A_SLAVE, ("keeps copying", "stops acknowledging until", "has space again")),
         ):
             watermark = DiskWatermark(
                 self.fs, [self.root], self.clock, self.worker, meaning=partial(FullDisk, *meaning)

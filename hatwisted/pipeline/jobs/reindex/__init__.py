@@ -1,7 +1,8 @@
 """Rebuilding consume queues and index from the commit log alone, in parallel.
 
-Read `reindexing` (the job), `twopass` (its two passes), `spool` (what the first puts aside), `queueplan` with
-`queuefiles`, `indexfiles` (what the second writes) and `newfolders` (built aside, put in place by a rename).
+Read `logcodec.queueplan` (what a rebuild decides), then `reindexing` (the job), `twopass` (its two passes),
+`spool` (what the first puts aside), `queuefiles`, `indexfiles` (what the second writes) and `newfolders` (built
+aside, put in place by a rename). `hatwisted log index` takes the same two passes in its own process.
 
 Nobody ever sees half a folder, and what is there is replaced only if the caller says so.
 """

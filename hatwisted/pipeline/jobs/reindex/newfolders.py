@@ -1,8 +1,9 @@
 """Building folders aside and putting them in place by a rename, so that nobody ever sees half of them.
 
-What is built lies in a folder beside the target until it is whole and on disk. A target that doesn't exist is then
-one rename; folders inside an existing one are renamed singly, and what they replace only goes when all are in
-place. An interrupted run leaves the folder it built in, which the next one removes.
+What is built lies in a folder inside the target, which may be a mount of its own, until it is whole and on disk.
+Then its folders are renamed singly, and what they replace only goes when all are in place. A target that doesn't
+exist is built beside its place, and then is one rename. An interrupted run leaves the folder it built in, which
+the next one removes.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import Final
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import StoreLocked
+from hatwisted.wire.storenames import LOCK_FILE
 
+BUILT: Final = "new"
 BUILDING: Final = ".reindex"
 """Suffix of the folder that is built in."""
 OLD: Final = ".replaced"
 """Suffix of what has been replaced, for the moment until it's removed."""
-LOCK: Final = "lock"
 
 
 class NewFolders:
@@ -39,7 +41,7 @@ class NewFolders:
             raise PipelineError(
                 f"{join(self._target, there[0])} exists; give another folder, or ask to replace it"
             )
-        self.path = self._target + BUILDING
+        self.path = join(self._target, BUILT + BUILDING) if isdir(self._target) else self._target + BUILDING
         shutil.rmtree(self.path, ignore_errors=True)
         try:
             os.makedirs(self.path)
@@ -53,7 +55,7 @@ class NewFolders:
             yield
             return
         try:
-            lock = PosixFileSystem().lock(join(self._target, LOCK))
+            lock = PosixFileSystem().lock(join(self._target, LOCK_FILE))
         except StoreLocked as error:
             raise PipelineError(f"{error}; or build into another folder") from error
         try:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os.path import join
 from typing import Final
 
 from hatwisted.logcodec.queueentry import ENTRY_SIZE, blank_entry
+from hatwisted.logcodec.queueplan import QueuePlan, expired_entries
 from hatwisted.logcodec.queueruns import QueueName
-from hatwisted.pipeline.jobs.reindex.queueplan import QueuePlan
 from hatwisted.pipeline.jobs.reindex.spool import SpooledRun, entries_path
-from hatwisted.wire.layout import file_name
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.wire.layout import file_name, parse_file_name
 
 PIECE: Final = 52_428 * ENTRY_SIZE
 """Bytes copied at once: 1 MiB in whole entries."""
@@ -27,12 +29,6 @@ class QueueWork:
     runs: tuple[SpooledRun, ...]
 
 
-def is_folder_name(queue: QueueName) -> bool:
-    """Can the queue have a folder? A topic comes out of the log and may be anything."""
-    topic, queue_id = queue
-    return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic and queue_id >= 0
-
-
 def write_queue(work: QueueWork, root: str, spool: str, file_size: int) -> None:
     """Write the files of one queue under `root`: each has its full length from the beginning, sparse, and there
     is none without an entry."""
@@ -44,6 +40,30 @@ def write_queue(work: QueueWork, root: str, spool: str, file_size: int) -> None:
         for piece in _pieces(work, spool):
             files.write(at, piece)
             at += len(piece)
+
+
+def carry_over(source: str, target: str, log_begin: int) -> bool:
+    """Copy the folder of a queue without records in the log to `target`, as far as it names what is below the
+    log's begin; whether there was anything."""
+    floor, kept, others = 0, list[tuple[str, int]](), False
+    for name in sorted(name for name in os.listdir(source) if parse_file_name(name) is not None):
+        data = PosixFileSystem().read(join(source, name))
+        expired = expired_entries(data, floor, log_begin)
+        floor, others = expired.floor, expired.others
+        size = expired.entries * ENTRY_SIZE
+        if size or int(name):
+            kept.append((name, size))
+        if size < len(data):
+            break
+    if not kept or (others and not floor):
+        return False
+    os.makedirs(target)
+    for name, size in kept:
+        path = shutil.copyfile(join(source, name), join(target, name))
+        length = os.path.getsize(path)
+        os.truncate(path, size)
+        os.truncate(path, length)
+    return True
 
 
 def _pieces(work: QueueWork, spool: str) -> Iterator[bytes]:

@@ -18,26 +18,33 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from os.path import abspath, dirname, isdir, join
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from hatwisted.logcodec.logwalk import Damage
 from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
+from hatwisted.logcodec.rangedispatch import DispatchOptions
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
-from hatwisted.pipeline.jobs.rangecompare import BadRange
 from hatwisted.pipeline.jobs.reindex.newfolders import NewFolders
-from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpoolOptions
-from hatwisted.pipeline.jobs.reindex.twopass import INDEX, QUEUES, Built, Rebuild, Shape
+from hatwisted.pipeline.jobs.reindex.spool import SpooledPart
+from hatwisted.pipeline.jobs.reindex.twopass import (
+    SPLIT_BYTES,
+    Built,
+    ReadOptions,
+    Rebuild,
+    Shape,
+    deleted_ends,
+    read_parts,
+)
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
 from hatwisted.pipeline.jobs.workertasks import Progress, Tasks, as_tasks
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.index.indexfile import DEFAULT_ITEMS, DEFAULT_SLOTS
 from hatwisted.store.lifecycle.filesizes import index_shape, queue_file_size
+from hatwisted.wire.storenames import INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SPLIT_BYTES: Final = 64 << 20
-"""Bytes of log per task: it holds some 10 MB of entries and items for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +64,17 @@ class Layout:
     def of(self, root: str) -> Shape:
         """Everything settled, by the store in `root` where it isn't given."""
         fs = PosixFileSystem()
-        size = self.queue_file_size or queue_file_size(fs, join(root, QUEUES)) or DEFAULT_FILE_SIZE
-        slots, items = index_shape(fs, join(root, INDEX)) or (DEFAULT_SLOTS, DEFAULT_ITEMS)
+        size = self.queue_file_size or queue_file_size(fs, join(root, QUEUE_FOLDER)) or DEFAULT_FILE_SIZE
+        slots, items = index_shape(fs, join(root, INDEX_FOLDER)) or (DEFAULT_SLOTS, DEFAULT_ITEMS)
         slots, items = self.slots or slots, self.items or items
         if slots < 1 or items < 2:
             raise PipelineError(f"an index file of {slots} slots and {items} items holds nothing")
         return Shape(-(-size // ENTRY_SIZE) * ENTRY_SIZE, slots, items)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """What is built."""
+        return (QUEUE_FOLDER, INDEX_FOLDER) if self.index else (QUEUE_FOLDER,)
 
     def levels(self) -> tuple[int, ...]:
         """The delay levels in ms."""
@@ -138,18 +150,21 @@ def reindex(
     started = seconds()
     copy = StoreCopy.open(store)
     root = dirname(dirname(abspath(copy.files[0].path)))
-    shape, options = layout.of(root), SpoolOptions(layout.levels(), layout.index, check_crc)
-    folders = NewFolders(target, (QUEUES, INDEX) if layout.index else (QUEUES,), replace=replace_existing)
-    in_store = isdir(join(target, "commitlog"))
+    shape = layout.of(root)
+    dispatch = DispatchOptions(layout.levels(), layout.index, deleted_ends(root))
+    options = ReadOptions(dispatch, check_crc, split_bytes)
+    folders = NewFolders(target, layout.folders, replace=replace_existing)
+    in_store = isdir(join(target, LOG_FOLDER))
     try:
         with folders.held() if in_store else nullcontext():
             pass  # now rather than when everything is built
-        rebuild = Rebuild(as_tasks(spark), copy, shape, folders.path)
-        parts = rebuild.read(options, split_bytes, progress)
-        bad = [each for part in parts for each in part.bad]
-        if bad and not skip_damage:
-            raise _damage(copy, bad[0])
-        built = rebuild.build(parts, join(root, QUEUES))
+        tasks = as_tasks(spark)
+        parts = read_parts(tasks, copy, folders.path, options, progress)
+        damages = [each for part in parts for each in part.damages]
+        if damages and not skip_damage:
+            raise _damage(copy, damages[0])
+        old_queues = join(root, QUEUE_FOLDER)
+        built = Rebuild(tasks, folders.path, shape, old_queues, copy.min_offset).build(parts)
         folders.put_in_place(lock=in_store)
     except OSError as error:
         raise PipelineError(f"{error.filename or target}: {error.strerror}; nothing was changed") from error
@@ -158,11 +173,12 @@ def reindex(
     return _result(target, copy, parts, built, seconds() - started)
 
 
-def _damage(copy: StoreCopy, bad: BadRange) -> DamagedLogRange:
-    path = next(file.path for file in copy.files if file.base <= bad.begin < file.base + file.size)
+def _damage(copy: StoreCopy, damage: Damage) -> DamagedLogRange:
+    at = damage.offset
+    path = next(file.path for file in copy.files if file.base <= at < file.base + file.size)
     return DamagedLogRange(
-        f"{path}: no valid record from offset {bad.begin} to {bad.end} ({bad.reason}); nothing was built, see "
-        "'hatwisted log check', or skip the damage"
+        f"{path}: no valid record from offset {at} to {damage.resumes_at} ({damage.reason}); nothing was built, "
+        "see 'hatwisted log check', or skip the damage"
     )
 
 
@@ -175,6 +191,6 @@ def _result(
         end=copy.end,
         records=sum(part.records for part in parts),
         **asdict(built),
-        damaged=tuple(SkippedRange(bad.begin, bad.end, bad.reason) for part in parts for bad in part.bad),
+        damaged=tuple(SkippedRange(*damage) for part in parts for damage in part.damages),
         seconds=seconds,
     )

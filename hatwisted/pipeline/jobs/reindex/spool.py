@@ -14,21 +14,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os.path import join
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.logcodec.dispatchscan import dispatch_columns
+from hatwisted.logcodec.logwalk import Damage
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
-from hatwisted.logcodec.queueruns import QueueName, Run, queue_entries, queue_rows
-from hatwisted.logcodec.scan import Records
-from hatwisted.pipeline.jobs.rangecompare import BadRange
+from hatwisted.logcodec.queueruns import QueueName, Run
+from hatwisted.logcodec.rangedispatch import ITEMS, DispatchOptions, RangeDispatch
 from hatwisted.pipeline.jobs.rangewalk import Filler, WalkedLog, edge, walk_range
-
-ITEMS: Final = np.dtype([("hash", "<i4"), ("physical", "<i8"), ("timestamp", "<i8")])
-"""Index items: key hash as an index file stores it, physical offset, store timestamp (ms)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +38,14 @@ class SpooledRun:
 
 @dataclass(frozen=True, slots=True)
 class SpooledPart:
-    """What part number `part` put aside. records: met; items: index items; queues: runs in log order."""
+    """What part number `part` put aside. records: met; items: index items; queues: runs in log order; damages: the
+    ranges without a valid record."""
 
     part: int
     records: int
     items: int
     queues: dict[QueueName, list[SpooledRun]]
-    bad: tuple[BadRange, ...]
+    damages: tuple[Damage, ...]
 
 
 def entries_path(folder: str, part: int) -> str:
@@ -70,81 +67,50 @@ def written_whole(folder: str, path: str) -> Iterator[str]:
     os.replace(temporary, path)
 
 
-@dataclass(frozen=True, slots=True)
-class SpoolOptions:
-    """delay_levels: ms by level, from level 1 on; keys: are messages indexed; check_crc: of bodies."""
-
-    delay_levels: tuple[int, ...]
-    keys: bool = True
-    check_crc: bool = False
-
-
 def spool_part(
-    log: WalkedLog, part: int, cuts: tuple[int, int], log_end: int, folder: str, options: SpoolOptions
+    log: WalkedLog,
+    part: int,
+    cuts: tuple[int, int, int],
+    folder: str,
+    options: DispatchOptions,
+    *,
+    check_crc: bool = False,
 ) -> SpooledPart:
-    """Read the part between two cuts and write its two files. Running it again writes the same again."""
-    spool = _Spool(part, options)
-    begin, end = (edge(log, cut, log_end) for cut in cuts)
-    bad: list[BadRange] = []
-    for step in walk_range(log, begin, end, check_crc=options.check_crc):
+    """Read a part and write its two files. Running it again writes the same again.
+
+    cuts: where it begins and ends, and the log's end; check_crc: of bodies.
+    """
+    dispatch = RangeDispatch(options)
+    begin, end = (edge(log, cut, cuts[2]) for cut in cuts[:2])
+    damages: list[Damage] = []
+    for step in walk_range(log, begin, end, check_crc=check_crc):
         if step.records is not None:
-            spool.add(step.records)
+            dispatch.add(step.records)
         elif step.filler is not Filler.BLANK and step.begin == step.start:
-            bad.append(BadRange(0, step.begin, step.end, step.reason))
+            damages.append(Damage(step.begin, step.end, step.reason))
         elif step.filler is not Filler.BLANK:
-            bad[-1] = BadRange(0, bad[-1].begin, step.end, step.reason)
-    return spool.saved(folder, tuple(bad))
+            damages[-1] = damages[-1]._replace(resumes_at=step.end)
+    return save_part(dispatch, part, folder, damages)
 
 
-class _Spool:
-    """Collects a part's entries by queue and its items in log order."""
-
-    def __init__(self, part: int, options: SpoolOptions) -> None:
-        self._part = part
-        self._options = options
-        self._records = 0
-        self._runs: dict[QueueName, list[Run]] = {}
-        self._entries: dict[QueueName, list[bytes]] = {}
-        self._items: list[npt.NDArray[Any]] = []
-
-    def add(self, scan: Records) -> None:
-        """The next records."""
-        self._records += len(scan)
-        columns = dispatch_columns(scan, self._options.delay_levels, keys=self._options.keys)
-        rows = columns.item_rows
-        items = np.empty(len(rows), ITEMS)
-        items["hash"] = columns.item_hashes
-        items["physical"] = scan.physical_offsets[rows]
-        items["timestamp"] = scan.store_timestamps[rows]
-        self._items.append(items)
-        self._add_entries(scan, columns.tags_codes)
-
-    def _add_entries(self, scan: Records, tags_codes: npt.NDArray[Any]) -> None:
-        rows, runs = queue_rows(scan)
-        blob = queue_entries(scan, rows, tags_codes).tobytes()
-        for queue, start, run in runs:
-            self._runs.setdefault(queue, []).append(run)
-            piece = blob[start * ENTRY_SIZE : (start + run.count) * ENTRY_SIZE]
-            self._entries.setdefault(queue, []).append(piece)
-
-    def saved(self, folder: str, bad: tuple[BadRange, ...]) -> SpooledPart:
-        """Write the files."""
-        queues: dict[QueueName, list[SpooledRun]] = {}
-        at = 0
-        with (
-            written_whole(folder, entries_path(folder, self._part)) as path,
-            open(path, "wb") as file,
-        ):
-            for queue, pieces in self._entries.items():
-                queues[queue] = []
-                for run in self._runs[queue]:
-                    _join(queues[queue], SpooledRun(self._part, at, run))
-                    at += run.count * ENTRY_SIZE
-                file.writelines(pieces)
-        items = np.concatenate(self._items) if self._items else np.empty(0, ITEMS)
-        with written_whole(folder, items_path(folder, self._part)) as path:
-            items.tofile(path)
-        return SpooledPart(self._part, self._records, len(items), queues, bad)
+def save_part(dispatch: RangeDispatch, part: int, folder: str, damages: Sequence[Damage] = ()) -> SpooledPart:
+    """Write the files of a part."""
+    queues: dict[QueueName, list[SpooledRun]] = {}
+    at = 0
+    with (
+        written_whole(folder, entries_path(folder, part)) as path,
+        open(path, "wb") as file,
+    ):
+        for queue, pieces in dispatch.entries.items():
+            queues[queue] = []
+            for run in dispatch.runs[queue]:
+                _join(queues[queue], SpooledRun(part, at, run))
+                at += run.count * ENTRY_SIZE
+            file.writelines(pieces)
+    items = dispatch.items()
+    with written_whole(folder, items_path(folder, part)) as path:
+        items.tofile(path)
+    return SpooledPart(part, dispatch.records, len(items), queues, tuple(damages))
 
 
 def _join(runs: list[SpooledRun], later: SpooledRun) -> None:

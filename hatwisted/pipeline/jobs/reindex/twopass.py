@@ -1,32 +1,44 @@
-"""The two passes of a rebuild: reading the log, then writing queues and index from what that put aside."""
+"""The two passes of a rebuild: reading the log, then writing queues and index from what that put aside.
+
+The first pass is `read_parts`, in tasks side by side, or `read_in_order`, here. `Rebuild` is the second.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from os.path import isdir, join
 from typing import Final
 
-from hatwisted.logcodec.queueentry import ENTRY_SIZE, count_in_use, place
-from hatwisted.logcodec.queueruns import QueueName
+from hatwisted.logcodec.logwalk import LogWalk
+from hatwisted.logcodec.queueplan import PlannedQueues, plan_queue
+from hatwisted.logcodec.queueruns import QueueName, Run
+from hatwisted.logcodec.rangedispatch import DispatchOptions, RangeDispatch
+from hatwisted.logcodec.window import LogBytes
 from hatwisted.pipeline.jobs.logbytes import StoreBytes
 from hatwisted.pipeline.jobs.reindex.indexfiles import IndexWork, plan_index, write_index
-from hatwisted.pipeline.jobs.reindex.queuefiles import QueueWork, is_folder_name, write_queue
-from hatwisted.pipeline.jobs.reindex.queueplan import plan_queue
-from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpooledRun, SpoolOptions, spool_part
+from hatwisted.pipeline.jobs.reindex.queuefiles import QueueWork, carry_over, write_queue
+from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpooledRun, save_part, spool_part
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
 from hatwisted.pipeline.jobs.workertasks import Progress, Tasks
 from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.wire.storenames import (
+    DELETED_SUFFIX,
+    INDEX_FOLDER,
+    QUEUE_FOLDER,
+    is_queue_name,
+    parse_deleted_queue_name,
+)
 
-QUEUES: Final = "consumequeue"
-INDEX: Final = "index"
 SPOOL: Final = "spool"
 """Folder of what the first pass puts aside; gone when the second is done."""
+SPLIT_BYTES: Final = 64 << 20
+"""Bytes of log per part: it holds some 10 MB of entries and items for them."""
 
 GROUPS_PER_CORE: Final = 4
 """Tasks among which the queues are dealt, times what runs at once: some more, so that they end together."""
@@ -54,46 +66,97 @@ class Built:
     index_items: int
 
 
+def deleted_ends(root: str) -> dict[QueueName, int]:
+    """Log offsets by queue, below which no record belongs to a queue of this name any more: what the store in
+    `root` has of deleted topics."""
+    folder = join(root, QUEUE_FOLDER + DELETED_SUFFIX)
+    ends: dict[QueueName, int] = {}
+    for name in os.listdir(folder) if isdir(folder) else ():
+        if (deleted := parse_deleted_queue_name(name)) is not None:
+            topic, queue_id, end = deleted
+            ends[topic, queue_id] = max(end, ends.get((topic, queue_id), 0))
+    return ends
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """dispatch: what becomes of a record; check_crc: of bodies; part_bytes: of log in a part, which are read at
+    once."""
+
+    dispatch: DispatchOptions
+    check_crc: bool = False
+    part_bytes: int = SPLIT_BYTES
+
+
+def read_parts(
+    tasks: Tasks, copy: StoreCopy, folder: str, options: ReadOptions, progress: Progress | None
+) -> list[SpooledPart]:
+    """The first pass over the whole log of `copy`, a task for each part. folder: see Rebuild."""
+    os.makedirs(join(folder, SPOOL))
+    begin, end, size = copy.min_offset, copy.end, options.part_bytes
+    starts = [begin, *range(begin - begin % size + size, end, size)]
+    cuts = list(zip(starts, [*starts[1:], end], strict=True)) if begin < end else []
+    read = partial(_read_part, copy, join(folder, SPOOL), options)
+    return tasks.run(list(enumerate(cuts)), read, progress, end - begin)
+
+
+def read_in_order(
+    log: LogBytes, begin: int, folder: str, options: ReadOptions, progress: Callable[[int], None]
+) -> tuple[list[SpooledPart], LogWalk]:
+    """The first pass here, from `begin` to the log's end or to damage; the walk says which. folder: see Rebuild;
+    progress: told the offset reached."""
+    os.makedirs(join(folder, SPOOL))
+    ranges: list[Mapping[QueueName, Sequence[Run]]] = []
+    walk = LogWalk(log, begin, evidence=PlannedQueues(ranges), check_crc=options.check_crc, progress=progress)
+    parts: list[SpooledPart] = []
+    dispatch = RangeDispatch(options.dispatch)
+    ranges.append(dispatch.runs)
+    for records in walk:
+        if walk.damages:
+            break
+        dispatch.add(records)
+        if walk.at >= begin + options.part_bytes:
+            parts.append(save_part(dispatch, len(parts), join(folder, SPOOL)))
+            dispatch, begin = RangeDispatch(options.dispatch), walk.at
+            ranges.append(dispatch.runs)
+    parts.append(save_part(dispatch, len(parts), join(folder, SPOOL)))
+    return parts, walk
+
+
 class Rebuild:
-    """One rebuild from the log of `copy`, into an empty folder that all workers reach by the same path."""
+    """The second pass, in a `folder` that all workers reach by the same path.
+
+    old_queues: the store's present queues, of which those are carried over that have no records in the log any
+    more; log_begin: its first offset.
+    """
 
     def __init__(
         self,
         tasks: Tasks,
-        copy: StoreCopy,
-        shape: Shape,
         folder: str,
+        shape: Shape,
+        old_queues: str,
+        log_begin: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._tasks = tasks
         self._clock = clock
-        self._copy = copy
         self._shape = shape
         self._folder = folder
         self._spool = join(folder, SPOOL)
+        self._old_queues = old_queues
+        self._log_begin = log_begin
 
-    # -- first pass ------------------------------------------------------------------------------------------
-
-    def read(self, options: SpoolOptions, split_bytes: int, progress: Progress | None) -> list[SpooledPart]:
-        """Read the whole log, in parts of `split_bytes`."""
-        os.makedirs(self._spool)
-        begin, end = self._copy.min_offset, self._copy.end
-        starts = [begin, *range(begin - begin % split_bytes + split_bytes, end, split_bytes)]
-        cuts = list(zip(starts, [*starts[1:], end], strict=True)) if begin < end else []
-        read = partial(_read_part, self._copy, self._spool, options)
-        return self._tasks.run(list(enumerate(cuts)), read, progress, end - begin)
-
-    # -- second pass -----------------------------------------------------------------------------------------
-
-    def build(self, parts: Sequence[SpooledPart], old_queues: str) -> Built:
-        """Write all files. old_queues: the store's present queues, from which those are taken over that the
-        log has no records of any more."""
+    def build(self, parts: Sequence[SpooledPart]) -> Built:
+        """Write all files."""
         works, refused = self._plan_queues(parts)
-        os.makedirs(join(self._folder, QUEUES))
+        os.makedirs(join(self._folder, QUEUE_FOLDER))
         groups = _dealt(works, GROUPS_PER_CORE * self._tasks.parallelism)
-        write = partial(_write_queues, join(self._folder, QUEUES), self._spool, self._shape.queue_file_size)
+        write = partial(
+            _write_queues, join(self._folder, QUEUE_FOLDER), self._spool, self._shape.queue_file_size
+        )
         self._tasks.run(groups, write)
-        carried = self._carry_over(old_queues, {work.queue for work in works})
+        carried = self._carry_over({work.queue for work in works})
         index = self._build_index([part.items for part in parts])
         shutil.rmtree(self._spool)
         ranges = [each for work in works for each in work.plan.ranges]
@@ -115,7 +178,7 @@ class Rebuild:
                 runs.setdefault(queue, []).extend(found)
         works, refused = [], 0
         for queue, found in sorted(runs.items()):
-            if not is_folder_name(queue):
+            if not is_queue_name(*queue):
                 refused += sum(each.run.count for each in found)
                 continue
             plan = plan_queue([each.run for each in found], self._shape.queue_file_size)
@@ -127,7 +190,7 @@ class Rebuild:
     def _build_index(self, counts: Sequence[int]) -> list[IndexWork]:
         works = plan_index(self._spool, counts, self._shape.items, self._clock())
         if works:
-            folder = join(self._folder, INDEX)
+            folder = join(self._folder, INDEX_FOLDER)
             os.makedirs(folder)
             build = partial(
                 _write_index, folder, self._spool, tuple(counts), self._shape.slots, self._shape.items
@@ -135,34 +198,26 @@ class Rebuild:
             self._tasks.run(works, build)
         return works
 
-    def _carry_over(self, old_queues: str, built: set[QueueName]) -> int:
+    def _carry_over(self, built: set[QueueName]) -> int:
         """Copy the queues whose records have all expired; how many there are."""
-        carried = 0
-        for topic, queue_id in _queue_names(old_queues):
-            folder = join(old_queues, topic, str(queue_id))
-            if (topic, queue_id) not in built and self._has_expired(folder):
-                shutil.copytree(folder, join(self._folder, QUEUES, topic, str(queue_id)))
-                carried += 1
-        return carried
-
-    def _has_expired(self, folder: str) -> bool:
-        """Does the last entry of a queue name a record below the log's begin?"""
-        names = sorted(name for name in os.listdir(folder) if name.isdigit())
-        for name in reversed(names):
-            data = PosixFileSystem().read(join(folder, name))
-            count, _ = count_in_use(data, 0)
-            if count:
-                return place(data[(count - 1) * ENTRY_SIZE : count * ENTRY_SIZE])[0] < self._copy.min_offset
-        return False
+        return sum(
+            carry_over(
+                join(self._old_queues, topic, str(queue_id)),
+                join(self._folder, QUEUE_FOLDER, topic, str(queue_id)),
+                self._log_begin,
+            )
+            for topic, queue_id in _queue_names(self._old_queues)
+            if (topic, queue_id) not in built
+        )
 
 
 def _read_part(
-    copy: StoreCopy, spool: str, options: SpoolOptions, work: tuple[int, tuple[int, int]]
+    copy: StoreCopy, spool: str, options: ReadOptions, work: tuple[int, tuple[int, int]]
 ) -> SpooledPart:
     """A task of the first pass."""
     part, cuts = work
     with closing(StoreBytes(copy.files)) as log:
-        return spool_part(log, part, cuts, copy.end, spool, options)
+        return spool_part(log, part, (*cuts, copy.end), spool, options.dispatch, check_crc=options.check_crc)
 
 
 def _write_queues(root: str, spool: str, file_size: int, works: Sequence[QueueWork]) -> None:

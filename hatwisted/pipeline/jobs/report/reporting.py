@@ -32,6 +32,7 @@ from hatwisted.pipeline.jobs.report.reportsummary import Summary, as_json, step_
 from hatwisted.pipeline.jobs.sparkactions import Progress, run_action
 from hatwisted.pipeline.spark.damagetable import read_damages
 from hatwisted.pipeline.spark.sparksession import spark_session
+from hatwisted.wire.storenames import LOG_FOLDER
 
 PAGE: Final = "report.html"
 FIGURES: Final = "report.json"
@@ -169,7 +170,7 @@ def _master_of(path: str, slave: LogStore, masters: Mapping[str, LogStore]) -> s
 
 def _slave_name(path: str, masters: Mapping[str, LogStore]) -> str:
     """The last part of the path that says something."""
-    parts = [part for part in path.rstrip("/").split("/") if part not in ("store", "commitlog", "")]
+    parts = [part for part in path.rstrip("/").split("/") if part not in ("store", LOG_FOLDER, "")]
     name = parts[-1] if parts else path
     return path if name in masters else name
 

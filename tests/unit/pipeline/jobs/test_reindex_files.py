@@ -13,19 +13,21 @@ from unittest import TestCase
 import numpy as np
 
 from hatwisted.logcodec.queueentry import GAP_LIMIT, blank_entry
-from hatwisted.logcodec.queueruns import Run
+from hatwisted.logcodec.queueplan import plan_queue
+from hatwisted.logcodec.queueruns import QueueName, Run
+from hatwisted.logcodec.rangedispatch import ITEMS as ITEM
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.jobs.reindex.indexfiles import plan_index
-from hatwisted.pipeline.jobs.reindex.queueplan import plan_queue
 from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexResult, reindex
-from hatwisted.pipeline.jobs.reindex.spool import ITEMS as ITEM
 from hatwisted.pipeline.jobs.reindex.spool import items_path
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.index.indexfile import file_name_at
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.support.copies import GOLDEN, GOLDEN_END, files_of, flip, patch, save_log
 from tests.support.variedlog import VariedLog
+from tests.unit.cli.stores import delete_queue, run
 from tests.unit.store.sample_log import FILE_SIZE, ITEMS, QUEUE_FILE_SIZE, SLOTS, SampleStore
 
 LAYOUT = Layout(queue_file_size=QUEUE_FILE_SIZE, slots=SLOTS, items=ITEMS)
@@ -115,6 +117,54 @@ class DispatchTests(ReindexCase):
         self.assert_same(self.target, expected)
 
 
+class BothCommandsTests(ReindexCase):
+    """`pipeline reindex` and `log index`, on one store with everything that makes a difference: gaps, repetitions,
+    delays, transactions, batches, topics deleted and some of them made anew."""
+
+    def store(self, seed: int) -> Path:
+        """A store as its broker left it, which has deleted some topics half way."""
+        root, log = self.folder / f"store-{seed}", VariedLog(seed).fill(200)
+        for topic, queue_id in self.dispatch(root, log)[:4]:
+            self.delete(root, topic, queue_id)
+            log.begin_anew(topic, queue_id)
+        log.fill(200)
+        # Of these, none has been made anew.
+        for topic, queue_id in self.dispatch(root, log)[4:6]:
+            self.delete(root, topic, queue_id)
+        return root
+
+    def dispatch(self, root: Path, log: VariedLog) -> list[QueueName]:
+        """What the broker does with the log so far; its queues."""
+        save_log(root, bytes(log.data), file_size=FILE_SIZE)
+        store = SampleStore(str(root))
+        store.recover()
+        store.close()
+        return sorted(store.queues.offsets())
+
+    def delete(self, root: Path, topic: str, queue_id: int) -> None:
+        queues = ConsumeQueueTable(PosixFileSystem(), str(root / "consumequeue"), QUEUE_FILE_SIZE)
+        queues.load_all()
+        queues.recover()
+        queue = queues.find(topic, queue_id)
+        assert queue is not None
+        queues.delete(queue)
+        queues.close()
+
+    def test_both_make_the_files_that_the_broker_had(self) -> None:
+        for seed in range(4):
+            with self.subTest(seed=seed):
+                store = self.store(seed)
+                expected = shutil.copytree(store, self.folder / f"expected-{seed}")
+                self.rebuilt(store, self.folder / f"built-{seed}", split_bytes=9000)
+                sizes = ("--queue-file-size", QUEUE_FILE_SIZE, "--index-slots", SLOTS, "--index-items", ITEMS)
+                result = run("index", store, *sizes)
+                self.assertEqual(result.exit_code, 0, result.output)
+                self.assert_same(self.folder / f"built-{seed}", expected)
+                self.assert_same(store, expected)
+                built, indexed = (files_of(each / "index") for each in (self.folder / f"built-{seed}", store))
+                self.assertEqual(built, indexed)
+
+
 class TargetTests(ReindexCase):
     def store(self) -> Path:
         return Path(shutil.copytree(GOLDEN / "master", self.folder / "store"))
@@ -164,6 +214,15 @@ class TargetTests(ReindexCase):
         self.assertEqual(
             files_of(self.target)["consumequeue/Expired/0/00000000000000000000"], queue.read_bytes()
         )
+
+    def test_deleted_topics_stay_deleted(self) -> None:
+        store = self.store()
+        delete_queue(store)
+        self.rebuilt(store, store, replace_existing=True)
+        self.assertFalse((store / "consumequeue" / "TopicA" / "0").exists())
+        self.assertTrue((store / "consumequeue" / "TopicA" / "1").exists())
+        self.rebuilt(store, self.target)
+        self.assertFalse((self.target / "consumequeue" / "TopicA" / "0").exists())
 
     def test_a_target_that_cannot_be_made_is_told(self) -> None:
         (self.folder / "file").touch()

@@ -1,4 +1,4 @@
-"""Sends through a real port into a real log: what is stored, what is answered, what is refused."""
+"""Sends through the whole broker into a real log: what is stored, what is answered, what is refused."""
 
 import json
 from pathlib import Path

@@ -95,7 +95,7 @@ class RebuildTests(SynchronousTestCase):
         self.assertEqual(after, before)
 
     def test_leavings_of_an_interrupted_run_are_removed(self) -> None:
-        shutil.copytree(self.store / QUEUES / "TopicB", self.store / f"{QUEUES}.rebuild" / "TopicZ")
+        shutil.copytree(self.store / QUEUES / "TopicB", self.store / "new.reindex" / QUEUES / "TopicZ")
         self.rebuild()
         self.assertGolden()
 

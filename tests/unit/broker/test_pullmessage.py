@@ -1,4 +1,4 @@
-"""Pulls through a real port, from a real store, on master and slave."""
+"""Pulls through the whole broker, from a real store, on master and slave."""
 
 import json
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from random import Random
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha.errors import ImplausibleReport
-from hatwisted.ha.replicas import ReplicaTable
+from hatwisted.ha.replicas import Replica, ReplicaTable, at_least
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.slaveprogress import TRANSITIONS, LinkState, SendProgress, start_offset
 from hatwisted.wire.haframe import HaFirstSync
@@ -96,6 +99,9 @@ class ReplicaTableTests(SynchronousTestCase):
         for link, ack in zip(links, acks, strict=True):
             table.join(link)
             link.ack_offset = ack
+            if ack >= 0:
+                table.reported(link, 0)
+        for link in links:
             table.acknowledged(link)
         return table, links
 
@@ -169,3 +175,97 @@ class SettingsTests(SynchronousTestCase):
         for key in ("heartbeat_interval", "housekeeping_interval"):
             with self.assertRaisesRegex(ValueError, "above 0"):
                 SlaveSettings(**{key: 0.0})
+
+
+class OneVotePerSlaveTests(SynchronousTestCase):
+    """Links of one slave have one vote together, however many are listed."""
+
+    def setUp(self) -> None:
+        self.table = ReplicaTable(3)
+
+    def link(self, offset: int, log_end: int) -> SendProgress:
+        """A slave joins at `offset`."""
+        link = SendProgress(0.0)
+        link.ack_offset = offset
+        self.table.reported(link, log_end)
+        return link
+
+    def ack(self, link: SendProgress, offset: int) -> None:
+        link.ack_offset = offset
+        self.table.acknowledged(link)
+
+    def test_a_half_open_link_and_its_successor_are_one(self) -> None:
+        self.link(1000, 1000)
+        self.link(1000, 1000)
+        self.assertEqual(self.table.commit_offset(1000), -1)
+        self.assertEqual(self.table.in_sync_count(1000, 100), 2)
+
+    def test_an_ack_that_was_under_way_on_the_old_link_changes_nothing(self) -> None:
+        old = self.link(900, 900)
+        new = self.link(1000, 1000)
+        self.ack(old, 1000)
+        self.ack(new, 1000)
+        self.assertEqual(self.table.commit_offset(1000), -1)
+
+    def test_who_acknowledges_what_came_after_the_other_has_a_vote_of_its_own(self) -> None:
+        one = self.link(1000, 1000)
+        two = self.link(1000, 1000)
+        self.ack(one, 1001)
+        self.assertEqual(self.table.commit_offset(1001), 1000)
+        self.ack(two, 1001)
+        self.assertEqual(self.table.commit_offset(1001), 1001)
+
+    def test_a_further_slave_doubts_the_others_as_one(self) -> None:
+        self.link(1000, 0)
+        self.link(1000, 0)
+        self.link(1000, 1000)
+        self.assertEqual(
+            self.table.commit_offset(1000), 1000, "one of the first two may be the third, not both"
+        )
+
+    def test_a_slave_that_re_dials_again_and_again_is_one(self) -> None:
+        for end in (1000, 1000, 1100, 1200):
+            self.link(end, end)
+        self.assertEqual((self.table.commit_offset(1200), self.table.in_sync_count(1200, 500)), (-1, 2))
+
+    def test_two_slaves_that_both_re_dialled_are_two(self) -> None:
+        one, two = self.link(900, 900), self.link(900, 900)
+        self.ack(one, 1000)
+        self.ack(two, 1000)
+        self.link(1000, 1000)
+        self.link(1000, 1000)
+        self.assertEqual(self.table.commit_offset(1000), 1000)
+
+    def test_before_an_append_any_word_since_tells_two_slaves_apart(self) -> None:
+        one = self.link(1000, 1000)
+        self.link(1000, 1000)
+        self.ack(one, 1000)
+        self.assertEqual((self.table.in_sync_count(1000, 100), self.table.commit_offset(1000)), (3, -1))
+
+    def test_the_count_is_that_of_the_fewest_slaves_that_can_have_had_these_links(self) -> None:
+        random = Random(1)
+        for _ in range(300):
+            self.table = ReplicaTable(3)
+            ends = sorted(random.choices(range(6), k=random.randint(1, 5)))
+            links = [Replica(self.link(random.randint(0, 6), end), n, end) for n, end in enumerate(ends)]
+
+            def apart(old: Replica, new: Replica) -> bool:
+                return old.link.ack_offset > new.log_end
+
+            self.assertEqual(at_least(links, apart), _fewest(links, apart))
+
+
+def _fewest(links: Sequence[Replica], apart: Callable[[Replica, Replica], bool]) -> int:
+    """By trying: each link, oldest first, follows some slave's last one that may be its predecessor, or is new."""
+
+    def rest(index: int, lasts: tuple[Replica, ...]) -> int:
+        if index == len(links):
+            return len(lasts)
+        link = links[index]
+        ways = [(*lasts, link)]
+        ways += [
+            (*lasts[:at], link, *lasts[at + 1 :]) for at, last in enumerate(lasts) if not apart(last, link)
+        ]
+        return min(rest(index + 1, way) for way in ways)
+
+    return rest(0, ())

@@ -1,4 +1,4 @@
-"""Heartbeats, members, progress and the tables' questions, through a real port."""
+"""Heartbeats, members, progress and the tables' questions, asked of a whole broker."""
 
 import json
 

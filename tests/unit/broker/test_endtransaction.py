@@ -14,7 +14,8 @@ from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import HOST, NOW, BrokerRig
-from tests.unit.broker.test_send import FIELDS, V2
+from tests.unit.broker.test_putack import ManualReplication
+from tests.unit.broker.test_sendmessage import FIELDS, V2
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 END = 37
@@ -25,6 +26,7 @@ class TransactionCase(TestCase):
     """Verbs: `begin` a broker, `send_half`, `end`, `records`."""
 
     timeout = 50
+    replication: ManualReplication | None = None
 
     def setUp(self) -> None:
         self.clock = task.Clock()
@@ -35,7 +37,7 @@ class TransactionCase(TestCase):
         self.rig = BrokerRig(self, self.clock, root=root, delay_levels=(1000, 5000, 10_000))
         self.addCleanup(self.rig.turn)
         self.store, self.tables = self.rig.store, self.rig.tables
-        acks = PutAcks(self.clock, self.store.flush, 5.0, None)
+        acks = PutAcks(self.clock, self.store.flush, 5.0, self.replication)
         self.puts = InnerPuts(self.store, acks, HOST)
         self.state = SendState(lambda: 6, "127.0.0.1")
         sends = SendProcessor(self.store, acks, self.tables, self.rig.identity, self.state)
@@ -77,6 +79,68 @@ class TransactionCase(TestCase):
             found.append(decode_record(self.store.log.read(at, 1 << 20)))
             at += found[-1].total_size
         return [record for record in found if topic in (None, record.topic)]
+
+
+class SafetyTests(TransactionCase):
+    """B69a: a transaction is ended when its copy and its op are where a send would have to be."""
+
+    def setUp(self) -> None:
+        self.replication = ManualReplication(task.Clock())
+        super().setUp()
+
+    def slave_has_all(self) -> None:
+        self.replication.line.advance(self.store.log.max_offset)
+
+    @inlineCallbacks
+    def half(self):  # type: ignore[no-untyped-def]
+        sending = self.send_half()
+        yield self.rig.until(lambda: self.store.log.max_offset)
+        self.slave_has_all()
+        half = yield sending
+        return half
+
+    @inlineCallbacks
+    def ending(self, half, decision=COMMIT):  # type: ignore[no-untyped-def]
+        """The end of a transaction whose first record has been appended, as a list of one."""
+        end = self.store.log.max_offset
+        answering = self.end(half, decision)
+        yield self.rig.until(lambda: self.store.log.max_offset > end)
+        return [answering]
+
+    @inlineCallbacks
+    def test_B69a_copy_and_op_are_on_the_slave_before_the_answer(self):  # type: ignore[no-untyped-def]
+        half = yield self.half()
+        (answering,) = yield self.ending(half)
+        for records in (2, 3):
+            self.assertEqual(len(self.records()), records)
+            self.assertFalse(answering.called)
+            self.slave_has_all()
+        answer = yield answering
+        self.assertEqual(answer.code, 0)
+
+    @inlineCallbacks
+    def test_B69a_a_late_slave_is_told_and_told_again(self):  # type: ignore[no-untyped-def]
+        half = yield self.half()
+        (answering,) = yield self.ending(half, ROLLBACK)
+        busy = yield self.end(half, ROLLBACK)
+        self.assertEqual((busy.code, len(self.records())), (2, 2))
+        self.replication.line.release_all()
+        for answer in (answering, self.end(half, ROLLBACK)):
+            told = yield answer
+            self.assertEqual((told.code, told.remark), (12, "FLUSH_SLAVE_TIMEOUT"))
+        self.assertEqual(len(self.records()), 2)
+
+    @inlineCallbacks
+    def test_B69a_what_is_not_stored_is_ended_again(self):  # type: ignore[no-untyped-def]
+        half = yield self.half()
+        self.replication.reason = "too few copies"
+        refused = yield self.end(half, ROLLBACK)
+        self.assertEqual((refused.code, refused.remark), (14, "too few copies"))
+        self.replication.reason = None
+        (answering,) = yield self.ending(half, ROLLBACK)
+        self.slave_has_all()
+        answer = yield answering
+        self.assertEqual(answer.code, 0)
 
 
 class EndTransactionTests(TransactionCase):

@@ -1,0 +1,78 @@
+"""What a slave's log has to hold before the slave takes what its master says of messages.
+
+Progress of groups, of delay levels and of the transaction check speaks of messages, and comes by another way than
+they do. Taken when it comes, it may be ahead of them; if the master is lost then, the promoted slave passes over
+messages that it has and that nobody ever got: a delayed one that was delivered on the master alone, a half whose
+commit lies there alone. So whatever the master answered is held until our log is on our disk up to where the
+master's log ended after that answer; every message that it rests on lies below.
+
+Rejected: cutting each figure down to what our queues hold. What a figure rests on lies in other queues: delivered
+copies, ops.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from hatwisted.ha.interfaces import FlushNow
+from hatwisted.store.interfaces import IReplicatedLog
+from hatwisted.timing.timer import GuardedTimer
+
+HOLD_LOOK = 0.2
+"""Seconds between two looks at a log that hasn't come as far. A listener would be paid for by every append."""
+
+
+class TableHold:
+    """Waits for one offset of `log` at a time. flush_now: syncs it."""
+
+    def __init__(self, clock: IReactorTime, log: IReplicatedLog, flush_now: FlushNow) -> None:
+        self._log = log
+        self._flush_now = flush_now
+        self._end = 0
+        self._waiting: Deferred[None] | None = None
+        self._timer = GuardedTimer(
+            clock, "waiting for the log that the master's tables refer to", self._look, HOLD_LOOK
+        )
+
+    @property
+    def waiting(self) -> bool:
+        """Is there somebody who waits?"""
+        return self._waiting is not None
+
+    def wait(self, end: int) -> Deferred[None]:
+        """Fires once the log is on its disk up to `end`, at once if it is; never if it's dropped before. One wait
+        at a time."""
+        assert self._waiting is None
+        self._end = end
+        waiting: Deferred[None] = Deferred()
+        self._waiting = waiting
+        self._look()
+        return waiting
+
+    def drop(self) -> None:
+        """Forget who waits: what they hold is of no use any more."""
+        self._waiting = None
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._log.flushed_offset >= self._end:
+            self._reached()
+        elif self._log.max_offset >= self._end:
+            waiting = self._waiting
+            self._flush_now().addCallback(lambda offset: self._flushed(offset, waiting))
+        else:
+            self._timer.set(HOLD_LOOK)
+
+    def _flushed(self, offset: int, waiting: Deferred[None] | None) -> None:
+        if self._waiting is not waiting:
+            return
+        if offset >= self._end:
+            self._reached()
+        else:  # a disk that fails is the store's to tell
+            self._timer.set(HOLD_LOOK)
+
+    def _reached(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        assert waiting is not None
+        waiting.callback(None)
