@@ -33,6 +33,7 @@ class Parts:
     - listening, connecting: the network
     - resolve: packed IPv4 address of a host name, asked once while the node is built; raises OSError
     - random: jitter of retries
+    - process_id: of the process that serves; asked when the node starts, since a daemon forks before
     - memory_bytes: physical memory, by which a broker tells recent messages from old ones
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself
@@ -46,5 +47,6 @@ class Parts:
     connecting: IConnecting
     resolve: Callable[[str], bytes]
     random: Random
+    process_id: Callable[[], int]
     memory_bytes: int
     steady_time: IService | None = None

@@ -113,7 +113,7 @@ class HAService(Service):
         self._live: dict[HAConnection, None] = {}
         self._listening_to_log = False
         self._drain: _Drain | None = None
-        self._watch = SlaveWatch(clock, log, self.replicas, missed=self.settings.waits_for_slaves)
+        self._watch = SlaveWatch(clock, log, self.replicas, missed=lambda: self.settings.waits_for_slaves)
         self._look_loop = PeriodicCall(clock, "checking the slaves' links", self._look)
 
     # -- life ----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ A value that can't work is our operator's mistake and raises ValueError at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hatwisted.ha.sockets import SocketSizes
@@ -46,8 +47,8 @@ class LinkTimes:
 class MasterSettings(LinkTimes):
     """The accept side."""
 
-    sync: bool = False
-    """Do puts wait for slaves, as a SYNC_MASTER's do?"""
+    sync: Callable[[], bool] = lambda: False
+    """Do puts wait for slaves at present, as a SYNC_MASTER's do?"""
     batch_size: int = 32768
     """`haTransferBatchSize`: most body bytes of a frame."""
     fall_behind_max: int = 256 << 20
@@ -73,7 +74,7 @@ class MasterSettings(LinkTimes):
     @property
     def waits_for_slaves(self) -> bool:
         """Is a put short of something while no slave is linked?"""
-        return self.sync and self.in_sync_replicas != 1
+        return self.sync() and self.in_sync_replicas != 1
 
     @property
     def copies_needed(self) -> int:

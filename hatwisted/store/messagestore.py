@@ -7,6 +7,7 @@ only then the abort file goes, because its absence claims that all of that happe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -99,6 +100,8 @@ class StoreOptions:
     """The wall clock's time of seconds since the epoch."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
+    process_id: Callable[[], int] = os.getpid
+    """Of the process that serves."""
     full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
     """What a full disk means at present, in the log's words."""
 
@@ -122,7 +125,7 @@ class MessageStore:
         self._clock = clock
         self._worker = worker
         self._lock = StoreLock(fs, root)
-        self._abort = AbortFile(fs, root)
+        self._abort = AbortFile(fs, root, options.process_id)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._wrong_entries = LogThrottle(clock)
@@ -236,6 +239,7 @@ class MessageStore:
         dispatched = yield self.reput.stop()
         self.flush.stop()
         flushed = yield self.flusher.flush_now()
+        self.flusher.line.release_all()
         yield self._syncing
         if self.index is not None and dispatched:
             self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)

@@ -102,7 +102,9 @@ class ScheduleService:
 
     def stop(self) -> Deferred[None]:
         """Deliver no more; fires when no put of ours is open any longer."""
-        self._running = False
+        if self._running:
+            self._running = False
+            self._store.remove_arrival_listener(self._arrived)
         stopping = gatherResults([level.stop() for level in self._levels.values()])
         return stopping.addCallback(lambda _: None)
 
@@ -122,7 +124,7 @@ class ScheduleService:
         return level
 
     def _arrived(self, topic: str, queue_id: int, _max_offset: int) -> None:
-        if topic == SCHEDULE_TOPIC and self._running:
+        if topic == SCHEDULE_TOPIC:
             self._level(queue_id + 1).wake()
 
 

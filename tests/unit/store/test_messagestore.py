@@ -410,6 +410,15 @@ class FailingDiskTests(StoreTestCase):
             self.assertTrue(self.has_abort)
             self.assertHolds(store, puts)
 
+    def test_a_stopped_store_leaves_no_timer_of_waits_that_are_over(self) -> None:
+        store, _ = self.opened(sync_flush=True)
+        (put,) = self.put(store)
+        answered = store.flush.wait(put.end, put.end, self.clock.seconds() + 60)
+        self.assertEqual(self.successResultOf(answered), put.end)
+        store.flusher.line.wait(put.end + 1, self.clock.seconds() + 60)
+        self.stop(store)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
     def test_a_failed_fdatasync_ends_puts_until_a_restart(self) -> None:
         store, _ = self.opened(sync_flush=True)
         puts = self.put(store, 4)

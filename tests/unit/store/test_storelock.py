@@ -43,7 +43,7 @@ class StoreLockTests(FolderCase):
 
 class AbortFileTests(FolderCase):
     def test_there_while_running_gone_after_a_clean_exit(self) -> None:
-        abort = AbortFile(self.fs, self.root, pid=77)
+        abort = AbortFile(self.fs, self.root, process_id=lambda: 77)
         self.assertFalse(abort.exists)
         abort.create()
         self.assertTrue(AbortFile(self.fs, self.root).exists)
