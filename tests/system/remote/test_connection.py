@@ -33,7 +33,9 @@ from tests.support.scriptedgroup import (
     response,
 )
 
-SETTINGS = ClusterSettings(name_servers=("127.0.0.1:1",), connect_timeout=30.0, answer_timeout=30.0, retries=0)
+SETTINGS = ClusterSettings(
+    name_servers=("127.0.0.1:1",), connect_timeout=30.0, answer_timeout=30.0, retries=0
+)
 """Time enough for every answer that's meant to come; who means none says so."""
 
 

@@ -456,7 +456,9 @@ class LoadTests(IndexTestCase):
         for offer in (service_few, service_columns):
             path.write_bytes(raw)
             full = fs.fail("reserve", error=errno.ENOSPC, path=path.name, times=None)
-            service = IndexService(fs, self.directory, self.clock, IndexOptions(slots=7, items=5), InlineWorker())
+            service = IndexService(
+                fs, self.directory, self.clock, IndexOptions(slots=7, items=5), InlineWorker()
+            )
             service.load()
             self.assertRaises(StoreFull, offer, service, [(2, 2, 2)])
             service.repair(0)

@@ -151,9 +151,7 @@ def reindex(
     copy = StoreCopy.open(store)
     root = dirname(dirname(abspath(copy.files[0].path)))
     shape = layout.of(root)
-    dispatch = DispatchOptions(
-        delay_levels=layout.levels(), keys=layout.index, deleted=deleted_ends(root)
-    )
+    dispatch = DispatchOptions(delay_levels=layout.levels(), keys=layout.index, deleted=deleted_ends(root))
     options = ReadOptions(dispatch=dispatch, check_crc=check_crc, part_bytes=split_bytes)
     folders = NewFolders(target, layout.folders, replace=replace_existing)
     in_store = isdir(join(target, LOG_FOLDER))
