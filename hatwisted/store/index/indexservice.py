@@ -47,7 +47,7 @@ PREPARE_AT = 0.75
 """Share of a file's items in use at which the next one is made: 5 million items ahead by default, minutes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexOptions:
     """What index files are made with.
 

@@ -158,7 +158,7 @@ class SampleStore:
         self.index: IndexService | None = None
         if index:
             self.index = IndexService(
-                fs, os.path.join(root, "index"), self.clock, IndexOptions(SLOTS, ITEMS), worker
+                fs, os.path.join(root, "index"), self.clock, IndexOptions(slots=SLOTS, items=ITEMS), worker
             )  # type: ignore[arg-type]
         self.checkpoint = StoreCheckpoint(fs, os.path.join(root, "checkpoint"))
         self.files.load()

@@ -68,7 +68,7 @@ class IndexTestCase(SynchronousTestCase):
             self.fs,
             self.directory,
             self.clock,
-            IndexOptions(slots, items),
+            IndexOptions(slots=slots, items=items),
             InlineWorker() if worker is None else worker,
         )
         service.load()
@@ -253,7 +253,7 @@ class RollTests(IndexTestCase):
 
     def test_a_worker_that_fails_at_once_is_no_reason_to_try_without_a_pause(self) -> None:
         fs = FaultyFileSystem()
-        service = IndexService(fs, self.directory, self.clock, IndexOptions(7, 5), InlineWorker())
+        service = IndexService(fs, self.directory, self.clock, IndexOptions(slots=7, items=5), InlineWorker())
         fs.fail("reserve", error=errno.ENOSPC)
         self.assertEqual(service.append_few([(1, 1, 1)]), 0)
         self.failureResultOf(service.when_ready(), StoreFull)
@@ -456,7 +456,9 @@ class LoadTests(IndexTestCase):
         for offer in (service_few, service_columns):
             path.write_bytes(raw)
             full = fs.fail("reserve", error=errno.ENOSPC, path=path.name, times=None)
-            service = IndexService(fs, self.directory, self.clock, IndexOptions(7, 5), InlineWorker())
+            service = IndexService(
+                fs, self.directory, self.clock, IndexOptions(slots=7, items=5), InlineWorker()
+            )
             service.load()
             self.assertRaises(StoreFull, offer, service, [(2, 2, 2)])
             service.repair(0)
