@@ -149,7 +149,9 @@ class MessageStore:
         self.queues = ConsumeQueueTable(fs, join(root, QUEUE_FOLDER), options.consume_queue_file_size)
         self.index: IndexService | None = None
         if options.index_enable:
-            shape = IndexOptions(options.index_slots, options.index_items, local_time=options.local_time)
+            shape = IndexOptions(
+                slots=options.index_slots, items=options.index_items, local_time=options.local_time
+            )
             self.index = IndexService(fs, join(root, INDEX_FOLDER), clock, shape, worker)
         self.dispatcher = Dispatcher(
             self.log, self.queues, self.index, options.delay_levels, clock, self._arrived

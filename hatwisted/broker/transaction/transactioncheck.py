@@ -30,7 +30,6 @@ from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.transaction.halfmessages import (
     CHECK_GROUP,
     HALF_QUEUE,
-    PROPERTY_CHECK_TIMES,
     PROPERTY_FIRST_OFFSET,
     PROPERTY_IMMUNITY,
     again,
@@ -49,6 +48,7 @@ from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import (
     HALF_TOPIC,
     OP_HALF_TOPIC,
+    PROPERTY_CHECK_TIMES,
     PROPERTY_PRODUCER_GROUP,
     PROPERTY_UNIQ_KEY,
     QUEUE_ENTRY,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os.path import basename, dirname, join
 from typing import cast
 
@@ -46,7 +46,7 @@ PREPARE_AT = 0.75
 """Share of a file's items in use at which the next one is made: 5 million items ahead by default, minutes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexOptions:
     """What index files are made with.
 
@@ -56,7 +56,7 @@ class IndexOptions:
 
     slots: int = DEFAULT_SLOTS
     items: int = DEFAULT_ITEMS
-    local_time: LocalTime = field(kw_only=True)
+    local_time: LocalTime
 
 
 class IndexService:

@@ -162,7 +162,7 @@ class SampleStore:
                 fs,
                 os.path.join(root, "index"),
                 self.clock,
-                IndexOptions(SLOTS, ITEMS, local_time=datetime.fromtimestamp),
+                IndexOptions(slots=SLOTS, items=ITEMS, local_time=datetime.fromtimestamp),
                 worker,
             )  # type: ignore[arg-type]
         self.checkpoint = StoreCheckpoint(fs, os.path.join(root, "checkpoint"))

@@ -69,7 +69,7 @@ class IndexTestCase(SynchronousTestCase):
             self.fs,
             self.directory,
             self.clock,
-            IndexOptions(slots, items, local_time=datetime.fromtimestamp),
+            IndexOptions(slots=slots, items=items, local_time=datetime.fromtimestamp),
             InlineWorker() if worker is None else worker,
         )
         service.load()
@@ -258,7 +258,7 @@ class RollTests(IndexTestCase):
             fs,
             self.directory,
             self.clock,
-            IndexOptions(7, 5, local_time=datetime.fromtimestamp),
+            IndexOptions(slots=7, items=5, local_time=datetime.fromtimestamp),
             InlineWorker(),
         )
         fs.fail("reserve", error=errno.ENOSPC)
@@ -467,7 +467,7 @@ class LoadTests(IndexTestCase):
                 fs,
                 self.directory,
                 self.clock,
-                IndexOptions(7, 5, local_time=datetime.fromtimestamp),
+                IndexOptions(slots=7, items=5, local_time=datetime.fromtimestamp),
                 InlineWorker(),
             )
             service.load()
