@@ -26,7 +26,7 @@ ReadFrom = Literal["slave", "master", "auto"]
 READ_FROM: Final[tuple[ReadFrom, ...]] = ("slave", "master", "auto")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClusterSettings:
     """name_servers: at least one. Timeouts in seconds. retries: rounds without progress before giving up.
 

@@ -12,7 +12,7 @@ from hatwisted.ha.sockets import SocketSizes
 from hatwisted.wire.haframe import MAX_BODY, HaAck, HaFirstSync
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinkTimes:
     """`haSendHeartbeatInterval` and `haHousekeepingInterval`."""
 
@@ -43,7 +43,7 @@ class LinkTimes:
         return min(1.0, self.heartbeat_interval / 5)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MasterSettings(LinkTimes):
     """The accept side."""
 
@@ -82,7 +82,7 @@ class MasterSettings(LinkTimes):
         return max(self.in_sync_replicas or 1, self.min_in_sync_replicas or 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SlaveSettings(LinkTimes):
     """The dialling side."""
 

@@ -34,7 +34,7 @@ class PositionsCase(TestCase):
         self.stack = contextlib.ExitStack()
         self.addCleanup(self.stack.close)
         self.links = self.stack.enter_context(
-            Links(ClusterSettings(("127.0.0.1:1",), retries=1), sleep=lambda seconds: None)
+            Links(ClusterSettings(name_servers=("127.0.0.1:1",), retries=1), sleep=lambda seconds: None)
         )
 
     def place(self, *brokers: ScriptedBroker) -> dict[MessageQueue, dict[int, str]]:
