@@ -9,12 +9,12 @@ from typing import Final
 
 from hatwisted.clientcore.compression import decompress
 from hatwisted.clientcore.errors import BadAnswer, BadMessage
-from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messageid import encode_message_id
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.properties import encode_properties
+from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import Record
 
 DELIVERY_PROPERTIES: Final = frozenset((

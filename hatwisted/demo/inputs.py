@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.wire import layout
 from hatwisted.wire.properties import decode_properties, encode_properties
+from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import END, NEED_DATA, Blank, CorruptRecord, Record
 from hatwisted.wire.storenames import LOG_FOLDER
 

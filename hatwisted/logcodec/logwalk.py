@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.logcodec.recordsearch import records_behind, written_end
 from hatwisted.logcodec.scan import Records, ScanEnd, Stop
 from hatwisted.logcodec.window import LogBytes, LogWindow, file_end, filled_from
+from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 CHUNK: Final = 1 << 20

@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from typing import Final, Protocol
 
-from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.logcodec.scan import LARGEST_RECORD
 from hatwisted.wire import layout
+from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 NO_TIME: Final = -1

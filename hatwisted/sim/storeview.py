@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.sim.history import Place, Seen
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 MANY = 1 << 30

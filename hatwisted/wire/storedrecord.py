@@ -1,6 +1,6 @@
 """A stored message as a value, and what else a place of the log can hold: RocketMQ's MessageExt.
 
-Who takes bytes apart into these is `logcodec.recordreader`.
+Who takes bytes apart into these is `recordreader`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ from twisted.python.failure import Failure
 
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
-from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.store.errors import StoreError
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
@@ -50,6 +49,7 @@ from hatwisted.wire.layout import (
     SCHEDULE_TOPIC,
 )
 from hatwisted.wire.properties import NoDestination, destination
+from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 FIRST_DELAY = 1.0

@@ -20,7 +20,6 @@ from twisted.logger import Logger
 
 from hatwisted.broker.filter.bloomfilter import BITS, bloom_positions
 from hatwisted.broker.filter.subscriptiondata import Subscription
-from hatwisted.logcodec.recordreader import raw_properties
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import Lookup, Sql92Filter, sql92_filter
 from hatwisted.store.interfaces import Buffer
@@ -29,6 +28,7 @@ from hatwisted.wire import fastjson
 from hatwisted.wire.consumerdata import SQL92
 from hatwisted.wire.layout import PROPERTY_RETRY_TOPIC
 from hatwisted.wire.properties import find_property
+from hatwisted.wire.recordreader import raw_properties
 
 KEEP_DEAD = 24 * 3600 * 1000
 """ms that a departed group's filters are kept (filterDataCleanTimeSpan)."""

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.logcodec.onerecord import record_at
-from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.logcodec.recordsearch import RecordSearch, records_behind
 from hatwisted.logcodec.scan import Longs, Records, Stop
 from hatwisted.logcodec.window import LogWindow, filled_from
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
+from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import Record
 
 POLL_INTERVAL: Final = 0.2

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.logcodec.recordreader import decode_record
 from hatwisted.wire import layout
 from hatwisted.wire import record as oracle
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_blank, encode_record, make_record, record_size
+from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import END, NEED_DATA, Blank, CorruptRecord, Record, Scan, crc
 from tests.unit.wire import golden
 

@@ -7,7 +7,7 @@ the body) it compares the physical offset when told where it reads, and refuses 
 bytes, which is how a record torn by a crash looks in a pre-sized file although every other check passes.
 
 Some microseconds a record: for look-ups, and for clients that want each field of what they pull. The tests hold it
-to `wire.record`, which is written for being read.
+to `record`, which is written for being read.
 """
 
 from __future__ import annotations
