@@ -59,6 +59,12 @@ class Link(asyncio.Protocol):
     """To `address`; loop: where it lives."""
 
     def __init__(self, owner: Owner, address: str, loop: asyncio.AbstractEventLoop) -> None:
+        """One connection, dialled with the first call.
+
+        - owner: what it reports to
+        - address: "host:port" of the server
+        - loop: the event loop it lives in
+        """
         self._owner = owner
         self._address = address
         self._host, self._port = parse_address(address)

@@ -120,10 +120,13 @@ class RemotingClient:
         refused, or oneway. Unset, everything is refused."""
 
     def call(self, address: str, command: RemotingCommand, timeout: float) -> Deferred[RemotingCommand]:
-        """Send `command` (its opaque is set here) and wait up to `timeout` seconds for the answer.
+        """Send a request and wait for its answer, whatever its code.
 
-        Fires with the answer, whatever its code; fails with a CallFailed, or ValueError for a bad address.
-        Cancelling gives the answer up.
+        - address: "host:port" of the server
+        - command: the request; its opaque is set here
+        - timeout: seconds
+
+        Fails with a CallFailed, or ValueError for a bad address. Cancelling abandons the answer.
         """
         try:
             return self._link(address).call(self._numbered(command, 0), timeout)
@@ -133,7 +136,7 @@ class RemotingClient:
             return failed
 
     def ask(self, address: str, command: RemotingCommand, timeout: float) -> Deferred[RemotingCommand]:
-        """As `call`, and fails with RequestRefused when the answer's code isn't SUCCESS."""
+        """As `call`, but fails with RequestRefused when the answer's code isn't SUCCESS."""
 
         def check(response: RemotingCommand) -> RemotingCommand:
             if response.code != ResponseCode.SUCCESS:
