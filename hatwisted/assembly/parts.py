@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from random import Random
 from typing import Protocol
 
@@ -12,7 +11,7 @@ from twisted.application.service import IService
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.remoting.interfaces import IConnecting, IListening
-from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.store.interfaces import IFileSystem, IWorker, LocalTime
 
 
 class MakeWorker(Protocol):
@@ -40,7 +39,7 @@ class Parts:
     """
 
     clock: IReactorTime
-    local_time: Callable[[float], datetime]
+    local_time: LocalTime
     file_system: IFileSystem
     make_worker: MakeWorker
     listening: IListening

@@ -42,12 +42,12 @@ from hatwisted.ha.slavestate import (
     SlaveState,
     StateBox,
 )
-from hatwisted.remoting.client import parse_address
 from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.haframe import HaAck, HaFirstSync
+from hatwisted.wire.hostport import host_and_port
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one attempt to connect, as RocketMQ."""
@@ -177,7 +177,7 @@ class HAClientService(Service):
             return None
         self._on(SlaveEvent.DIAL)
         try:
-            host, port = parse_address(address)
+            host, port = host_and_port(address)
         except ValueError as error:
             self._unreachable(Failure(error), address)
             return None

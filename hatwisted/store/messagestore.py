@@ -7,10 +7,8 @@ only then the abort file goes, because its absence claims that all of that happe
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from os.path import join
 from typing import Any, cast
 
@@ -23,7 +21,7 @@ from hatwisted.logcodec.onerecord import NO_TIME, whole_record
 from hatwisted.store.dispatch.reput import Dispatcher, ReputService
 from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
-from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
+from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker, LocalTime
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
 from hatwisted.store.lifecycle.retention import (
@@ -96,11 +94,11 @@ class StoreOptions:
     unclean restart has to dispatch again."""
     retention: Callable[[], RetentionPolicy] = RetentionPolicy
     """The policy at present."""
-    local_time: Callable[[float], datetime] = datetime.fromtimestamp
-    """The wall clock's time of seconds since the epoch."""
+    local_time: LocalTime
+    """What hours of housekeeping and names of index files are told by."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
-    process_id: Callable[[], int] = os.getpid
+    process_id: Callable[[], int]
     """Of the process that serves."""
     full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
     """What a full disk means at present, in the log's words."""
@@ -173,7 +171,7 @@ class MessageStore:
         self.flush: IFlushPolicy = _flush_policy(options, self.flusher, self.log, clock)
         self.removal = QueueRemoval(fs, clock, worker, self.log, self.queues)
         expiring = Expiring(self.log, self.queues, self.index)
-        rules = RetentionRules(options.retention, options.local_time)
+        rules = RetentionRules(options.retention, local_time=options.local_time)
         self.retention = Retention(fs, clock, worker, self.watermark, expiring, rules)
         self.stats = StoreStats(clock)
         self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self._sync_dispatched)

@@ -52,7 +52,7 @@ class ValueClassTests(SynchronousTestCase):
 def public_callables(
     tree: ast.Module | ast.ClassDef,
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, str]]:
-    """(name, node, docstring) of functions, methods and constructors; a constructor has its class's docstring too."""
+    """(name, node, docstring) of functions, methods and constructors; these have their class's docstring too."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield from public_callables(node)
@@ -65,7 +65,7 @@ def public_callables(
 
 
 def unlisted(node: ast.FunctionDef | ast.AsyncFunctionDef, doc: str) -> list[str]:
-    """The arguments that `doc` has no line for, if there are three or more; none where it refers to another one."""
+    """Arguments that `doc` has no line for, if there are three or more; none where it refers to another one."""
     named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     names = [each.arg for each in named if each.arg not in ("self", "cls") and not each.arg.startswith("_")]
     # What implements an interface has its docstring there.

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.remoting.client import CallTimedOut, ConnectionGone, TooManyCalls
+from hatwisted.clientcore.errors import CallTimedOut, ConnectionGone, TooManyCalls
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import RemotingCommand, encode_command

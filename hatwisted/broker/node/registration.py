@@ -28,7 +28,8 @@ from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
-from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
+from hatwisted.clientcore.errors import CallFailed, Refused
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire import fastjson
@@ -290,7 +291,7 @@ class _NameServer:
 
     def _failed(self, failure: Failure) -> None:
         """Told once; the next line is that it works again."""
-        failure.trap(CallFailed, RequestRefused)
+        failure.trap(CallFailed, Refused)
         self._failures += 1
         if self._failures == 1:
             self._log.warn("not registered: {error}", error=failure.getErrorMessage())
@@ -313,7 +314,7 @@ class _NameServer:
                 done.callback(None)
 
     def _not_unregistered(self, failure: Failure) -> None:
-        failure.trap(CallFailed, RequestRefused)
+        failure.trap(CallFailed, Refused)
         self._log.info("not unregistered: {error}", error=failure.getErrorMessage())
 
 
@@ -326,5 +327,5 @@ def _holds(answer: RemotingCommand, version: DataVersion) -> bool:
 
 def _unanswered(failure: Failure) -> bool:
     """A name server that can't be asked, or doesn't know the question, is registered with."""
-    failure.trap(CallFailed, RequestRefused)
+    failure.trap(CallFailed, Refused)
     return False

@@ -19,14 +19,13 @@ and a full disk under a hole of a mapping kills the process: its blocks are rese
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.store.interfaces import IFile, IPages
+from hatwisted.store.interfaces import IFile, IPages, LocalTime
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
@@ -66,14 +65,12 @@ def file_length(slots: int, items: int) -> int:
     return HEADER.size + slots * _SLOT.size + items * ITEM.size
 
 
-def file_name_at(
-    seconds: float, last: str = "", local_time: Callable[[float], datetime] = datetime.fromtimestamp
-) -> str:
+def file_name_at(seconds: float, local_time: LocalTime, last: str = "") -> str:
     """The name of a new index file.
 
     - seconds: when it's made, since the epoch
-    - last: name of the file before it, which the new name sorts after in any case
     - local_time: gives this host's wall-clock time for such a time
+    - last: name of the file before it, which the new name sorts after in any case
     """
     name = local_time(seconds).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
     return name if name > last else f"{int(last) + 1:0{NAME_DIGITS}d}"

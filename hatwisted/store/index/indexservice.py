@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from os.path import basename, dirname, join
 from typing import cast
 
@@ -40,7 +39,7 @@ from hatwisted.store.index.indexfile import (
     file_length,
     file_name_at,
 )
-from hatwisted.store.interfaces import IFile, IFileSystem, IWorker
+from hatwisted.store.interfaces import IFile, IFileSystem, IWorker, LocalTime
 from hatwisted.store.log.filequeue import NO_ROOM
 
 PREPARE_AT = 0.75
@@ -52,12 +51,12 @@ class IndexOptions:
     """What index files are made with.
 
     - slots, items: of every file; not stored in it, so they must stay what they were
-    - local_time: the wall clock's time of seconds since the epoch, after which files are named
+    - local_time: the one after which files are named
     """
 
     slots: int = DEFAULT_SLOTS
     items: int = DEFAULT_ITEMS
-    local_time: Callable[[float], datetime] = datetime.fromtimestamp
+    local_time: LocalTime
 
 
 class IndexService:
@@ -321,7 +320,7 @@ class IndexService:
     def _new_name(self) -> str:
         """The time by the machine's clock, but above the last file's name."""
         last = basename(self.files[-1].path) if self.files else ""
-        return file_name_at(self._clock.seconds(), last, self._local_time)
+        return file_name_at(self._clock.seconds(), self._local_time, last)
 
     # -- reading ---------------------------------------------------------------------------------------------
 

@@ -14,8 +14,7 @@ all right again at the level of forced cleaning (85 %), so that it doesn't flap 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from os.path import dirname
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -25,7 +24,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.store.interfaces import IFileSystem, IWorker, LocalTime
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.timing.periodic import PeriodicCall
 
@@ -253,11 +252,11 @@ class RetentionRules:
     """When it does.
 
     - policy: the present one; its intervals are those of the start
-    - local_time: the wall clock's time of seconds since the epoch, by which hours are meant
+    - local_time: the one by which hours are meant
     """
 
     policy: Callable[[], RetentionPolicy] = RetentionPolicy
-    local_time: Callable[[float], datetime] = datetime.fromtimestamp
+    local_time: LocalTime = field(kw_only=True)
 
 
 class Retention:

@@ -9,7 +9,6 @@ durable before anything else is written, and goes only when all the rest is on d
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from os.path import join
 
@@ -53,7 +52,7 @@ class AbortFile:
         exists).
     """
 
-    def __init__(self, fs: IFileSystem, root: str, process_id: Callable[[], int] = os.getpid) -> None:
+    def __init__(self, fs: IFileSystem, root: str, process_id: Callable[[], int]) -> None:
         """The mark of a broker that is running, or was killed.
 
         - fs: the disk

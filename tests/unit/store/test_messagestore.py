@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 from twisted.internet.task import Clock
@@ -60,6 +61,8 @@ class StoreTestCase(SynchronousTestCase):
             "consume_queue_file_size": QUEUE_FILE_SIZE,
             "index_slots": 7,
             "index_items": 50,
+            "local_time": datetime.fromtimestamp,
+            "process_id": os.getpid,
         } | options
         worker = InlineWorker()
         store = MessageStore(StoreOptions(**given), self.clock, self.fs, worker, worker)

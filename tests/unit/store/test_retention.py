@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from twisted.internet.defer import Deferred
@@ -220,7 +221,7 @@ class RetentionCase(DiskCase):
             self.worker,
             self.watermark,
             Expiring(self.log, self.queues, self.index),
-            RetentionRules(lambda: policy or RetentionPolicy()),
+            RetentionRules(lambda: policy or RetentionPolicy(), local_time=datetime.fromtimestamp),
         )
 
     def left(self) -> list[int]:
@@ -526,7 +527,7 @@ class FollowTheLogTests(RetentionCase):
             self.worker,
             self.watch(),
             Expiring(self.log, [Idle() for _ in range(130)]),
-            RetentionRules(),
+            RetentionRules(local_time=datetime.fromtimestamp),
         )
         done = retention.run_round()
         self.assertEqual(len(turns), 64)

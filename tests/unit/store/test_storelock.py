@@ -46,7 +46,7 @@ class AbortFileTests(FolderCase):
         abort = AbortFile(self.fs, self.root, process_id=lambda: 77)
         self.assertFalse(abort.exists)
         abort.create()
-        self.assertTrue(AbortFile(self.fs, self.root).exists)
+        self.assertTrue(AbortFile(self.fs, self.root, os.getpid).exists)
         self.assertEqual(self.fs.read(os.path.join(self.root, "abort")), b"77")
         abort.remove()
         self.assertFalse(abort.exists)
@@ -56,10 +56,10 @@ class AbortFileTests(FolderCase):
         os.makedirs(self.root)
         with open(os.path.join(self.root, "abort"), "wb"):
             pass
-        self.assertTrue(AbortFile(self.fs, self.root).exists)
+        self.assertTrue(AbortFile(self.fs, self.root, os.getpid).exists)
 
     def test_both_ends_are_made_durable(self) -> None:
-        abort = AbortFile(self.fs, self.root)
+        abort = AbortFile(self.fs, self.root, os.getpid)
         abort.create()
         self.assertEqual(self.fs.count("replace", "abort"), 1)
         abort.remove()
