@@ -34,6 +34,7 @@ class Parts:
     - resolve: packed IPv4 address of a host name, asked once while the node is built; raises OSError
     - random: jitter of retries
     - memory_bytes: physical memory, by which a broker tells recent messages from old ones
+    - descriptors: that the process may have, by which a broker decides how many files it keeps open
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself
     """
@@ -47,4 +48,5 @@ class Parts:
     resolve: Callable[[str], bytes]
     random: Random
     memory_bytes: int
+    descriptors: int = 1 << 20
     steady_time: IService | None = None

@@ -48,7 +48,7 @@ from hatwisted.store.queue.lookup import (
     raw_record_at,
 )
 from hatwisted.store.queue.queueremoval import QueueRemoval
-from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES, ConsumeQueueTable
 from hatwisted.store.queue.queuewriter import QueueWriter
 from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
 from hatwisted.store.stats import StoreStats
@@ -99,6 +99,8 @@ class StoreOptions:
     """The wall clock's time of seconds since the epoch."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
+    open_queue_files: int = OPEN_QUEUE_FILES
+    """Descriptors of queue files kept open at a time."""
     full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
     """What a full disk means at present, in the log's words."""
 
@@ -121,13 +123,13 @@ class MessageStore:
         self._options = options
         self._clock = clock
         self._worker = worker
-        self._lock = StoreLock(fs, root)
         self._abort = AbortFile(fs, root)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._wrong_entries = LogThrottle(clock)
         self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, LOG_FOLDER)
+        self._lock = StoreLock(fs, root, log_path)
         self.watermark = DiskWatermark(
             fs,
             [root, log_path],
@@ -145,7 +147,12 @@ class MessageStore:
             self.watermark.note_full,
         )
         self.checkpoint = StoreCheckpoint(fs, join(root, CHECKPOINT_FILE))
-        self.queues = ConsumeQueueTable(fs, join(root, QUEUE_FOLDER), options.consume_queue_file_size)
+        self.queues = ConsumeQueueTable(
+            fs,
+            join(root, QUEUE_FOLDER),
+            options.consume_queue_file_size,
+            open_files=options.open_queue_files,
+        )
         self.index: IndexService | None = None
         if options.index_enable:
             shape = IndexOptions(options.index_slots, options.index_items, options.local_time)
