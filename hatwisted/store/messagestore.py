@@ -24,6 +24,7 @@ from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.logages import LogAges
 from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
 from hatwisted.store.lifecycle.retention import (
     FOR_A_MASTER,
@@ -166,7 +167,7 @@ class MessageStore:
         self.flusher = Flusher(self.log, clock, flush_worker, self._flushed)
         self.flush: IFlushPolicy = _flush_policy(options, self.flusher, self.log, clock)
         self.removal = QueueRemoval(fs, clock, worker, self.log, self.queues)
-        expiring = Expiring(self.log, self.queues, self.index)
+        expiring = Expiring(self.log, LogAges(self.log, clock), self.queues, self.index)
         rules = RetentionRules(options.retention, options.local_time)
         self.retention = Retention(fs, clock, worker, self.watermark, expiring, rules)
         self.stats = StoreStats(clock)
