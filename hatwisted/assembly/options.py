@@ -16,7 +16,7 @@ from hatwisted.broker.tables import TableOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
 from hatwisted.config.errors import SettingError
 from hatwisted.config.live import LiveConfig
-from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
+from hatwisted.config.schema import BrokerConfig, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
@@ -31,7 +31,6 @@ def identity(config: BrokerConfig, resolve: Callable[[str], bytes]) -> BrokerIde
     return BrokerIdentity(
         cluster=config.broker_cluster_name,
         name=config.broker_name,
-        broker_id=config.broker_id,
         address=f"{config.broker_ip1}:{config.listen_port}",
         ha_address=f"{config.broker_ip2}:{config.ha_listen_port}",
         store_host=HostPort(_packed_address(config.broker_ip1, resolve), config.listen_port).pack(),
@@ -80,11 +79,11 @@ def table_options(live: LiveConfig[BrokerConfig]) -> TableOptions:
     )
 
 
-def sync_options(config: BrokerConfig) -> SyncOptions:
+def sync_options(config: BrokerConfig, role: Role) -> SyncOptions:
     """How a slave asks for its master's tables."""
     return SyncOptions(
         own_address=f"{config.broker_ip1}:{config.listen_port}",
-        broker_id=config.broker_id,
+        broker_id=role.broker_id,
         first_delay=config.slave_sync_first_delay / 1000,
         interval=config.slave_sync_interval / 1000,
     )
@@ -130,6 +129,7 @@ def store_options(
         local_time=parts.local_time,
         memory_bytes=parts.memory_bytes,
         open_queue_files=min(OPEN_QUEUE_FILES, parts.descriptors // 4),
+        process_id=parts.process_id,
         full_disk=lambda: FOR_A_SLAVE if role.slave else FOR_A_MASTER,
     )
 
@@ -158,10 +158,10 @@ def pull_options(config: BrokerConfig, memory_bytes: int, role: Role) -> PullOpt
     )
 
 
-def master_settings(config: BrokerConfig) -> MasterSettings:
+def master_settings(config: BrokerConfig, role: Role) -> MasterSettings:
     """The accept side of the HA link."""
     return MasterSettings(
-        sync=config.broker_role is BrokerRole.SYNC_MASTER,
+        sync=lambda: role.sync_master,
         heartbeat_interval=config.ha_send_heartbeat_interval / 1000,
         housekeeping_interval=config.ha_housekeeping_interval / 1000,
         batch_size=config.ha_transfer_batch_size,

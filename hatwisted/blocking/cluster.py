@@ -99,7 +99,7 @@ class Cluster:
     ) -> None:
         settings = name_servers
         if not isinstance(settings, ClusterSettings):
-            settings = ClusterSettings(split_addresses(settings))
+            settings = ClusterSettings(name_servers=split_addresses(settings))
         self._driver = BlockingDriver(Links(settings))
         self._link = ClusterLink(self._driver, settings.name_servers, client_id)
 

@@ -156,7 +156,7 @@ def _dial(address: str, timeout: float, tls: ssl.SSLContext | None) -> socket.so
     except OSError as error:
         raise ConnectFailed(address, f"can't be reached: {_reason(error)}") from error
     except UnicodeError as error:  # what the codec for host names says of an empty or overlong label
-        raise ConnectFailed(address, f"can't be reached: {host!r} is no host name") from error
+        raise ConnectFailed(address, f"can't be reached: {host!r} is not a host name") from error
     with contextlib.suppress(OSError):
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connected if tls is None else _encrypted(connected, host, address, tls)
@@ -168,8 +168,8 @@ def _encrypted(connected: socket.socket, host: str, address: str, tls: ssl.SSLCo
     except ssl.SSLCertVerificationError as error:
         connected.close()
         raise BadSetting(
-            f"{address}: its certificate isn't accepted ({error.verify_message}): name its authority in the trust "
-            "file, or verify less (chain: any host name, none: any certificate)"
+            f"{address}: its certificate isn't accepted ({error.verify_message}): name its "
+            "authority in the trust file, or relax verification (chain: any host name, none: any certificate)"
         ) from None
     except OSError as error:
         connected.close()

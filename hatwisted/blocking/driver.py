@@ -66,7 +66,7 @@ class BlockingDriver:
             if self._calls:
                 self._take_answer(self._calls.popleft())
             else:
-                assert self._timers, "it waits for what nobody will bring"
+                assert self._timers, "it waits for something that no call or timer will bring"
                 self._links.pause_for(max(0.0, self._timers[0][0] - self._links.clock()))
         return task.result()
 

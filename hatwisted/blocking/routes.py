@@ -43,7 +43,7 @@ class Routes:
         try:
             wanted = re.compile(pattern)
         except re.error as error:
-            raise BadSetting(f"pattern of topics {pattern!r} is no regular expression: {error}") from None
+            raise BadSetting(f"pattern of topics {pattern!r} is not a regular expression: {error}") from None
         # The system list of a name server has the names of clusters and brokers, which are topics as well.
         system = SYSTEM_TOPICS | self._names(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, required=False)
         return [
@@ -92,7 +92,7 @@ class Routes:
             if answers:
                 return answers
         raise NoNameServer(
-            f"no name server answers: {'; '.join(told)}: is the address right, and is one running?"
+            f"no name server answered: {'; '.join(told)}: is the address right, and is one running?"
         )
 
     def _ask(

@@ -96,7 +96,7 @@ class Tls:
         except OSError as error:
             where = certificate if self.key is None else f"{certificate} with key {self.key}"
             raise BadSetting(
-                f"client certificate {where}: {_reason(error)}: give PEM files that fit"
+                f"client certificate {where}: {_reason(error)}: give PEM files that belong together"
             ) from None
 
 

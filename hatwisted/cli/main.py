@@ -1,4 +1,5 @@
-"""`hatwisted`: the commands, their options and what they print. The work is done in the rooms beside this module.
+"""`hatwisted`: the commands, their options and what they print. The work is done in the rooms beside this
+module.
 
 Exit codes: 0 everything in order, 1 problems found, 2 not done (wrong usage, no such store, store in use).
 Results go to standard output, progress and warnings to standard error. Errors of the user and of the system end
@@ -50,7 +51,8 @@ def _version() -> str:
 
 
 class Position(click.ParamType[tuple[str, int]]):
-    """A place in the log: a physical offset in bytes, or a store time in ISO 8601 (UTC unless it names a zone)."""
+    """A place in the log: a physical offset in bytes, or a store time in ISO 8601 (UTC unless it names a
+    zone)."""
 
     name = "offset|time"
 
@@ -75,7 +77,7 @@ class Position(click.ParamType[tuple[str, int]]):
 filter_options = option_group(
     click.option("--topic", help="Only this topic."),
     click.option("--queue", type=click.IntRange(0), metavar="ID", help="Only this queue id."),
-    click.option("--key", help="Only records that have this among their KEYS, or as UNIQ_KEY."),
+    click.option("--key", help="Only records with this among their KEYS, or as their UNIQ_KEY."),
     click.option(
         "--body",
         type=click.Choice(["text", "base64", "none"]),
@@ -103,7 +105,7 @@ for _command in (produce, consume, topic, group, cluster, pipeline):
 
 @main.group()
 def log() -> None:
-    """Look into a commit log, check it, repair it.
+    """Inspect, check and repair a commit log.
 
     DIR is a store's root folder (storePathRootDir), or the folder of its log files. It may have been
     written by hatwisted or by any RocketMQ 4.x or 5.x broker.
@@ -136,7 +138,8 @@ def check_command(
 ) -> int:
     """Check the whole log, its consume queues and its index. Never writes.
 
-    Every record is checked: structure, position, checksum of the body. A torn tail is reported, but is no problem.
+    Every record is checked: structure, position, checksum of the body. A torn tail is reported, but isn't a
+    problem.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     check = StoreCheck(folder, _index_shape(index_slots, index_items))
@@ -166,12 +169,16 @@ def _index_shape(slots: int | None, items: int | None) -> tuple[int, int] | None
 @click.option(
     "--queue-file-size",
     type=click.IntRange(20),
-    help="mappedFileSizeConsumeQueue, if there is no queue file to tell.",
+    help="mappedFileSizeConsumeQueue, if there is no queue file to derive it from.",
 )
 @click.option(
-    "--index-slots", type=click.IntRange(1), help="maxHashSlotNum, if there is no index file to tell."
+    "--index-slots",
+    type=click.IntRange(1),
+    help="maxHashSlotNum, if there is no index file to derive it from.",
 )
-@click.option("--index-items", type=click.IntRange(2), help="maxIndexNum, if there is no index file to tell.")
+@click.option(
+    "--index-items", type=click.IntRange(2), help="maxIndexNum, if there is no index file to derive it from."
+)
 @click.option("--delay-levels", default=DEFAULT_DELAY_LEVELS, show_default=True, help="messageDelayLevel.")
 @click.option("--json", "as_json_object", is_flag=True, help="The report as one JSON object.")
 @reporting
@@ -214,7 +221,7 @@ def index_command(
 @click.option(
     "--at", type=click.IntRange(0), help="Offset of the damage to cut at, if there is more than one."
 )
-@click.option("--yes", is_flag=True, help="Do it. Without this, the plan is shown and nothing is changed.")
+@click.option("--yes", is_flag=True, help="Carry out the plan. Without this option it is only shown.")
 @click.option("--json", "as_json_object", is_flag=True, help="The plan as one JSON object.")
 @reporting
 def repair_command(directory: str, at: int | None, yes: bool, as_json_object: bool) -> int:
@@ -285,10 +292,14 @@ def _bounds(begin: tuple[str, int] | None, end: tuple[str, int] | None) -> dict[
 @log.command("tail")
 @DIRECTORY
 @click.option(
-    "-n", "count", type=click.IntRange(0), default=10, show_default=True, help="The last N records."
+    "-n", "count", type=click.IntRange(0), default=10, show_default=True, help="Show the last N records."
 )
 @click.option(
-    "-f", "--follow", "following", is_flag=True, help="Then show what is appended, until interrupted."
+    "-f",
+    "--follow",
+    "following",
+    is_flag=True,
+    help="Keep showing records as they are appended, until interrupted.",
 )
 @filter_options
 @reporting

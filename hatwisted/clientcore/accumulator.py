@@ -79,7 +79,7 @@ class Accumulator:
         """Who waits gets Closed."""
         waiting, self._waiting = self._waiting, deque()
         for _, _, waiter in waiting:
-            waiter.fail(Closed("the producer was stopped before this message's turn"))
+            waiter.fail(Closed("the producer was stopped before this message was sent"))
 
     def _give_up(self, entry: _Entry) -> None:
         if entry in self._waiting:

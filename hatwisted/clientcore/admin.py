@@ -31,7 +31,7 @@ from hatwisted.clientcore.session import Session
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import MASTER_ID, BrokerData, ClusterInfo, TopicRoute
+from hatwisted.wire.registration import MASTER_ID, SINGLE_TAG, BrokerData, ClusterInfo, TopicRoute
 from hatwisted.wire.topics import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class Admin:
             "readQueueNums": queues,
             "writeQueueNums": queues,
             "perm": perm,
-            "topicFilterType": "SINGLE_TAG",
+            "topicFilterType": SINGLE_TAG,
             "topicSysFlag": 0,
             "order": False,
         }
@@ -181,7 +181,7 @@ class Admin:
     async def _check_group(self, group: str) -> None:
         if group not in await self.groups():
             raise ClientError(
-                f"group {group}: no broker knows it; a group is there from its first consumer on"
+                f"group {group}: no broker knows it; a group exists once a consumer has used it"
             )
 
     async def members(self, group: str) -> dict[str, str]:
@@ -226,7 +226,7 @@ class Admin:
         for broker in route.broker_datas:
             address = broker.broker_addrs.get(MASTER_ID)
             if address is None:
-                raise NoRoute(topic, f"{broker.broker_name} has no master now, its offsets can't be moved")
+                raise NoRoute(topic, f"{broker.broker_name} has no master now: its offsets can't be reset")
             answer = await self._session.call(
                 address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, timeout=ADMIN_TIMEOUT
             )

@@ -101,7 +101,7 @@ def decoded(address: str, answer: RemotingCommand, kind: type[T]) -> T:
     try:
         return decode_body(answer.body, kind)
     except BadRegistration as error:
-        raise BadAnswer(f"{address}: its answer is {error}") from None
+        raise BadAnswer(f"{address}: unreadable answer, {error}") from None
 
 
 def by_queue(address: str, table: Mapping[str, T]) -> dict[MessageQueue, T]:
@@ -109,7 +109,7 @@ def by_queue(address: str, table: Mapping[str, T]) -> dict[MessageQueue, T]:
     try:
         return {parse_queue_key(key): value for key, value in table.items()}
     except ValueError as error:
-        raise BadAnswer(f"{address}: its answer has a key that is {error}") from None
+        raise BadAnswer(f"{address}: unreadable key in its answer, {error}") from None
 
 
 def number_in(address: str, answer: RemotingCommand, name: str) -> int:

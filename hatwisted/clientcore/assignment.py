@@ -94,7 +94,7 @@ class Assignment:
         strays = [queue for queue, error in errors.items() if error is not None]
         if strays:
             # Reading from a guess would lose or repeat messages.
-            text = "progress in {count} queues of {topic} isn't known yet: {error}"
+            text = "offsets of {count} queues of {topic} aren't known yet: {error}"
             self._log.info(text, count=len(strays), topic=subscription.topic, error=errors[strays[0]])
             self._try_later(PROGRESS_RETRY)
             if self._locks is not None:
@@ -140,7 +140,7 @@ class Assignment:
         if self._locks is not None:
             # Not even by ourselves is it read again before the program is done with the messages in hand.
             self._releasing.add(queue)
-            self._session.in_background(self._release(reader, self._locks, hand_over), "giving up a queue")
+            self._session.in_background(self._release(reader, self._locks, hand_over), "releasing a queue")
         return reader
 
     async def _release(self, reader: QueueReader, locks: QueueLocks, hand_over: bool) -> None:
@@ -189,7 +189,7 @@ class Assignment:
 
     def _renew_soon(self) -> None:
         self._renewal = None
-        self._session.in_background(self._renew(), "renewal of locks")
+        self._session.in_background(self._renew(), "renewing locks")
 
     async def _renew(self) -> None:
         assert self._locks is not None
@@ -198,7 +198,7 @@ class Assignment:
         try:
             ours, others = await self._locks.lock(queues)
             for queue in [each for each in others if each in self._readers]:
-                self._log.warn("{queue} is locked by somebody else now", queue=queue)
+                self._log.warn("{queue} is now locked by another member", queue=queue)
                 self._drop(queue)
             if others:
                 self._owner.rebalance()
@@ -213,7 +213,7 @@ class Assignment:
         try:
             known = await self._offsets.read(queue)
         except ClientError as error:
-            self._log.info("{queue}: progress isn't known yet: {error}", queue=queue, error=error)
+            self._log.info("{queue}: its offset isn't known yet: {error}", queue=queue, error=error)
             known = None
         reader = self._readers.get(queue)
         if reader is None:
@@ -260,5 +260,5 @@ class Assignment:
     async def _write(self, progress: Mapping[MessageQueue, int]) -> bool:
         failed = await self._offsets.write(progress) if progress else []
         for error in failed:
-            self._log.warn("progress isn't noted yet: {error}", error=error)
+            self._log.warn("offsets aren't committed yet: {error}", error=error)
         return not failed

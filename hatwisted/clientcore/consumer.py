@@ -38,6 +38,7 @@ from hatwisted.clientcore.sendback import MAX_RECONSUME, SendBack
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.subscription import Sql, Subscription, parse_subscription
 from hatwisted.clientcore.tasks import Lock, Task, Waiter, ends_within
+from hatwisted.wire.consumerdata import ALL_TAGS, BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.topics import RETRY_PREFIX
@@ -67,7 +68,7 @@ class Consumer:
         options: ConsumerOptions,
     ) -> None:
         if not subscriptions:
-            raise BadSetting(f"group {group} subscribes to nothing")
+            raise BadSetting(f"group {group} has no subscription")
         self.group = group
         self.orderly = options.orderly
         self._session = session
@@ -112,7 +113,7 @@ class Consumer:
         }
         if not self._broadcasting:
             retry = RETRY_PREFIX + self.group
-            made[retry] = parse_subscription(retry, "*", version)
+            made[retry] = parse_subscription(retry, ALL_TAGS, version)
         return made
 
     def _rule(self) -> Rule:
@@ -131,7 +132,7 @@ class Consumer:
         Raises NoNameServer, or Refused for an SQL92 expression that the broker doesn't take.
         """
         if self._running or self._stopped:
-            raise Closed(f"consumer {self.group} was started before")
+            raise Closed(f"consumer {self.group} was already started")
         self._running = True
         try:
             for topic in self._subscriptions:
@@ -139,7 +140,7 @@ class Consumer:
             for subscription in self._subscriptions.values():
                 await self._membership.check_expression(subscription)
             if self._stopped:
-                raise Closed(f"consumer {self.group} was stopped while it started")
+                raise Closed(f"consumer {self.group} was stopped while starting")
             self._session.join(self, consumer=True)
         except BaseException:
             self._running = False
@@ -147,9 +148,9 @@ class Consumer:
         await self._session.heartbeat()
         await self._balance()
         if not self._stopped:
-            self._loop(REBALANCE_INTERVAL, self.rebalance, "share-out of queues")
+            self._loop(REBALANCE_INTERVAL, self.rebalance, "rebalancing")
             if self._options.auto_commit:
-                self._loop(COMMIT_INTERVAL, self._commit_soon, "commit of offsets")
+                self._loop(COMMIT_INTERVAL, self._commit_soon, "committing offsets")
 
     async def stop(self) -> None:
         """Read no more, wait up to STOP_PATIENCE for what the program works on, commit, leave the group."""
@@ -226,7 +227,7 @@ class Consumer:
 
     def _commit_soon(self) -> None:
         if not self._assignment.committing:
-            self._session.in_background(self._assignment.commit(), "commit of offsets")
+            self._session.in_background(self._assignment.commit(), "committing offsets")
 
     async def _stop(self, begun: Waiter[None]) -> None:
         await begun
@@ -237,7 +238,7 @@ class Consumer:
         finished = Task(self._work.all_finished())
         if not await ends_within(self._session.driver, finished, STOP_PATIENCE):
             self._session.log.warn(
-                "{group}: the program still works on messages at the stop", group=self.group
+                "{group}: stopped while the program was still handling messages", group=self.group
             )
         self._send_back.stop()
         if self._running:
@@ -250,7 +251,7 @@ class Consumer:
         """Look anew who of the group reads what."""
         # One round under way and one after it see everything there is to see.
         if not self._balancing.waiting and self._running and not self._stopped:
-            self._session.in_background(self._balance(), "share-out of queues")
+            self._session.in_background(self._balance(), "rebalancing")
 
     async def _balance(self) -> None:
         async with self._balancing:
@@ -262,7 +263,9 @@ class Consumer:
                 share = await self._membership.share(subscription)
             except ClientError as error:
                 self._session.log.info(
-                    "queues of {topic} stay as they are: {error}", topic=subscription.topic, error=error
+                    "keeping the queues of {topic} as they are: {error}",
+                    topic=subscription.topic,
+                    error=error,
                 )
                 continue
             if share is not None and not self._stopped:
@@ -302,9 +305,9 @@ class Consumer:
         """Its entry in a heartbeat."""
         return {
             "consumeFromWhere": self._options.consume_from.value,
-            "consumeType": "CONSUME_PASSIVELY",
+            "consumeType": CONSUME_PASSIVELY,
             "groupName": self.group,
-            "messageModel": "BROADCASTING" if self._broadcasting else "CLUSTERING",
+            "messageModel": BROADCASTING if self._broadcasting else CLUSTERING,
             "subscriptionDataSet": [each.entry() for each in self._subscriptions.values()],
             "unitMode": False,
         }
@@ -315,7 +318,7 @@ class Consumer:
 
     def reset(self, table: Mapping[MessageQueue, int]) -> None:
         """An administrator moves the group: go on at these offsets."""
-        self._session.in_background(self._reset(table), "reset of offsets")
+        self._session.in_background(self._reset(table), "resetting offsets")
 
     async def _reset(self, table: Mapping[MessageQueue, int]) -> None:
         await self._assignment.reset(table)
@@ -348,11 +351,11 @@ class Consumer:
             "PROP_CLIENT_VERSION": "V4_9_7",
             "PROP_CONSUMEORDERLY": str(self.orderly).lower(),
             "PROP_CONSUMER_START_TIMESTAMP": str(round(self._started * 1000)),
-            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_CONSUME_TYPE": CONSUME_PASSIVELY,
             "PROP_NAMESERVER_ADDR": ";".join(self._session.routes.servers),
             "PROP_THREADPOOL_CORE_SIZE": "1",
             "consumeFromWhere": self._options.consume_from.value,
             "consumeMessageBatchMaxSize": str(self._options.batch),
             "consumerGroup": self.group,
-            "messageModel": "BROADCASTING" if self._broadcasting else "CLUSTERING",
+            "messageModel": BROADCASTING if self._broadcasting else CLUSTERING,
         }

@@ -73,7 +73,7 @@ class ConsumerRequests:
         try:
             table = _offset_table(request.body)
         except (ValueError, KeyError, TypeError) as error:
-            self._log.warn("{address}: a reset that can't be read: {error}", address=address, error=error)
+            self._log.warn("{address}: unreadable offset reset: {error}", address=address, error=error)
         else:
             self._consumer.reset(table)
         return None
@@ -98,7 +98,7 @@ class ConsumerRequests:
             (record,) = decode_records(request.body)
             message = received(record, request.ext.get("brokerName", ""))
         except (ClientError, ValueError) as error:
-            return _refused(f"a message that can't be read: {error}")
+            return _refused(f"unreadable message: {error}")
         return Task(self._consume_now(message))
 
     async def _consume_now(self, message: ReceivedMessage) -> RemotingCommand:
@@ -111,7 +111,7 @@ class ConsumerRequests:
             result, remark = "CR_LATER", str(error)
         except Exception as error:
             result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
-            self._log.exception("{id} was to be consumed at once", error, id=message.message_id)
+            self._log.exception("{id} was to be consumed directly", error, id=message.message_id)
         finally:
             self._direct -= 1
         body: dict[str, object] = {

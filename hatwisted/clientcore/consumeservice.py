@@ -76,7 +76,7 @@ class LogAndSkip:
         return ()
 
     async def _tell(self, message: ReceivedMessage, error: Exception) -> None:
-        log_failed(self._log, message, error, "is passed over, as broadcasting has no retries")
+        log_failed(self._log, message, error, "is skipped: broadcasting has no retries")
 
 
 class InOrder:
@@ -96,7 +96,7 @@ class InOrder:
         bad = batch[done]
         dead = await self._send_to_dead_letters(bad)
         times = f"failed {bad.reconsume_times + 1} times by now and"
-        log_failed(self._log, bad, error, f"{times} {'is a dead letter' if dead else 'holds its queue up'}")
+        log_failed(self._log, bad, error, f"{times} {'is a dead letter' if dead else 'blocks its queue'}")
         again = () if dead else (replace(bad, reconsume_times=bad.reconsume_times + 1),)
         return [*again, *batch[done + 1 :]]
 

@@ -46,7 +46,7 @@ async def deliver(
     stay: is the queue still ours? Unsettled between two halves when it isn't.
     """
     if not stay():
-        raise Unsettled("the queue went to somebody else")
+        raise Unsettled("the queue was assigned to another member")
     try:
         acked = await consume(batch)
     except Unsettled:
@@ -70,7 +70,7 @@ async def deliver_whole(
 ) -> None:
     """Have `batch` consumed once; if that fails, `failed` gets each of its messages (B125)."""
     if not stay():
-        raise Unsettled("the queue went to somebody else")
+        raise Unsettled("the queue was assigned to another member")
     try:
         acked = await consume(batch)
     except Unsettled:

@@ -140,7 +140,7 @@ class Repeating:
 
     def start(self) -> None:
         """The first call is an interval away."""
-        assert self._timer is None, "it runs already"
+        assert self._timer is None, "already running"
         self._arm()
 
     def stop(self) -> None:

@@ -67,7 +67,7 @@ class MessageStream:
         self._offers = deque(each for each in self._offers if each[0].queue != queue)
         for message in withdrawn:
             if done := self._close(message):
-                done.fail(Unsettled("the queue went to somebody else"))
+                done.fail(Unsettled("the queue was assigned to another member"))
 
     def end(self) -> None:
         """What nobody has taken, or nobody has settled, is left for the next reader of its queue."""

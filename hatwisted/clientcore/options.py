@@ -13,6 +13,7 @@ from typing import Final, TypedDict
 
 from hatwisted.clientcore.compression import COMPRESS_ABOVE
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.wire.consumerdata import CONSUME_FROM_FIRST, CONSUME_FROM_LAST, CONSUME_FROM_TIMESTAMP
 from hatwisted.wire.layout import MAX_MESSAGE_SIZE
 
 RETRIES: Final = 2
@@ -36,9 +37,9 @@ MAX_BATCH: Final = 1000
 class ConsumeFrom(Enum):
     """Where a group begins in a queue it has never read."""
 
-    LAST = "CONSUME_FROM_LAST_OFFSET"
-    FIRST = "CONSUME_FROM_FIRST_OFFSET"
-    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+    LAST = CONSUME_FROM_LAST
+    FIRST = CONSUME_FROM_FIRST
+    TIMESTAMP = CONSUME_FROM_TIMESTAMP
 
 
 class ProducerKeywords(TypedDict, total=False):
@@ -85,7 +86,7 @@ class ProducerOptions:
         if min(self.timeout, self.whole_limit) <= 0 or self.retries < 0 or self.max_in_flight < 1:
             raise BadSetting(
                 f"timeout {self.timeout:g} s, limit {self.whole_limit:g} s, {self.retries} retries, "
-                f"{self.max_in_flight} in flight: a send needs time, and a request to go with"
+                f"{self.max_in_flight} in flight: all must be above 0, retries 0 or more"
             )
 
     @property
@@ -146,5 +147,5 @@ class ConsumerOptions:
             raise BadSetting(f"a batch of {self.batch}: 1 to {MAX_BATCH} messages are allowed")
         if self.whole_batch and self.orderly:
             raise BadSetting(
-                "whole_batch and orderly: in order, a failed message holds its queue up by itself"
+                "whole_batch and orderly: an orderly consumer retries a failed message on its own"
             )

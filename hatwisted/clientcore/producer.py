@@ -256,7 +256,9 @@ class Producer:
             self._making.setdefault(topic, self._driver.seconds() + MAKING_TIME)
             default = await routes.route(AUTO_CREATE_TOPIC, fresh=fresh)
             if default is None and route is None:
-                raise NoRoute(topic, "the name servers don't know it, and no broker creates topics by itself")
+                raise NoRoute(
+                    topic, "the name servers don't know it, and no broker creates topics automatically"
+                )
             planned = [] if default is None else writable_queues(topic, default, DEFAULT_QUEUES)
             queues = list(dict.fromkeys([*planned, *queues]))
         if not queues and not fresh:
@@ -265,7 +267,7 @@ class Producer:
         if not queues:
             routes.forget(topic)
             routes.forget(AUTO_CREATE_TOPIC)
-            raise NoRoute(topic, "no master takes messages of it now")
+            raise NoRoute(topic, "no master accepts messages for it now")
         self._session.introduce()
         queues = interleaved(queues)
         if made and route is not None:
@@ -299,7 +301,7 @@ class Producer:
             accumulator = self._accumulators[key] = Accumulator(requests)
         held = self._gathered_bytes
         if held and held + size > self._options.max_waiting_bytes:
-            raise ProducerFull(f"{held} bytes wait for their turn: await ready() between sends")
+            raise ProducerFull(f"{held} bytes are waiting to be sent: await ready() between sends")
         self._gathered_bytes += size
         self._unsettled += 1
         try:

@@ -15,6 +15,7 @@ from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.driver import Log
 from hatwisted.clientcore.errors import Refused
 from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.consumerdata import ALL_TAGS, TAG
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
@@ -98,9 +99,7 @@ class PullProgress:
                 remark=answer.remark,
                 address=address,
                 new=following,
-                what="going on there"
-                if by_master
-                else "not believed, as it's no master (a reset goes on without one)",
+                what="continuing there" if by_master else "ignored, as only a master may move the offset",
             )
         self._mistrusted = None if by_master else (address, following)
         return by_master
@@ -120,8 +119,8 @@ def pull_fields(
     flags: int,
     commit: int = 0,
     hold_ms: int = 0,
-    expression: str | None = "*",
-    expression_type: str = "TAG",
+    expression: str | None = ALL_TAGS,
+    expression_type: str = TAG,
     version: int = 0,
 ) -> dict[str, object]:
     """extFields of a pull.

@@ -78,7 +78,9 @@ class QueueLocks:
             address = self._master(broker_name, queues)
             await self._session.ask(address, RequestCode.UNLOCK_BATCH_MQ, body=self._body(queues))
         except ClientError as error:
-            self._session.log.info("queues of {broker} stay locked: {error}", broker=broker_name, error=error)
+            self._session.log.info(
+                "queues of {broker} couldn't be unlocked: {error}", broker=broker_name, error=error
+            )
 
     def _master(self, broker_name: str, queues: Iterable[MessageQueue]) -> str:
         topics = sorted({queue.topic for queue in queues})

@@ -38,7 +38,7 @@ class Routes:
 
     def __init__(self, driver: Driver, name_servers: Sequence[str]) -> None:
         if not name_servers:
-            raise BadSetting("no name server is given: give host:port, several separated by ;")
+            raise BadSetting("no name server given: give host:port, several separated by ;")
         for address in name_servers:
             parse_address(address)
         self._driver = driver
@@ -68,7 +68,7 @@ class Routes:
                     self._servers.append(self._servers.pop(0))
                 continue
             return address, answer
-        raise NoNameServer("no name server answers: " + "; ".join(told))
+        raise NoNameServer("no name server answered: " + "; ".join(told))
 
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRoute | None:
         """Where `topic` lives, None if nobody knows it. fresh: don't use what is remembered; what was known stays

@@ -83,7 +83,7 @@ class SendWindow:
         waiting, self._waiting = self._waiting, deque()
         self.waiting_bytes = 0
         for _, turn in waiting:
-            turn.fail(Closed("the producer was stopped before this message's turn"))
+            turn.fail(Closed("the producer was stopped before this message was sent"))
 
     def _give_up(self, size: int, turn: Waiter[None]) -> None:
         self._waiting.remove((size, turn))

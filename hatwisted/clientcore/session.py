@@ -63,7 +63,7 @@ class Session:
         self._beaten: set[str] = set()
         self._listening: tuple[tuple[int, bool], list[str]] = (-1, False), []
         self._beat = Repeating(driver, HEARTBEAT_INTERVAL, self._heartbeat_quietly, "heartbeat")
-        self._refresh = Repeating(driver, ROUTE_INTERVAL, self._refresh_routes, "refresh of routes")
+        self._refresh = Repeating(driver, ROUTE_INTERVAL, self._refresh_routes, "refreshing routes")
         self._closed = self._introducing = False
 
     # ---- who stands on it
@@ -197,7 +197,7 @@ class Session:
         members = [*self._producers.values(), *self._consumers.values()]
         # All that is known, needed or not: heartbeats go wherever any route leads.
         topics = {topic for member in members for topic in member.topics} | {*self.routes.known_topics}
-        self.in_background(self.routes.refresh(sorted(topics)), "refresh of routes")
+        self.in_background(self.routes.refresh(sorted(topics)), "refreshing routes")
 
     def in_background(self, work: Work[Any], what: str) -> None:
         """Run a coroutine that nobody waits for; its failure is logged."""

@@ -55,7 +55,7 @@ class Waiter(Generic[T]):
 
     def result(self) -> T:
         """What came; raises the error that came instead. Only once it's done."""
-        assert self._done, "nothing has come yet"
+        assert self._done, "not finished yet"
         if self._error is not None:
             raise self._error
         return self._value

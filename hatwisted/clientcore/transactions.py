@@ -80,7 +80,7 @@ class TransactionProducer(Producer):
             self._driver.oneway(address, command(RequestCode.END_TRANSACTION, ext))
         except CallFailed as error:
             # The work is done either way; the broker will ask.
-            self._session.log.warn("{state} not told: {error}", state=state.name, error=error)
+            self._session.log.warn("{state} couldn't be reported: {error}", state=state.name, error=error)
 
     def on_request(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
         """39: is it about a message of this group?"""
@@ -88,10 +88,12 @@ class TransactionProducer(Producer):
             (record,) = decode_records(request.body)
             message = received(record, "")
         except (ClientError, ValueError) as error:
-            self._session.log.warn("{address} asks about no message: {error}", address=address, error=error)
+            self._session.log.warn(
+                "{address}: unreadable transaction check: {error}", address=address, error=error
+            )
             return None
         if record.properties.get(layout.PROPERTY_PRODUCER_GROUP) == self.group:
-            self._session.in_background(self._answer(address, request, message), "check of a transaction")
+            self._session.in_background(self._answer(address, request, message), "checking a transaction")
         return None
 
     async def _answer(self, address: str, request: RemotingCommand, message: ReceivedMessage) -> None:
@@ -113,7 +115,7 @@ class TransactionProducer(Producer):
         if not isinstance(state, TransactionState) and hasattr(state, "__await__"):
             state = await self._driver.adopt(state)
         if not isinstance(state, TransactionState):
-            raise BadTransactionState(f"a TransactionState was due, not {state!r}")
+            raise BadTransactionState(f"expected a TransactionState, not {state!r}")
         return state
 
 

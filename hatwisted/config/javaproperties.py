@@ -54,8 +54,8 @@ def check_text(data: bytes, name: str) -> None:
         return
     line = len(_LINE_END.findall(data[: found.start()].decode(ENCODING))) + 1
     raise ConfigError(
-        f"{name}:{line}: byte {found.start()} of the file is 0x{data[found.start()]:02x}, a control character: "
-        "this is no properties file, or a damaged one; allowed: text, tabs and line ends"
+        f"{name}:{line}: byte {found.start()} of the file is 0x{data[found.start()]:02x}, a control "
+        "character: this is not a properties file, or it is damaged; allowed: text, tabs and line ends"
     )
 
 

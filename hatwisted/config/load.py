@@ -146,11 +146,11 @@ def _rename_former_keys(source: Source) -> list[str]:
         entry = source.entries.pop(former)
         if key in source.entries:
             warnings.append(
-                f"{where}: {former} is ignored: {source.where(key)} has {key}, its present spelling"
+                f"{where}: {former} is ignored: {source.where(key)} has {key}, its current spelling"
             )
         else:
             source.entries[key] = entry._replace(key=key)
-            warnings.append(f"{where}: {former} is taken for {key}, its present spelling")
+            warnings.append(f"{where}: {former} is read as {key}, its current spelling")
     return warnings
 
 

@@ -54,8 +54,8 @@ def slave_without_file(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
     if "brokerName" not in source.entries:
         warnings = [
             *warnings,
-            f"{source.name}: brokerName is not set: this host's name, {config.broker_name}, is taken; "
-            "the master has to have the same (--set brokerName=...)",
+            f"{source.name}: brokerName is not set, so this host's name is used, "
+            f"{config.broker_name}; the master must use the same (--set brokerName=...)",
         ]
     return Loaded(config, warnings, source)
 
@@ -90,7 +90,8 @@ def _too_big_for_a_file(loaded: Loaded[BrokerConfig]) -> list[str]:
         return []
     key = "maxMessageSize" if "maxMessageSize" in source.entries else "mappedFileSizeCommitLog"
     return [
-        f"{source.where(key)}: {key}: no file of mappedFileSizeCommitLog={config.mapped_file_size_commit_log} "
+        f"{source.where(key)}: {key}: no file of "
+        f"mappedFileSizeCommitLog={config.mapped_file_size_commit_log} "
         f"takes a message of maxMessageSize={config.max_message_size}: above {biggest} bytes it is refused"
     ]
 

@@ -40,7 +40,7 @@ class FrameCheck:
                     offset,
                     size,
                     f"our log is empty and the master starts at offset {offset}, which is no file start with "
-                    f"our mappedFileSizeCommitLog of {self._file_size}: set it as on the master",
+                    f"our mappedFileSizeCommitLog of {self._file_size}: set it to the master's value",
                 )
         elif offset != expected:
             raise FrameMismatch(
@@ -51,7 +51,7 @@ class FrameCheck:
                 offset,
                 size,
                 f"the master's frame of {size} bytes at offset {offset} crosses the end of a file of "
-                f"{self._file_size} bytes: set mappedFileSizeCommitLog as on the master",
+                f"{self._file_size} bytes: set mappedFileSizeCommitLog to the master's value",
             )
 
     def take(self, frames: Sequence[Frame]) -> tuple[int, list[Buffer], FrameMismatch | None]:

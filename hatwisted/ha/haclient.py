@@ -25,7 +25,7 @@ from hatwisted.ha.framecheck import FrameCheck
 from hatwisted.ha.interfaces import FlushNow, IHaDialect
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import SlaveEvent
-from hatwisted.ha.sockets import tune
+from hatwisted.ha.sockets import CLOSE_LINGER, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
@@ -38,10 +38,6 @@ LIVE_READ = 64 << 10
 BULK_READ = 1 << 20
 """Bytes asked of one read while reads come back full. Not always: asking for 1 MiB costs 14 us more per read
 than asking for 64 KiB (the allocator maps and unmaps it), which a put that waits for our report would pay."""
-
-CLOSE_LINGER = 0.5
-"""Seconds for the last report to leave after a close; then the link is reset. Below the 1 s limit of a
-stop."""
 
 
 class LinkOwner(Shape):
@@ -258,7 +254,7 @@ class HAClient(Protocol):
             return
         flushed = self._log.flushed_offset
         if flushed < target:
-            self._service.store_failed(self, f"the log is flushed to {flushed} of {target} only")
+            self._service.store_failed(self, f"the log is flushed only to {flushed} of {target}")
             return
         self._report_growth(flushed)
         if self._log.max_offset > flushed:
@@ -280,7 +276,7 @@ class HAClient(Protocol):
 
     def pauseProducing(self) -> None:
         """64 KiB and more of unread 8-byte reports: the master sends but doesn't read (B56)."""
-        self._service.fail(self, SlaveEvent.LOSE, "the master doesn't read our reports")
+        self._service.fail(self, SlaveEvent.LOSE, "the master isn't reading our reports")
 
     def resumeProducing(self) -> None:
         """Nothing waits to be sent."""

@@ -113,8 +113,8 @@ class HAService(Service):
         self._live: dict[HAConnection, None] = {}
         self._listening_to_log = False
         self._drain: _Drain | None = None
-        self._watch = SlaveWatch(clock, log, self.replicas, missed=self.settings.waits_for_slaves)
-        self._look_loop = PeriodicCall(clock, "the check of the slaves' links", self._look)
+        self._watch = SlaveWatch(clock, log, self.replicas, missed=lambda: self.settings.waits_for_slaves)
+        self._look_loop = PeriodicCall(clock, "checking the slaves' links", self._look)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -186,7 +186,9 @@ class HAService(Service):
     def _evict_unidentified(self) -> None:
         host, held = Counter(link.host for link in self._unreported).most_common(1)[0]
         oldest = next(link for link in self._unreported if link.host == host)
-        self.complain(host, f"{oldest.peer} closed, {held} connections without a first report are too many")
+        self.complain(
+            host, f"{oldest.peer} closed, {held} connections without a first report are too many at a time"
+        )
         del self._unreported[oldest]
         oldest.abort()
 
@@ -211,8 +213,8 @@ class HAService(Service):
         asked = progress.next_offset if progress.next_offset >= 0 else progress.request_offset
         self.complaints.complain(
             f"slave at {link.host}",
-            f"{link.peer} refused, it asks for offset {asked}, "
-            f"the log holds {self.log.min_offset} to {self.log.max_offset}; {text}",
+            f"{link.peer} refused: it asks for offset {asked}, but the log holds "
+            f"{self.log.min_offset} to {self.log.max_offset}; {text}",
             error=True,
         )
 

@@ -42,12 +42,12 @@ from hatwisted.ha.slavestate import (
     SlaveState,
     StateBox,
 )
-from hatwisted.remoting.client import parse_address
 from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.haframe import HaAck, HaFirstSync
+from hatwisted.wire.hostport import host_and_port
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one attempt to connect, as RocketMQ."""
@@ -122,7 +122,7 @@ class HAClientService(Service):
         self._link: HAClient | None = None
         self._dialling: Deferred[Any] | None = None
         self._dialler = GuardedTimer(clock, "dialling the master", self._dial, RETRY_LIMIT)
-        self._look_loop = PeriodicCall(clock, "the check of the HA link", self._look)
+        self._look_loop = PeriodicCall(clock, "checking the HA link", self._look)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class HAClientService(Service):
             return None
         self._on(SlaveEvent.DIAL)
         try:
-            host, port = parse_address(address)
+            host, port = host_and_port(address)
         except ValueError as error:
             self._unreachable(Failure(error), address)
             return None
@@ -210,7 +210,7 @@ class HAClientService(Service):
         self._link = link
         self.connects_total += 1
         self._on(SlaveEvent.CONNECT)
-        self._logger.info("HA link to master {peer} made", peer=link.peer)
+        self._logger.info("HA link to master {peer} established", peer=link.peer)
         master_log = self._parts.master_log
         if master_log is not None and self.log.max_offset:
             # Before a byte is copied: offsets that fit don't make it the same log (B140), and nothing on this wire
@@ -299,15 +299,17 @@ class HAClientService(Service):
         self._fruitless = 0
         if link.plan is not None and link.plan.wants_all and start:
             self._logger.warn(
-                "haFirstSync=minOffset, but the master sends its log from offset {start} on: what is older "
-                "will be missing here; let this slave reach the master's listenPort, or set haFirstSync on "
+                "haFirstSync=minOffset, but the master sends its log from offset {start} on: older "
+                "bytes will be missing here; let this slave reach the master's listenPort, or set "
+                "haFirstSync on "
                 "the master",
                 start=start,
             )
         if self.suspect_from is not None:
             self._logger.error(
                 "the master's log once ended at {end}, below ours, and has grown past it: bytes from there "
-                "on may differ between the two; see 'hatwisted log compare', or empty this store and copy again",
+                "on may differ between the two; see 'hatwisted log compare', or empty this store and "
+                "copy again",
                 end=self.suspect_from,
             )
 

@@ -48,7 +48,7 @@ class SlaveEvent(Enum):
     START = "start"
     DIAL = "dial"
     CONNECT = "connected"
-    LOSE = "link lost or not made"
+    LOSE = "link lost or not established"
     MISMATCH = "frame doesn't continue our log"
     LACK = "our offset isn't in the master's log"
     FULL = "no room in our store"

@@ -6,7 +6,7 @@ that none has come within a minute of the start. On an ASYNC_MASTER nobody waits
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
@@ -29,12 +29,12 @@ ALONE_LIMIT = 60.0
 
 
 class SlaveWatch:
-    """Tells of the slaves of one master. missed: do puts wait for them?"""
+    """Tells of the slaves of one master. missed: do puts wait for them at present?"""
 
     _log = Logger()
 
     def __init__(
-        self, clock: IReactorTime, log: IReplicatedLog, replicas: ReplicaTable, *, missed: bool
+        self, clock: IReactorTime, log: IReplicatedLog, replicas: ReplicaTable, *, missed: Callable[[], bool]
     ) -> None:
         self._clock = clock
         self._commit_log = log
@@ -50,7 +50,7 @@ class SlaveWatch:
         now = self._clock.seconds()
         self._running = True
         self._lag_due = now + FIRST_LAG_LOG
-        self._alone_due = now + ALONE_LIMIT if self._missed else None
+        self._alone_due = now + ALONE_LIMIT
 
     def stop(self) -> None:
         """The links end because this master does: nothing to worry about."""
@@ -63,8 +63,9 @@ class SlaveWatch:
     def left(self, link: HAConnection, why: str, others: int) -> None:
         """A slave's link has ended; others: slaves that are linked still."""
         self._log.emit(
-            LogLevel.warn if self._running and self._missed else LogLevel.info,
-            "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still linked: {others}",
+            LogLevel.warn if self._running and self._missed() else LogLevel.info,
+            "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still "
+            "connected: {others}",
             peer=link.peer,
             offset=link.progress.ack_offset,
             lag=self._commit_log.max_offset - link.progress.ack_offset,
@@ -77,11 +78,18 @@ class SlaveWatch:
         if now >= self._lag_due:
             self._lag_due = now + LAG_LOG_INTERVAL
             self._log_lag(links)
-        if self._alone_due is not None and now >= self._alone_due:
+        self._look_alone(now, links)
+
+    def _look_alone(self, now: float, links: Iterable[HAConnection]) -> None:
+        if self._alone_due is None:
+            return
+        if not self._missed() or any(link.progress.reported for link in links):
+            self._alone_due = now + ALONE_LIMIT
+        elif now >= self._alone_due:
             self._alone_due = None
             self._log.warn(
-                "no slave has come since this SYNC_MASTER started {age:g} s ago: puts are answered "
-                "SLAVE_NOT_AVAILABLE, or refused; does a slave run, and does it reach listenPort + 1?",
+                "no slave has connected since this SYNC_MASTER started {age:g} s ago: puts are answered "
+                "SLAVE_NOT_AVAILABLE, or refused; is a slave running, and can it reach listenPort + 1?",
                 age=ALONE_LIMIT,
             )
 
@@ -99,13 +107,13 @@ class SlaveWatch:
         if lags:
             more = f", and {len(lags) - MAX_LAGS_SHOWN} more" if len(lags) > MAX_LAGS_SHOWN else ""
             self._log.info(
-                "slaves behind the log's end at {end}: {lags}{more}",
+                "slave lag (log ends at {end}): {lags}{more}",
                 end=end,
                 lags=", ".join(f"{peer} {lag} bytes ({state})" for lag, peer, state in lags[:MAX_LAGS_SHOWN]),
                 more=more,
             )
         elif newest := self._replicas.push2_slave_max_offset:
             self._log.info(
-                "no slave is linked; the newest acknowledgement is {lag} bytes behind the log's end",
+                "no slave is connected; the latest acknowledgement is {lag} bytes behind the log's end",
                 lag=end - newest,
             )

@@ -53,7 +53,7 @@ class Stop(enum.Enum):
     """Why a scan ended where it ended."""
 
     LIMIT = "as far as was asked for"
-    NEED_DATA = "the record goes on behind the buffer"
+    NEED_DATA = "the record continues past the buffer"
     BLANK = "the rest of the file is filler"
     END = "nothing is written here"
     CORRUPT = "no valid record"
@@ -167,7 +167,7 @@ def look(buf: Buffer, at: int, base: int | None = None, check_crc: bool = False)
     if magic == 0:
         return ScanEnd(at, Stop.END)
     if isinstance(found, Record):
-        return ScanEnd(at, Stop.CORRUPT, 0, "lengths contradict one another")
+        return ScanEnd(at, Stop.CORRUPT, 0, "the lengths contradict each other")
     return ScanEnd(at, Stop.NEED_DATA, size)
 
 

@@ -65,7 +65,7 @@ class NameServerService(Service):
             file = ConfigFile(fs, config.config_store_path, worker, self.config.file_bytes)
             self.config.on_change(lambda _: file.save())
             self._config_file = file
-        self._scan = PeriodicCall(clock, "the scan for silent brokers", self._expire)
+        self._scan = PeriodicCall(clock, "scanning for silent brokers", self._expire)
 
     @property
     def address(self) -> str:

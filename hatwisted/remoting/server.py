@@ -343,7 +343,7 @@ class RemotingServerFactory(ServerFactory):
         self.partial_bytes = 0
         self.rejected_total = 0
         self._refusing = False
-        self._scan = PeriodicCall(clock, "the scan for idle connections", self._close_idle)
+        self._scan = PeriodicCall(clock, "scanning for idle connections", self._close_idle)
 
     def serve(self, table: ProcessorTable) -> None:
         """Have requests answered by `table` from now on, on open connections too."""

@@ -9,6 +9,7 @@ callLater); there is no clock interface of ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from struct import Struct
 from typing import Any
 
@@ -19,6 +20,9 @@ from zope.interface import Attribute, Interface
 Buffer = bytes | bytearray | memoryview
 Longs = npt.NDArray[np.int64]
 Cells = npt.NDArray[Any]
+LocalTime = Callable[[float], datetime]
+"""Seconds since the epoch as a host's wall clock shows them."""
+
 AppendListener = Callable[[int, bytes], None]
 
 

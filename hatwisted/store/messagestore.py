@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from os.path import join
 from typing import Any, cast
 
@@ -22,7 +21,7 @@ from hatwisted.logcodec.onerecord import NO_TIME, whole_record
 from hatwisted.store.dispatch.reput import Dispatcher, ReputService
 from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
-from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
+from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker, LocalTime
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.logages import LogAges
 from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
@@ -96,12 +95,14 @@ class StoreOptions:
     unclean restart has to dispatch again."""
     retention: Callable[[], RetentionPolicy] = RetentionPolicy
     """The policy at present."""
-    local_time: Callable[[float], datetime] = datetime.fromtimestamp
-    """The wall clock's time of seconds since the epoch."""
+    local_time: LocalTime
+    """What hours of housekeeping and names of index files are told by."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
     open_queue_files: int = OPEN_QUEUE_FILES
     """Descriptors of queue files kept open at a time."""
+    process_id: Callable[[], int]
+    """Of the process that serves."""
     full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
     """What a full disk means at present, in the log's words."""
 
@@ -124,7 +125,7 @@ class MessageStore:
         self._options = options
         self._clock = clock
         self._worker = worker
-        self._abort = AbortFile(fs, root)
+        self._abort = AbortFile(fs, root, options.process_id)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._wrong_entries = LogThrottle(clock)
@@ -156,7 +157,9 @@ class MessageStore:
         )
         self.index: IndexService | None = None
         if options.index_enable:
-            shape = IndexOptions(options.index_slots, options.index_items, options.local_time)
+            shape = IndexOptions(
+                slots=options.index_slots, items=options.index_items, local_time=options.local_time
+            )
             self.index = IndexService(fs, join(root, INDEX_FOLDER), clock, shape, worker)
         self.dispatcher = Dispatcher(
             self.log, self.queues, self.index, options.delay_levels, clock, self._arrived
@@ -168,7 +171,7 @@ class MessageStore:
         self.flush: IFlushPolicy = _flush_policy(options, self.flusher, self.log, clock)
         self.removal = QueueRemoval(fs, clock, worker, self.log, self.queues)
         expiring = Expiring(self.log, LogAges(self.log, clock), self.queues, self.index)
-        rules = RetentionRules(options.retention, options.local_time)
+        rules = RetentionRules(options.retention, local_time=options.local_time)
         self.retention = Retention(fs, clock, worker, self.watermark, expiring, rules)
         self.stats = StoreStats(clock)
         self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self._sync_dispatched)
@@ -244,6 +247,7 @@ class MessageStore:
         dispatched = yield self.reput.stop()
         self.flush.stop()
         flushed = yield self.flusher.flush_now()
+        self.flusher.line.release_all()
         yield self._syncing
         if self.index is not None and dispatched:
             self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
@@ -256,7 +260,9 @@ class MessageStore:
         if dispatched and synced and flushed >= self.log.max_offset:
             self._abort.remove()
         else:
-            self._logger.warn("stopped with work left; the next start recovers it from the log")
+            self._logger.warn(
+                "stopped before everything was dispatched and synced; the next start recovers it from the log"
+            )
         self._lock.release()
 
     # -- writing ---------------------------------------------------------------------------------------------

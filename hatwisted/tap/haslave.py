@@ -20,8 +20,9 @@ class Options(BrokerOptions):
 
     synopsis = "[--conf FILE] [--set key=value ...]"
     longdesc = (
-        "A RocketMQ-compatible slave: copies its master and serves reads. Without a file it is broker 1 of the "
-        "group that brokerName tells, and needs to know where its master is: --namesrv, or --set haMasterAddress."
+        "A RocketMQ-compatible slave: copies its master and serves reads. Without a file it is "
+        "broker 1 of the group that brokerName names, and needs to know where its master is: "
+        "--namesrv, or --set haMasterAddress."
     )
 
 

@@ -36,6 +36,7 @@ def real_parts(reactor: Any) -> Parts:
         connecting=TcpConnecting(reactor),
         resolve=lambda host: socket.inet_aton(socket.gethostbyname(host)),
         random=Random(),
+        process_id=os.getpid,
         memory_bytes=memory_bytes(),
         descriptors=descriptor_limit(),
         steady_time=SteadyTimeService(reactor, SteadyTime(time.monotonic, time.time)),

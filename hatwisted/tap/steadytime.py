@@ -70,7 +70,9 @@ class SteadyTime:
         now = self.seconds()
         behind = self._believed(self._wall() - now)
         if behind > LEAP:
-            self._log.warn("the system clock is {step:.0f} s ahead: timers and store times jump", step=behind)
+            self._log.warn(
+                "the system clock is {step:.0f} s ahead: timers and store times jump with it", step=behind
+            )
             now, behind = now + behind, 0.0
         self._anchor, self._base = self._monotonic(), now
         waits = behind >= -LONGEST_WAIT
@@ -107,7 +109,8 @@ class SteadyTime:
                 )
                 return
             self._log.warn(
-                "the system clock was set {way} by {step:.0f} s: timers and store times follow in {time:.0f} s",
+                "the system clock was set {way} by {step:.0f} s: timers and store times follow in "
+                "{time:.0f} s",
                 way="forward" if behind > 0 else "back",
                 step=abs(behind),
                 time=abs(behind) / (FASTEST - 1 if behind > 0 else 1 - SLOWEST),

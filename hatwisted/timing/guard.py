@@ -25,7 +25,7 @@ class FailedTurns:
         left_out = self._throttle.admit((failure.type, place))
         if left_out is not None:
             self._log.failure(
-                "{loop} failed, the next turn tries again{more}",
+                "{loop} failed; will try again{more}",
                 failure,
                 LogLevel.error,
                 loop=self._name,

@@ -2,7 +2,8 @@
 
 Read `layout` (a record, byte by byte), `record` and `properties` for the log; `remoting` (frames), `codes`
 and `requestheader` for requests; `haframe` for the HA link. `registration` and `fastjson` are the bodies and
-files in JSON, `topics` the names that mean something to everybody. The rest is small: `batch`, `hostport`,
+files in JSON; `topics` has the reserved topic names, `storenames` those of a store's folder. The rest is
+small: `batch`, `hostport`,
 `javahash`, `messageid`, `messagequeue`. docs/formats.md and docs/remoting.md describe the same bytes in
 prose.
 

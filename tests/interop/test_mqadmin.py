@@ -167,7 +167,7 @@ def test_configuration_shown_and_changed_and_kept(run: Run, group: BrokerGroup, 
     assert "fileReservedTime=" in conf.with_name("master.conf.bak").read_text()
     assert "fileReservedTime: can't be 'soon'" in run(*set_hours, "soon")
     fixed = run("updateBrokerConfig", "-b", master(group), "-k", "listenPort", "-v", 1)
-    assert "listenPort can't be changed while the broker runs" in fixed
+    assert "listenPort can't be changed while the broker is running" in fixed
 
 
 def test_write_permission_of_the_broker_reaches_the_name_server(run: Run, group: BrokerGroup) -> None:

@@ -114,7 +114,7 @@ def _lacking(group: BrokerGroup, told: str) -> None:
     time.sleep(5)
     assert group.slave.log_text().count("HA link to master") == dialled
     if group.master_kind is OURS:
-        assert "refused, it asks for offset" in group.master.log_text()
+        assert "refused: it asks for offset" in group.master.log_text()
         assert [link["state"] for link in links(group.master_port) if link["inSync"]] == []
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from twisted.internet import reactor
 
 from hatwisted.assembly.parts import Parts
+from hatwisted.sim.memorynet import MemoryNetwork
 from hatwisted.tap.realparts import real_parts
-from tests.support.memorynet import MemoryNetwork
 
 loopback = MemoryNetwork(reactor).host()  # type: ignore[arg-type]
 

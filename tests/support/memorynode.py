@@ -27,12 +27,12 @@ from hatwisted.assembly.nameserver import build_name_server
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.sim.memorynet import MemoryNetwork
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.haframe import FrameReceiver, encode_report
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.memorynet import MemoryNetwork
 
 NOW = 1_795_221_957.0
 STEP = 0.05
@@ -67,6 +67,7 @@ class MemoryNodes:
             "connecting": network,
             "resolve": lambda name: b"\x7f\0\0\x01",
             "random": Random(1),
+            "process_id": lambda: 77,
             "memory_bytes": 8 << 30,
         }
         return Parts(**made | changes)

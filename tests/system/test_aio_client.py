@@ -312,7 +312,7 @@ def test_transactions_and_admin(tell: Callable[[Story], None]) -> None:
 def test_errors_are_client_errors(tell: Callable[[Story], None]) -> None:
     async def story(cluster: Cluster) -> None:
         producer = cluster.producer("p")
-        with pytest.raises(BadMessage, match="a body is bytes"):
+        with pytest.raises(BadMessage, match="a body must be bytes"):
             await producer.send(Message(topic="T", body="text"))  # type: ignore[arg-type]
         with pytest.raises(ClientError, match="group p has a member"):
             cluster.producer("p")

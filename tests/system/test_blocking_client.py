@@ -66,7 +66,7 @@ def test_administration(cluster: Cluster) -> None:
 
 def test_errors(cluster: Cluster) -> None:
     producer = cluster.producer()
-    with pytest.raises(BadMessage, match="a body is bytes"):
+    with pytest.raises(BadMessage, match="a body must be bytes"):
         producer.send(Message(topic="T", body="text"))  # type: ignore[arg-type]
     producer.stop()
     with pytest.raises(Closed):

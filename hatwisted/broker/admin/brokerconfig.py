@@ -82,7 +82,8 @@ class BrokerConfigProcessors:
             return response(request, ResponseCode.SYSTEM_ERROR, str(error))
         self._version = self._version.following(self._now())
         self._log.info(
-            "{peer} changed the configuration: {changes}; from the next start: {later}; never: {ignored}",
+            "{peer} changed the configuration: {changes}; after a restart: {later}; without effect: "
+            "{ignored}",
             peer=connection.peer,
             changes=changes,
             later=", ".join(changes.keys() - EFFECTIVE - set(ignored)) or "nothing",
@@ -93,7 +94,7 @@ class BrokerConfigProcessors:
     def _check_key(self, key: str) -> None:
         if key in FIXED:
             raise ConfigError(
-                f"{key} can't be changed while the broker runs: edit its file and start it again"
+                f"{key} can't be changed while the broker is running: edit its file and restart it"
             )
         if key not in self._known and key not in UNUSED_BROKER_KEYS:
             close = get_close_matches(key, self._known, 1, SIMILARITY)

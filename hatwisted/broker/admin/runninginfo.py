@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from hatwisted.broker.consumer.clientcalls import STATUS_TIMEOUT, ClientCalls
 from hatwisted.broker.consumer.clienttable import ClientTable, Member
 from hatwisted.broker.requests import answer_bad_requests
-from hatwisted.remoting.client import CallFailed, CallTimedOut
+from hatwisted.clientcore.errors import CallFailed, CallTimedOut
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import fastjson
@@ -144,7 +144,7 @@ class ConsumerRunningInfo:
         def failed(failure: Failure) -> None:
             failure.trap(CallFailed, ValueError)
             self._log.warn(
-                "{client} doesn't say where it stands: {why}",
+                "no offsets from client {client}: {why}",
                 client=member.client_id,
                 why=failure.getErrorMessage(),
             )

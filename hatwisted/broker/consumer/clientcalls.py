@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.remoting.client import CallTimedOut, ConnectionGone, TooManyCalls
+from hatwisted.clientcore.errors import CallTimedOut, ConnectionGone, TooManyCalls
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import RemotingCommand, encode_command
@@ -111,14 +111,16 @@ class ClientCalls:
     def _answered(self, connection: RemotingConnection, command: RemotingCommand) -> None:
         call = self._forget(connection, command.opaque)
         if call is None:
-            self._log.debug("{peer}: answer to a call given up", peer=connection.peer)
+            self._log.debug("{peer}: late answer to an abandoned call", peer=connection.peer)
         else:
             call.answer.callback(command)
 
     def _timed_out(self, connection: RemotingConnection, opaque: int, code: int, timeout: float) -> None:
         call = self._forget(connection, opaque)
         assert call is not None
-        call.answer.errback(CallTimedOut(connection.peer, f"no answer to request {code} in {timeout:g} s"))
+        call.answer.errback(
+            CallTimedOut(connection.peer, f"no answer to request {code} within {timeout:g} s")
+        )
 
     def _closed(self, connection: RemotingConnection) -> None:
         connection.on_answer = None

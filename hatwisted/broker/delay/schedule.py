@@ -102,7 +102,9 @@ class ScheduleService:
 
     def stop(self) -> Deferred[None]:
         """Deliver no more; fires when no put of ours is open any longer."""
-        self._running = False
+        if self._running:
+            self._running = False
+            self._store.remove_arrival_listener(self._arrived)
         stopping = gatherResults([level.stop() for level in self._levels.values()])
         return stopping.addCallback(lambda _: None)
 
@@ -122,7 +124,7 @@ class ScheduleService:
         return level
 
     def _arrived(self, topic: str, queue_id: int, _max_offset: int) -> None:
-        if topic == SCHEDULE_TOPIC and self._running:
+        if topic == SCHEDULE_TOPIC:
             self._level(queue_id + 1).wake()
 
 
@@ -244,8 +246,8 @@ class LevelDelivery:
         inside = min(max(at, low), high)
         if inside != at:
             self._log.warn(
-                "delay level {number} was delivered up to queue offset {at}, but its queue holds {low} to {high}; "
-                "delivery goes on at {inside}",
+                "delay level {number} was delivered up to queue offset {at}, but its queue holds "
+                "{low} to {high}; delivery continues at {inside}",
                 number=self._level,
                 at=at,
                 low=low,
@@ -299,7 +301,8 @@ class LevelDelivery:
     def _log_skipped(self, problems: Sequence[str]) -> None:
         if problems:
             self._log.error(
-                "delay level {number}: {count} messages can't be delivered and are skipped; the first, at {first}",
+                "delay level {number}: {count} messages can't be delivered and are skipped; the "
+                "first, at {first}",
                 number=self._level,
                 count=len(problems),
                 first=problems[0],
@@ -366,7 +369,7 @@ class LevelDelivery:
         if reason != self._last_reason:
             self._last_reason = reason
             self._log.warn(
-                "delay level {number} can't be delivered at present, will try again: {reason}",
+                "delay level {number} can't be delivered now; will try again: {reason}",
                 number=self._level,
                 reason=reason,
             )

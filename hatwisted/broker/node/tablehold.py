@@ -32,7 +32,7 @@ class TableHold:
         self._end = 0
         self._waiting: Deferred[None] | None = None
         self._timer = GuardedTimer(
-            clock, "the wait for what the master's tables speak of", self._look, HOLD_LOOK
+            clock, "waiting for the log that the master's tables refer to", self._look, HOLD_LOOK
         )
 
     @property

@@ -92,7 +92,7 @@ class PullHold:
         self._waking = GuardedTimer(clock, "answering held pulls", self._wake, RECHECK_INTERVAL)
         self._loops = {
             DEADLINE_INTERVAL: PeriodicCall(clock, "ending held pulls", self._expire),
-            RECHECK_INTERVAL: PeriodicCall(clock, "the check of held pulls", self._recheck),
+            RECHECK_INTERVAL: PeriodicCall(clock, "checking held pulls", self._recheck),
         }
 
     def start(self) -> None:

@@ -20,7 +20,7 @@ from hatwisted.wire.record import Record
 
 REASONS = {
     PutStatus.FLUSH_SLAVE_TIMEOUT: "no slave has acknowledged it in time",
-    PutStatus.SLAVE_NOT_AVAILABLE: "no slave is linked, or near enough to be waited for",
+    PutStatus.SLAVE_NOT_AVAILABLE: "no slave is connected, or close enough to be waited for",
 }
 
 

@@ -152,6 +152,6 @@ def refuse_on_slave(connection: RemotingConnection, requests: Sequence[RemotingC
             response(
                 request,
                 ResponseCode.SERVICE_NOT_AVAILABLE,
-                "this broker is a slave and takes no messages; send to the master of its group",
+                "this broker is a slave and accepts no messages; send to the master of its group",
             ),
         )

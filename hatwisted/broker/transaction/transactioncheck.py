@@ -30,7 +30,6 @@ from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.transaction.halfmessages import (
     CHECK_GROUP,
     HALF_QUEUE,
-    PROPERTY_CHECK_TIMES,
     PROPERTY_FIRST_OFFSET,
     PROPERTY_IMMUNITY,
     again,
@@ -49,6 +48,7 @@ from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import (
     HALF_TOPIC,
     OP_HALF_TOPIC,
+    PROPERTY_CHECK_TIMES,
     PROPERTY_PRODUCER_GROUP,
     PROPERTY_UNIQ_KEY,
     QUEUE_ENTRY,
@@ -118,7 +118,7 @@ class TransactionCheck:
         self._immune: set[int] = set()
         """First offsets of halves parked again without a question: an op may still name these."""
         self._turn = 0
-        self._loop = PeriodicCall(clock, "the check of undecided transactions", self._round)
+        self._loop = PeriodicCall(clock, "checking undecided transactions", self._round)
 
     def start(self) -> None:
         """The first round comes after an interval."""
@@ -141,7 +141,7 @@ class TransactionCheck:
         try:
             yield self._walk()
         except (OSError, StoreError, LookupError) as error:
-            self._log.warn("undecided transactions can't be checked at present: {error}", error=error)
+            self._log.warn("undecided transactions can't be checked now: {error}", error=error)
         finally:
             ended.callback(None)
 
@@ -259,7 +259,7 @@ class TransactionCheck:
         group = properties.get(PROPERTY_PRODUCER_GROUP, "")
         producer = self._producer(group)
         if producer is None:
-            self._log.info("no producer of group {group} is connected to be asked", group=group)
+            self._log.info("no producer of group {group} is connected to check with", group=group)
             return True
         try:
             topic, queue_id = half_destination(properties)

@@ -18,16 +18,16 @@ from hatwisted.wire.registration import MASTER_ID, BrokerData
 
 @click.group()
 def cluster() -> None:
-    """Look at the brokers of a cluster."""
+    """Inspect the brokers of a cluster."""
 
 
 @cluster.command("list")
 @namesrv_option
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
-    """List all brokers and ask each how it is.
+    """List all brokers, with the state that each reports.
 
-    Exit codes: 0 all answered; 1 some didn't, or a group has no master, or there is no broker; 2 wrong usage, or
+    Exit codes: 0 all answered; 1 some didn't, or a group has no master, or there is no broker; 2 usage error, or
     no name server.
     """
 

@@ -1,7 +1,7 @@
 """Running one command on a cluster: the reactor for as long as it takes, errors as one line, an orderly Ctrl-C.
 
 The first SIGINT or SIGTERM asks the command to end in order (a consumer commits); the second ends the reactor
-at once. Exit codes: 0 done; 1 partly done (some messages weren't taken); 2 wrong usage, or the cluster
+at once. Exit codes: 0 done; 1 partly done (some messages weren't taken); 2 usage error, or the cluster
 can't be reached or refuses; 130 interrupted before it was done, with everything in order.
 """
 

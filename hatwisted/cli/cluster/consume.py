@@ -20,8 +20,9 @@ from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom
-from hatwisted.clientcore.subscription import ALL, Sql
+from hatwisted.clientcore.subscription import Sql
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.consumerdata import ALL_TAGS
 
 
 @click.command("consume")
@@ -39,7 +40,10 @@ from hatwisted.timing.periodic import PeriodicCall
 )  # fmt: skip
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option(
-    "--idle", type=click.FloatRange(0), metavar="SECONDS", help="Stop when no message has come for this long."
+    "--idle",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Stop when no message has arrived for this long.",
 )
 @click.option(
     "--broadcast",
@@ -47,22 +51,22 @@ from hatwisted.timing.periodic import PeriodicCall
     metavar="FILE",
     help="Read all queues, and keep the progress in FILE.",
 )
-@click.option("--orderly", is_flag=True, help="Lock the queues: one reader each, messages in order.")
+@click.option("--orderly", is_flag=True, help="Consume in order: lock each queue for one reader.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print each message as a JSON object, with everything it has."
+    "--json", "as_json", is_flag=True, help="Print each message as a JSON object with all its fields."
 )
 def consume(**options: Any) -> None:
     """Print the messages of TOPIC as a member of a group, until interrupted.
 
-    Ctrl-C commits what was printed and ends in order. Exit codes: 0 ended (also by Ctrl-C); 1 stopped by --idle
-    before --count messages came, or not everything could be committed; 2 wrong usage, no cluster, or a refused
+    Ctrl-C commits what was printed and exits cleanly. Exit codes: 0 finished (also by Ctrl-C); 1 stopped by --idle
+    before --count messages arrived, or not everything could be committed; 2 usage error, no cluster, or a refused
     expression.
     """
     try:
         options["begin"] = _consume_from(options["begin"])
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--from") from error
-    if options["sql"] is not None and options["tags"] != ALL:
+    if options["sql"] is not None and options["tags"] != ALL_TAGS:
         raise click.UsageError("--tags and --sql can't be combined: in SQL, the tag is the property TAGS")
     if options["broadcast"] is not None:
         _check_writable(Path(options["broadcast"]))
@@ -141,7 +145,8 @@ class _Printing:
             if self._progress.live.is_started:
                 self._progress.stop()
         if consumer.uncommitted:
-            text = f"offsets of {consumer.uncommitted} queues couldn't be committed: some messages will come again"
+            count = consumer.uncommitted
+            text = f"offsets of {count} queues couldn't be committed: some messages will be delivered again"
             click.echo(text, err=True)
             return EXIT_PROBLEMS
         short = options["count"] is not None and self._printed < options["count"]

@@ -16,9 +16,9 @@ from hatwisted.clientcore.admin import LATEST
 
 @click.group()
 def group() -> None:
-    """List, create, move and delete consumer groups.
+    """List, create, reset and delete consumer groups.
 
-    Exit codes: 0 done; 1 not confirmed; 2 wrong usage, no cluster, or a broker refused.
+    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
     """
 
 
@@ -49,7 +49,7 @@ def list_command(namesrv: str, as_json: bool) -> None:
 @namesrv_option
 @json_option
 def show_command(name: str, namesrv: str, as_json: bool) -> None:
-    """Show how far a group has come in each queue, and who is connected."""
+    """Show a group's progress in each queue, and its connected members."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
@@ -77,12 +77,12 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
     type=click.IntRange(0),
     default=16,
     show_default=True,
-    help="Before a message becomes a dead letter.",
+    help="Retries before a message becomes a dead letter.",
 )
 @click.option("--disabled", is_flag=True, help="Forbid consuming.")
 @json_option
 def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_json: bool) -> None:
-    """Create a group on all masters, or change it."""
+    """Create or update a group on all masters."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         masters = await cluster.admin().create_group(name, retryMaxTimes=retries, consumeEnable=not disabled)
@@ -113,7 +113,7 @@ def delete_command(name: str, namesrv: str, as_json: bool) -> None:
 @namesrv_option
 @json_option
 def reset_command(name: str, topic: str, to: str, namesrv: str, as_json: bool) -> None:
-    """Move a group in one topic: to the first or last message, or to a time.
+    """Reset a group's offsets in one topic: to the first or last message, or to a time.
 
     TIME is in ISO 8601, in UTC unless it names a zone.
     """

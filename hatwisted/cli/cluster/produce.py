@@ -61,9 +61,7 @@ _decode = msgspec.json.Decoder(Line).decode
 @click.option("--delay", type=click.IntRange(0, 18), default=0, help="Delay level.")
 @click.option("--order-key", help="Keep the order by sending all messages to one queue.")
 @click.option("--ndjson", is_flag=True, help="Each line is a JSON object: body or body64, tags, keys, ...")
-@click.option(
-    "--batch/--no-batch", default=True, show_default=True, help="Let waiting messages share requests."
-)
+@click.option("--batch/--no-batch", default=True, show_default=True, help="Send waiting messages in batches.")
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object per stored message on standard output."
 )
@@ -72,8 +70,8 @@ def produce(**options: Any) -> None:
 
     Lines printed by `hatwisted consume --json` are accepted as they are.
 
-    Exit codes: 0 all stored; 1 some weren't, or the broker stored them without what it waits for (they are listed
-    on standard error); 2 wrong usage or no cluster; 130 interrupted.
+    Exit codes: 0 all stored; 1 some weren't, or were stored but not flushed or replicated in time (they are listed
+    on standard error); 2 usage error or no cluster; 130 interrupted.
     """
     if options["topic"] == OWN_TOPIC and not options["ndjson"]:
         raise click.BadParameter('"-" needs --ndjson', param_hint="TOPIC")

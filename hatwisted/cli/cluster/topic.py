@@ -16,7 +16,7 @@ from hatwisted.client.cluster import Cluster
 def topic() -> None:
     """List, create and delete topics.
 
-    Exit codes: 0 done; 1 not confirmed; 2 wrong usage, no cluster, or a broker refused.
+    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
     """
 
 
@@ -77,7 +77,7 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
 def create_command(
     name: str, namesrv: str, queues: int, perm: str, cluster_name: str | None, as_json: bool
 ) -> None:
-    """Create a topic on all masters, or change it."""
+    """Create or update a topic on all masters."""
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
@@ -91,7 +91,7 @@ def create_command(
 @click.argument("name", shell_complete=completion.topics)
 @namesrv_option
 @click.option("-c", "--cluster", "cluster_name", help="Only the masters of this cluster.")
-@click.confirmation_option("--yes", prompt="Its messages won't be readable any more. Delete it?")
+@click.confirmation_option("--yes", prompt="Its messages will no longer be readable. Delete it?")
 @json_option
 def delete_command(name: str, namesrv: str, cluster_name: str | None, as_json: bool) -> None:
     """Delete a topic from all masters and name servers."""

@@ -115,7 +115,7 @@ class StoreCheck:
 
     def refused(self, reason: str) -> CheckReport:
         """The report when the log's files can't even be taken for a log."""
-        self._findings.add("files that don't belong", reason)
+        self._findings.add("unexpected files", reason)
         self.report.problems = self._findings.all()
         self.report.ok = False
         return self.report
@@ -124,7 +124,7 @@ class StoreCheck:
         try:
             table = self._folder.open_queues()
         except WrongFile as error:
-            self._findings.add("files that don't belong", str(error))
+            self._findings.add("unexpected files", str(error))
             return None
         if table is None:
             self.report.notes.append("no consume queues to compare with")
@@ -137,7 +137,7 @@ class StoreCheck:
             return None
         if self._index_shape is None:
             self.report.notes.append(
-                "index not compared: give its --index-slots and --index-items, they can't be derived"
+                "index not compared: its shape can't be derived, give --index-slots and --index-items"
             )
             return None
         items = IndexItems(self._folder.fs, folder, *self._index_shape, self._findings)

@@ -45,15 +45,16 @@ def _times(report: CheckReport) -> str:
 def _tail_text(tail: TailReport) -> str:
     leftovers = "; remains of older records" if tail.leftovers else ""
     return (
-        f"{tail.bytes} bytes after offset {tail.offset} are no record ({tail.reason}{leftovers}); "
+        f"{tail.bytes} bytes after offset {tail.offset} are not a record ({tail.reason}{leftovers}); "
         "normal after a crash, cut at the next start"
     )
 
 
 def _damage_text(damage: DamageReport) -> str:
     return (
-        f"at offset {damage.offset} ({damage.reason}): {damage.unreadable} bytes are no records, valid records "
-        f"resume at {damage.resumes_at}; a cut here would remove {damage.at_stake} bytes"
+        f"at offset {damage.offset} ({damage.reason}): {damage.unreadable} bytes are not valid "
+        f"records; valid records resume at {damage.resumes_at}; a cut here would remove "
+        f"{damage.at_stake} bytes"
     )
 
 
@@ -64,7 +65,7 @@ def plan_lines(plan: RepairPlan) -> Iterator[str]:
     yield f"{verb}: {size_text(plan.bytes)} up to offset {plan.end}, with {plan.records} valid records"
     yield f"{'kept' if plan.done else 'to be kept'} in {plan.side_file}"
     if plan.done:
-        yield "the store starts again and cuts its queues and index to the new end"
-        yield "a slave that has the removed bytes is now ahead of it and has to be cut or copied again"
+        yield "the store can start again; it will cut its queues and index to the new end"
+        yield "a slave that has the removed bytes is now ahead of it, and must be cut too or copied again"
     else:
         yield "nothing was changed; if another copy has these records, use that one, otherwise add --yes"

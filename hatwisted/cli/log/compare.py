@@ -62,7 +62,7 @@ def compare_logs(
     begin, end = max(one.min_offset, other.min_offset), min(ends)
     if begin >= end:
         raise CannotRun(
-            f"no offset is in both: {names[0]} holds {one.min_offset} to {ends[0]}, "
+            f"the logs share no offset: {names[0]} holds {one.min_offset} to {ends[0]}, "
             f"{names[1]} holds {other.min_offset} to {ends[1]}"
         )
     differs_at = first_difference(one, other, begin, end, progress)

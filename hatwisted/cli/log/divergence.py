@@ -26,7 +26,7 @@ from hatwisted.store.log.filequeue import FileQueue
 def compare_command(directory: str, other: str, as_json_object: bool) -> int:
     """Find out where two copies of a log diverge.
 
-    Every byte that both hold is compared; one may be behind the other. Never writes. Exit code 1: they differ.
+    Every byte that both hold is compared; one may end before the other. Never writes. Exit code 1: they differ.
     """
     folders = StoreFolder(PosixFileSystem(), directory), StoreFolder(PosixFileSystem(), other)
     one, two = (folder.open_log() for folder in folders)
@@ -60,14 +60,15 @@ def comparison_lines(found: LogComparison) -> Iterator[str]:
 @click.option(
     "--at", required=True, type=click.IntRange(1), help="Offset at which a record ends or a file begins."
 )
-@click.option("--yes", is_flag=True, help="Do it. Without this, the plan is shown and nothing is changed.")
+@click.option("--yes", is_flag=True, help="Carry out the plan. Without this option it is only shown.")
 @click.option("--json", "as_json_object", is_flag=True, help="The plan as one JSON object.")
 @reporting
 def cut_command(directory: str, at: int, yes: bool, as_json_object: bool) -> int:
     """Cut a log back to what another copy has.
 
-    'hatwisted log compare' says where. Only while no broker uses the store. Everything behind is removed and kept
-    in a file under DIR/repair; the next start cuts queues and index. Exit code 1: this was the plan only.
+    'hatwisted log compare' says where. Only while no broker uses the store. Everything after that offset is
+    removed and kept in a file under DIR/repair; the next start cuts queues and index. Exit code 1: the plan
+    was only shown.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     with locked(folder):
@@ -114,4 +115,4 @@ def cut_lines(plan: RepairPlan) -> Iterator[str]:
     yield f"{verb}: offsets {plan.offset} to {plan.end}, {plan.records} records in {size_text(plan.bytes)}"
     yield f"{'kept' if plan.done else 'to be kept'} in {plan.side_file}"
     if not plan.done:
-        yield "nothing was changed; add --yes to do it"
+        yield "nothing was changed; add --yes to carry it out"

@@ -56,7 +56,7 @@ class IndexItems:
         self.files += 1
         _, _, begin, end, _, count = HEADER.unpack(file.pread(HEADER.size, 0))
         if not 1 <= count <= self._max_count:
-            self._findings.add("index files that contradict themselves", f"{path}: header counts {count}")
+            self._findings.add("inconsistent index files", f"{path}: header counts {count}")
             return
         newest = np.zeros(self._slots, np.int32)
         bounds = []
@@ -68,10 +68,10 @@ class IndexItems:
             bounds += [int(items["physical"][0]), int(items["physical"][-1])]
             yield items
         heads = np.frombuffer(file.pread(4 * self._slots, HEADER.size), ">i4")
-        self._note_differences(heads != newest, path, "slots that don't lead to their newest item")
+        self._note_differences(heads != newest, path, "slots that don't point to their newest item")
         if bounds and (bounds[0], bounds[-1]) != (begin, end):
             self._findings.add(
-                "index files that contradict themselves",
+                "inconsistent index files",
                 f"{path}: header says offsets {begin} to {end}, items {bounds[0]} to {bounds[-1]}",
             )
 
@@ -86,7 +86,7 @@ class IndexItems:
         links[1:] = order[:-1] + first
         links[starts] = newest[ranked[starts]]
         wrong = items["previous"][order] != links
-        self._note_differences(wrong, path, "items that don't lead to the one before in their slot")
+        self._note_differences(wrong, path, "items that don't point to the previous one in their slot")
         ends = np.append(starts[1:], True)
         newest[ranked[ends]] = order[ends] + first
 
@@ -195,7 +195,7 @@ class IndexComparison:
         count = int(np.count_nonzero(outside) + np.count_nonzero(wrong))
         if count:
             example = block[outside][0] if outside.any() else inside[wrong][0]
-            self._findings.add("index items out of place", f"log offset {example['physical']}", count)
+            self._findings.add("index items out of order", f"log offset {example['physical']}", count)
         return inside[~wrong]
 
     def finish(self, log_end: int) -> None:

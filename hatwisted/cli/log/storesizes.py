@@ -40,7 +40,7 @@ class StoreFolder:
             self.log_folder = join(path, LOG_FOLDER)
             self.root = path
         else:
-            raise CannotRun(f"{path} is no store: it holds neither a '{LOG_FOLDER}' folder nor log files")
+            raise CannotRun(f"{path} is not a store: it has neither a '{LOG_FOLDER}' folder nor log files")
 
     @property
     def queue_folder(self) -> str | None:

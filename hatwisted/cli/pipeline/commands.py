@@ -71,8 +71,8 @@ def pipeline() -> None:
     """Logs as tables: land, audit, rebuild, report, export, import.
 
     A STORE is a broker's store folder, a master's or a slave's; it is only read. All commands but import run on
-    Spark, on this machine unless --master names a cluster. Exit codes: 0 everything in order; 1 something
-    isn't; 2 not done; 130 interrupted.
+    Spark, on this machine unless --master names a cluster. Exit codes: 0 everything in order; 1 problems
+    found; 2 not done; 130 interrupted.
     """
 
 
@@ -90,9 +90,11 @@ def pipeline() -> None:
     metavar="SECONDS",
     help="With --follow: seconds between two commits.",
 )
-@click.option("--checkpoint", type=NEW_FOLDER, help="Folder of the progress; by default beside the table.")
+@click.option(
+    "--checkpoint", type=NEW_FOLDER, help="Folder for the landing's progress; by default next to the table."
+)
 @click.option("--columns", help="Columns to land, separated by commas; all by default.")
-@click.option("--max-bytes", type=Size(), help="Most bytes of log in one commit.")
+@click.option("--max-bytes", type=Size(), help="Maximum bytes of log in one commit.")
 @click.option("--no-compact", is_flag=True, help="Don't merge small files.")
 @master_option
 @json_option
@@ -139,7 +141,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     help="A table into which the broker's log was landed; may be repeated.",
 )
 @click.option("--table-broker", help="Broker whose rows to compare, if the tables have several brokers'.")
-@click.option("--allow-lag", is_flag=True, help="Don't count it as a difference if a copy ends earlier.")
+@click.option("--allow-lag", is_flag=True, help="Don't count a copy that ends earlier as different.")
 @click.option("--begin", type=click.IntRange(0), help="Compare from this physical offset on.")
 @click.option("--end", type=click.IntRange(0), help="Compare up to this physical offset.")
 @click.option("--no-crc", is_flag=True, help="Don't compute the bodies' checksums.")
@@ -187,7 +189,9 @@ def audit(
     type=NEW_FOLDER,
     help="Folder in which consumequeue and index are built; by default STORE itself.",
 )
-@click.option("--replace", is_flag=True, help="Replace what is there. No broker may be using the store.")
+@click.option(
+    "--replace", is_flag=True, help="Replace existing queues and index. No broker may be using the store."
+)
 @click.option("--no-index", is_flag=True, help="Build the consume queues only.")
 @click.option("--queue-file-size", type=click.IntRange(20), help="mappedFileSizeConsumeQueue.")
 @click.option("--index-slots", type=click.IntRange(1), help="maxHashSlotNum.")
@@ -280,7 +284,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     help="Format of the files in a folder.",
 )
 @click.option("--columns", help="Columns to export, separated by commas.")
-@click.option("--overwrite", is_flag=True, help="Replace what is there.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
 @selection_options
 @master_option
 @json_option
@@ -346,8 +350,8 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:
     """Send the messages in FILEs (or in folders of files) to a cluster, each queue in order.
 
-    Needs no Spark. Exit codes: 0 all stored; 1 some were refused, or the broker stored them without what it
-    waits for; 2 not done, or not to the end: the error then says where to continue.
+    Needs no Spark. Exit codes: 0 all stored; 1 some were refused, or were stored but not flushed or
+    replicated in time; 2 not done, or not to the end: the error then says where to continue.
     """
     from hatwisted.pipeline.jobs.messages.importing import Sending, import_messages
 
@@ -370,7 +374,7 @@ def _settings(namesrv: str, given: dict[str, str]) -> Any:
     from hatwisted.clientcore.address import split_addresses
 
     if not given:
-        return ClusterSettings(split_addresses(namesrv))
+        return ClusterSettings(name_servers=split_addresses(namesrv))
     from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
 
     return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))

@@ -51,7 +51,7 @@ DEFAULT_MASTER: Final = "local[*]"
 class JobBar:
     """The progress of a job in bytes, with rate and time left, on a terminal; a spinner until there is any."""
 
-    def __init__(self, title: str, before: str = ": Spark starts", console: Console | None = None) -> None:
+    def __init__(self, title: str, before: str = ": starting Spark", console: Console | None = None) -> None:
         console = console or _terminal()
         self._bar = Progress(
             SpinnerColumn(),
@@ -160,7 +160,8 @@ master_option = option_group(
         default=DEFAULT_MASTER,
         show_default=True,
         metavar="URL",
-        help="Spark master: local[N], spark://..., yarn, k8s://... Under spark-submit, that command's own counts.",
+        help="Spark master: local[N], spark://..., yarn, k8s://... Under spark-submit, that "
+        "command's own counts.",
     ),
     click.option(
         "--conf",

@@ -51,7 +51,7 @@ def check_columns(columns: Iterable[str]) -> tuple[str, ...]:
     """The columns as a tuple; WrongSchema, with the nearest known name, if there is no such column."""
     names = tuple(columns)
     if not names:
-        raise WrongSchema("no column was requested; to count rows, read one such as queue_id")
+        raise WrongSchema("no column requested; to count rows, read one such as queue_id")
     for name in names:
         if name not in _TYPES:
             near = get_close_matches(name, COLUMNS, n=1)

@@ -36,7 +36,7 @@ def local_folder(path: str) -> str:
         path = path.removeprefix("file://").removeprefix("file:")
     if "://" in path:
         raise WrongTable(
-            f"{path}: tables are written to folders, local or mounted; mount it and give the folder"
+            f"{path}: tables can only be written to local or mounted folders; mount it and give the folder"
         )
     return str(Path(path).absolute())
 

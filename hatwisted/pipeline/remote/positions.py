@@ -193,8 +193,8 @@ def _ask_group(
                 told.append(error)
         if told and all(isinstance(error, Refused) and error.lasting for error in told):
             break
-    story = "; ".join(map(str, told)) or "the name servers know no address of it"
+    story = "; ".join(map(str, told)) or "the name servers have no address for it"
     refusals = [error for error in told if isinstance(error, Refused)]
     if refusals and len(refusals) == len(told):
         raise RefusedByAll(story, refusals[-1])
-    raise BrokerGone(f"broker {name}: nobody of its group answers: {story}")
+    raise BrokerGone(f"broker {name}: no broker of its group answers: {story}")

@@ -220,7 +220,7 @@ class QueuePull:
             least = self._settled_least_offset(master)
         except (BrokerGone, BadAnswer, Refused) as error:
             self._links.drop(master)
-            _log.info("%s: asked for its least offset again: %s", queue_name(self._queue), error)
+            _log.info("%s: asking for its least offset again: %s", queue_name(self._queue), error)
             self._rounds += 1
             return
         known = self._lacking[master]
@@ -231,9 +231,9 @@ class QueuePull:
             loss = f"{queue_name(self._queue)}: messages {self._next} to {skipped - 1} are gone by retention"
             if self._fail_on_loss:
                 raise OffsetsGone(
-                    f"{loss}: begin at {skipped}, or set failOnDataLoss=false to go on without them"
+                    f"{loss}: begin at {skipped}, or set failOnDataLoss=false to continue without them"
                 )
-            _log.warning("%s; going on without them", loss)
+            _log.warning("%s; continuing without them", loss)
         self._next = skipped
 
     def _settled_least_offset(self, master: str) -> int:
@@ -275,5 +275,5 @@ class QueuePull:
         if refusals and len(refusals) == len(self._failed):
             return RefusedByAll(f"{where}: {story}", refusals[-1])
         return BrokerGone(
-            f"{where}: {story}: nothing of the range counts as read; read it again when it's back"
+            f"{where}: {story}: nothing of the range counts as read; read it again once it's back"
         )

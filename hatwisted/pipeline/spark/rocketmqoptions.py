@@ -10,7 +10,6 @@ from hatwisted.blocking.security import VERIFY, Credentials, Tls
 from hatwisted.blocking.settings import (
     ANSWER_TIMEOUT,
     CONNECT_TIMEOUT,
-    GROUP,
     READ_FROM,
     RETRIES,
     ClusterSettings,
@@ -20,6 +19,7 @@ from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
 from hatwisted.pipeline.spark.readoptions import BadOption, OffsetBound, Options, Start
+from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 NAME: Final = "rocketmq"
 _TLS_OPTIONS: Final = ("tlsTrustFile", "tlsCertificate", "tlsKey", "tlsKeyPassword", "tlsVerify")
@@ -69,7 +69,7 @@ def cluster_settings(options: Options) -> ClusterSettings:
     retries = options.integer("retries")
     return ClusterSettings(
         name_servers=split_addresses(servers),
-        group=options.text("group") or GROUP,
+        group=options.text("group") or TOOLS_GROUP,
         read_from=options.choice("readFrom", READ_FROM, "slave"),
         connect_timeout=_seconds(options, "connectTimeoutMs", CONNECT_TIMEOUT),
         answer_timeout=_seconds(options, "answerTimeoutMs", ANSWER_TIMEOUT),

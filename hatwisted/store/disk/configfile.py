@@ -122,7 +122,7 @@ class ConfigFile:
     def _written(self, _result: None) -> None:
         if self._last_reason:
             self._last_reason = ""
-            self._log.info("{path} could be written again", path=self.path)
+            self._log.info("{path}: writing works again", path=self.path)
 
     def _not_written(self, failure: Failure) -> None:
         self._dirty = True

@@ -19,14 +19,13 @@ and a full disk under a hole of a mapping kills the process: its blocks are rese
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.store.interfaces import IFile, IPages
+from hatwisted.store.interfaces import IFile, IPages, LocalTime
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
@@ -66,11 +65,8 @@ def file_length(slots: int, items: int) -> int:
     return HEADER.size + slots * _SLOT.size + items * ITEM.size
 
 
-def file_name_at(
-    seconds: float, last: str = "", local_time: Callable[[float], datetime] = datetime.fromtimestamp
-) -> str:
-    """The name of a file made at a time (seconds since the epoch), in any case above the last file's. local_time:
-    shows such a time as this host's wall clock does."""
+def file_name_at(seconds: float, local_time: LocalTime, last: str = "") -> str:
+    """The name of a file made at a time (seconds since the epoch), in any case above the last file's."""
     name = local_time(seconds).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
     return name if name > last else f"{int(last) + 1:0{NAME_DIGITS}d}"
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from os.path import basename, dirname, join
 from typing import cast
 
@@ -40,24 +39,24 @@ from hatwisted.store.index.indexfile import (
     file_length,
     file_name_at,
 )
-from hatwisted.store.interfaces import IFile, IFileSystem, IWorker
+from hatwisted.store.interfaces import IFile, IFileSystem, IWorker, LocalTime
 from hatwisted.store.log.filequeue import NO_ROOM
 
 PREPARE_AT = 0.75
 """Share of a file's items in use at which the next one is made: 5 million items ahead by default, minutes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexOptions:
     """What index files are made with.
 
     - slots, items: of every file; not stored in it, so they must stay what they were
-    - local_time: the wall clock's time of seconds since the epoch, after which files are named
+    - local_time: the one after which files are named
     """
 
     slots: int = DEFAULT_SLOTS
     items: int = DEFAULT_ITEMS
-    local_time: Callable[[float], datetime] = datetime.fromtimestamp
+    local_time: LocalTime
 
 
 class IndexService:
@@ -135,7 +134,7 @@ class IndexService:
                 self._log.warn("index file {path} relinked after an unclean exit", path=file.path)
             if sound < found:
                 self._log.warn(
-                    "index file {path}: {count} items are missing or out of order, they are rebuilt",
+                    "index file {path}: {count} items are missing or out of order; rebuilding them",
                     path=file.path,
                     count=found - sound,
                 )
@@ -284,7 +283,7 @@ class IndexService:
         if not waiting:
             self._failure = failure
             self._log.warn(
-                "index file couldn't be made ahead ({error}); will try again when it's needed",
+                "index file couldn't be created in advance ({error}); will try again when it's needed",
                 error=failure.value,
             )
         for ready in waiting:
@@ -308,7 +307,7 @@ class IndexService:
     def _new_name(self) -> str:
         """The time by the machine's clock, but above the last file's name."""
         last = basename(self.files[-1].path) if self.files else ""
-        return file_name_at(self._clock.seconds(), last, self._local_time)
+        return file_name_at(self._clock.seconds(), self._local_time, last)
 
     # -- reading ---------------------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ class StoreCheckpoint:
         self.indexed = (last_item, end) if mark == _NOTE_MARK else None
         times = (self.physic_timestamp, self.logics_timestamp, self.index_timestamp)
         if min(times) < 0 or (now is not None and max(times) > now + FUTURE):
-            self._log.warn("{path} holds times that can't be true: it's ignored", path=self._path)
+            self._log.warn("{path} has impossible times and is ignored", path=self._path)
             self.physic_timestamp = self.logics_timestamp = self.index_timestamp = 0
         elif now is not None:
             # Written under a clock that was ahead. New records get earlier times; this one knows nothing of them.

@@ -127,7 +127,7 @@ def recover(
 def _without_log(queues: ConsumeQueueTable, index: IndexService | None) -> None:
     """No log, no queues, no index: what is left of them names nothing."""
     if len(queues):
-        _log.warn("there is no commit log: queues and index are removed")
+        _log.warn("there is no commit log: removing queues and index")
     queues.destroy()
     if index is not None:
         index.destroy()
@@ -223,7 +223,7 @@ class _Recovery:
         if report.torn_bytes:
             report.torn_reason = reason
             _log.warn(
-                "the log's tail is torn at offset {end} ({reason}): {count} bytes are cut",
+                "the log's tail is torn at offset {end} ({reason}): cutting {count} bytes",
                 end=end,
                 reason=reason,
                 count=report.torn_bytes,
@@ -258,7 +258,7 @@ class _Recovery:
         needed = [report.start if report.unclean else max(self._queues.max_physical, begin)]
         uncovered = first_incomplete_file(self._files, self._queues, min(report.end, needed[0]))
         if uncovered is not None:
-            _log.warn("queues lack records from log file {start} on: they are rebuilt", start=uncovered)
+            _log.warn("queues lack records from log file {start} on; rebuilding them", start=uncovered)
             needed.append(uncovered)
         if self._index is not None:
             needed.append(self._indexed_end(self._index))

@@ -15,8 +15,7 @@ all right again at the level of forced cleaning (85 %), so that it doesn't flap 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from os.path import dirname
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -26,7 +25,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.store.interfaces import IFileSystem, IWorker, LocalTime
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.timing.periodic import PeriodicCall
 
@@ -57,8 +56,8 @@ FOR_A_MASTER: Final = FullDisk(
     "puts are refused", "puts are accepted again", "puts are refused until there is some"
 )
 FOR_A_SLAVE: Final = FullDisk(
-    "this slave copies on, and stops acknowledging when a write finds no room",
-    "this slave has room again",
+    "this slave keeps copying, and stops acknowledging once a write finds no space",
+    "this slave has space again",
     "this slave stops acknowledging until there is some",
 )
 
@@ -98,7 +97,7 @@ class DiskWatermark:
         self._limits = limits or WatermarkLimits()
         self._clear = min(self._limits.clear, self._limits.warning)
         self._meaning = meaning
-        self._loop = PeriodicCall(clock, "the check of the disk", self.check)
+        self._loop = PeriodicCall(clock, "checking the disk", self.check)
         self._above: str | None = None
         self._refused: str | None = None
         self._unknown = False
@@ -124,7 +123,7 @@ class DiskWatermark:
         """A write found no room: full until a look finds `needed` bytes free."""
         if self._refused is None:
             self._log.warn(
-                "the disk has no room: {reason}; {meaning}", reason=reason, meaning=self._meaning().no_room
+                "no space on the disk: {reason}; {meaning}", reason=reason, meaning=self._meaning().no_room
             )
         self._refused = reason
 
@@ -173,13 +172,13 @@ class DiskWatermark:
             )
             self._above = None
         if self._refused is not None and min(free for _, free in usage.values()) >= self._limits.needed:
-            self._log.info("there's room on the disk again; it had refused a write: {was}", was=self._refused)
+            self._log.info("the disk has space again; it had refused a write: {was}", was=self._refused)
             self._refused = None
 
     def _blind(self, failure: Failure) -> None:
         """What was known last stays; said once, for it's likely to last."""
         if not self._unknown:
-            self._log.warn("can't tell how full the disk is: {error}", error=failure.value)
+            self._log.warn("can't determine disk usage: {error}", error=failure.value)
         self._unknown = True
 
 
@@ -254,11 +253,11 @@ class RetentionRules:
     """When it does.
 
     - policy: the present one; its intervals are those of the start
-    - local_time: the wall clock's time of seconds since the epoch, by which hours are meant
+    - local_time: the one by which hours are meant
     """
 
     policy: Callable[[], RetentionPolicy] = RetentionPolicy
-    local_time: Callable[[float], datetime] = datetime.fromtimestamp
+    local_time: LocalTime = field(kw_only=True)
 
 
 class Retention:
@@ -383,7 +382,8 @@ class Retention:
         in_vain = not removed and self._space_is_short()
         if in_vain and not self._in_vain:
             self._log.warn(
-                "{used:.1%} of the disk is used and no log file is old enough to be removed: give the store more "
+                "{used:.1%} of the disk is used and no log file is old enough to be removed: give "
+                "the store more "
                 "room, or lower fileReservedTime",
                 used=self._watermark.used,
             )

@@ -9,7 +9,7 @@ durable before anything else is written, and goes only when all the rest is on d
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from os.path import dirname, join, realpath, split
 
 from hatwisted.store.disk.wholefile import replace_file
@@ -65,14 +65,15 @@ class StoreLock:
 class AbortFile:
     """The mark of a running, or uncleanly ended, broker in the store folder `root`.
 
-    pid: what the file says, as 5.x has it (4.x writes an empty one; both only look whether it exists).
+    process_id: gives what the file says, as 5.x has it (4.x writes an empty one; both only look whether it
+        exists).
     """
 
-    def __init__(self, fs: IFileSystem, root: str, pid: int | None = None) -> None:
+    def __init__(self, fs: IFileSystem, root: str, process_id: Callable[[], int]) -> None:
         self._fs = fs
         self._root = root
         self._path = join(root, ABORT_FILE)
-        self._pid = os.getpid() if pid is None else pid
+        self._process_id = process_id
 
     @property
     def exists(self) -> bool:
@@ -84,7 +85,7 @@ class AbortFile:
         go on there."""
         self._fs.makedirs(self._root)
         try:
-            replace_file(self._fs, self._path, str(self._pid).encode())
+            replace_file(self._fs, self._path, str(self._process_id()).encode())
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise

@@ -40,9 +40,6 @@ QueueKey = tuple[str, int]
 _TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
 """Bytes that a topic's field may have, with its length byte."""
 
-_UNQUEUED = layout.SYS_TRANSACTION_PREPARED
-"""The sysFlag bit that prepared and rolled-back messages share: they take no queue offset."""
-
 
 class AppendRun:
     """Records encoded but not yet written; all in one file."""
@@ -153,7 +150,8 @@ class CommitLog:
         ahead = store_timestamp - int(self._clock.seconds() * 1000)
         if ahead > CLOCK_STEP:
             self._log.warn(
-                "the log's last record is from {ahead} s ahead of the clock; store times go back to the clock",
+                "the log's last record is {ahead} s ahead of the clock; new store times follow the "
+                "clock again",
                 ahead=ahead // 1000,
             )
         else:
@@ -216,7 +214,7 @@ class CommitLog:
 
     def _take_queue_offsets(self, put: Put) -> int:
         """First queue offset of the put; -1 for prepared and rolled-back messages, which have none."""
-        if put.sys_flag & _UNQUEUED:
+        if put.sys_flag & layout.SYS_UNQUEUED:
             return -1
         key = (put.topic, put.queue_id)
         first = self.queue_offsets.get(key, 0)
@@ -265,7 +263,7 @@ class CommitLog:
 
     def _unwind(self, run: AppendRun, reason: str) -> None:
         for put in reversed(run.puts):
-            if not put.sys_flag & _UNQUEUED:
+            if not put.sys_flag & layout.SYS_UNQUEUED:
                 self.queue_offsets[put.topic, put.queue_id] = put.queue_offset
             put.offset = put.end = -1
             put.record_offsets = ()

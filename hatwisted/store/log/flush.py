@@ -175,7 +175,7 @@ class GroupCommitFlush:
         self._log = log
         self._syncing = False
         self._interval = idle_interval
-        self._loop = PeriodicCall(clock, "flushing what nobody waits for", self._kick)
+        self._loop = PeriodicCall(clock, "background flush", self._kick)
 
     def start(self) -> None:
         """See IFlushPolicy."""

@@ -203,7 +203,7 @@ class ConsumeQueue:
         if first_index < self.max_offset:
             repeated = min(self.max_offset - first_index, len(entries) // ENTRY_SIZE)
             self._log.warn(
-                "{queue} already has {count} entries offered from index {index} on: passed over",
+                "{queue} already has the {count} entries from index {index} on; skipping them",
                 queue=self,
                 count=repeated,
                 index=first_index,

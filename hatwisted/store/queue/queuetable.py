@@ -74,7 +74,7 @@ class ConsumeQueueTable:
 
     def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
         if not is_queue_name(topic, queue_id):
-            raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can be named like that")
+            raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can have such a name")
         return self._over(join(self._root, topic, str(queue_id)), topic, queue_id)
 
     def _over(self, folder: str, topic: str, queue_id: int) -> ConsumeQueue:

@@ -80,7 +80,7 @@ class ProcessTests(SynchronousTestCase):
         with mock.patch("hatwisted.blocking.links.Links.pause"):
             result = run_pipeline("import", file, "-n", "127.0.0.1:1")
         self.assertEqual(result.exit_code, 2)
-        self.assertIn("no name server answers", result.output)
+        self.assertIn("no name server answered", result.output)
         self.assertEqual(result.output.count("\n"), 1)
 
 

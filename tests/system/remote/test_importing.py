@@ -38,7 +38,7 @@ class TestImport(TestCase):
         return str(path)
 
     async def send(self, rows, retries=2, skip=0, **sending):
-        settings = ClusterSettings((self.rig.names.address,), retries=retries)
+        settings = ClusterSettings(name_servers=(self.rig.names.address,), retries=retries)
         path = self.file(rows)
         return await deferToThread(
             import_messages, [path], settings, sending=Sending(**sending), skip=skip, progress=self.progress

@@ -33,7 +33,7 @@ class PositionsCase(TestCase):
         self.stack = contextlib.ExitStack()
         self.addCleanup(self.stack.close)
         self.links = self.stack.enter_context(
-            Links(ClusterSettings(("127.0.0.1:1",), retries=1), sleep=lambda seconds: None)
+            Links(ClusterSettings(name_servers=("127.0.0.1:1",), retries=1), sleep=lambda seconds: None)
         )
 
     def place(self, *brokers: ScriptedBroker) -> dict[MessageQueue, dict[int, str]]:
@@ -57,7 +57,7 @@ class BoundsTest(PositionsCase):
         master = ScriptedBroker(range(5))
         placed = self.place(master)
         master.stop()
-        with self.assertRaisesRegex(BrokerGone, "broker broker-a: nobody of its group answers: 127.0.0.1"):
+        with self.assertRaisesRegex(BrokerGone, "broker broker-a: no broker of its group answers: 127.0.0.1"):
             bounds_of(self.links, placed)
 
     def test_refused(self) -> None:

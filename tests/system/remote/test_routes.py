@@ -31,7 +31,7 @@ class NameServerCase(TestCase):
                 self.stack.enter_context(server)
                 server = server.address
             addresses.append(server)
-        settings = replace(ClusterSettings(tuple(addresses)), retries=retries)
+        settings = replace(ClusterSettings(name_servers=tuple(addresses)), retries=retries)
         return Routes(self.stack.enter_context(Links(settings, sleep=self.pauses.append)))
 
 
@@ -58,7 +58,7 @@ class SeveralNameServersTest(NameServerCase):
         self.assertEqual(len(queues_to_read(TOPIC, route)), 3)
 
     def test_all_dead_is_an_error_after_all_retries(self) -> None:
-        with self.assertRaisesRegex(BrokerGone, "no name server answers: 127.0.0.1:1: can't be reached"):
+        with self.assertRaisesRegex(BrokerGone, "no name server answered: 127.0.0.1:1: can't be reached"):
             self.routes(DEAD).route(TOPIC)
         self.assertEqual(self.pauses, [0.1, 0.2])
 

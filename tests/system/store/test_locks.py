@@ -115,7 +115,7 @@ OTHER_BROKER = """
     from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
     fs = PosixFileSystem()
     StoreLock(fs, sys.argv[1], sys.argv[1] + "/commitlog").acquire()
-    AbortFile(fs, sys.argv[1]).create()
+    AbortFile(fs, sys.argv[1], os.getpid).create()
     print("up", flush=True)
     sys.stdin.read()
 """
@@ -141,7 +141,7 @@ class StoreLockTests(FileCase):
         self.addCleanup(other.communicate)
         assert other.stdout is not None
         self.assertEqual(other.stdout.readline(), b"up\n")
-        lock, abort = self.lock(), AbortFile(self.fs, self.root)
+        lock, abort = self.lock(), AbortFile(self.fs, self.root, os.getpid)
         self.assertIn(f"held by process {other.pid};", str(self.assertRaises(StoreLocked, lock.acquire)))
         other.kill()
         other.wait()

@@ -95,7 +95,7 @@ class HAStatusTests(SynchronousTestCase):
         offset = self.master.parts.store.log.max_offset
         self.assertEqual(self.send(properties="TAGS\x01blue"), ResponseCode.FLUSH_SLAVE_TIMEOUT)
         missing, late = caught.texts("error")
-        self.assertIn("put answered SLAVE_NOT_AVAILABLE, no slave is linked", missing)
+        self.assertIn("put answered SLAVE_NOT_AVAILABLE, no slave is connected", missing)
         self.assertIn("topic T, tags red,", missing)
         self.assertIn(
             "put answered FLUSH_SLAVE_TIMEOUT, no slave has acknowledged it in time: topic T, tags blue, ",

@@ -25,7 +25,7 @@ from tests.support.memorynode import NAME_SERVER, MemoryNodes
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
 STEP = 0.25
 LONGEST = 260.0
-"""Seconds that hold two turns of the rarest loop, the scan for idle connections."""
+"""Seconds that hold two turns of the rarest loop, scanning for idle connections."""
 
 EVERY_BROKER = Counter(
     {
@@ -38,12 +38,12 @@ EVERY_BROKER = Counter(
         "sampling the store's statistics": 2,
         "syncing queues, index and checkpoint": 2,
         "recording the day's totals": 2,
-        "the check of the disk": 2,
-        "the check of held pulls": 2,
-        "the check of the slaves' links": 2,
+        "checking the disk": 2,
+        "checking held pulls": 2,
+        "checking the slaves' links": 2,
         "registering with the name servers": 2,
-        "the scan for idle connections": 5,  # two ports each, and the name server's
-        "the scan for silent clients": 2,
+        "scanning for idle connections": 5,  # two ports each, and the name server's
+        "scanning for silent clients": 2,
         "writing queue entries": 2,
         "writing tables that changed": 6,
     }
@@ -52,9 +52,9 @@ MASTER_ONLY = Counter(  # the one of this test is a SYNC_FLUSH one besides
     {
         "answering held pulls": 1,
         "delivery of delay level 1": 1,
-        "flushing what nobody waits for": 1,
+        "background flush": 1,
         "registering at 10.0.0.9:9876": 1,
-        "the check of undecided transactions": 1,
+        "checking undecided transactions": 1,
     }
 )
 SLAVE_ONLY = Counter(
@@ -62,12 +62,12 @@ SLAVE_ONLY = Counter(
         "dialling the master": 1,
         "flushing the commit log": 1,
         "synchronising with the master": 1,
-        "the check of the HA link": 1,
-        "the search for a master": 1,
-        "the wait for what the master's tables speak of": 1,
+        "checking the HA link": 1,
+        "searching for a master": 1,
+        "waiting for the log that the master's tables refer to": 1,
     }
 )
-OF_A_NAME_SERVER = Counter({"the scan for silent brokers": 1})
+OF_A_NAME_SERVER = Counter({"scanning for silent brokers": 1})
 
 
 class Mistake(Exception):

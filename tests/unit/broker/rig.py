@@ -20,13 +20,13 @@ from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
+from hatwisted.sim.memorynet import MemoryNetwork
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
-from tests.support.memorynet import MemoryNetwork
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
 PORT = 10911
@@ -44,6 +44,7 @@ def unit_parts(clock, host, memory_bytes=8 << 30):
         connecting=host,
         resolve=lambda name: bytes((127, 0, 0, 1)),
         random=Random(1),
+        process_id=lambda: 77,
         memory_bytes=memory_bytes,
     )
 
@@ -130,8 +131,8 @@ class BrokerRig:
         yield self.until(lambda: stopped.called)
         yield stopped
 
-    def new_client(self):
-        client = RemotingClient(self.host, self.clock)
+    def new_client(self, on_request=lambda address, request: None):
+        client = RemotingClient(self.host, self.clock, on_request)
         self.case.addCleanup(client.close)
         return client
 

@@ -41,7 +41,7 @@ class TestConfig(TestCase):
         for line, words in (
             (b"fileReservedTime=soon", "fileReservedTime: can't be 'soon'; allowed: a whole number"),
             (b"fileReservedTme=48", "fileReservedTme isn't a key of a broker's configuration, did you mean "),
-            (b"listenPort=1234", "listenPort can't be changed while the broker runs"),
+            (b"listenPort=1234", "listenPort can't be changed while the broker is running"),
             (b"brokerRole=SLAVE", "brokerRole can't be changed"),
             (b"deleteWhen=\\uXYZ1", "request:2"),
         ):

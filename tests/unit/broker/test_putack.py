@@ -250,7 +250,7 @@ class MissingCopiesTests(SynchronousTestCase):
             self.put(number * 20, number * 20 + 10, properties=b"")
             self.clock.advance(0.125)
         first, second = self.caught.texts("error")
-        self.assertIn("SLAVE_NOT_AVAILABLE, no slave is linked", first)
+        self.assertIn("SLAVE_NOT_AVAILABLE, no slave is connected", first)
         self.assertIn("tags none, commit log offset 10, client", first)
         self.assertTrue(first.endswith("(1 more like it were not logged)"), first)
         self.assertTrue(second.endswith(f"({2 * 480 - 2 + 1} more like it were not logged)"), second)

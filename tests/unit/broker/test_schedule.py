@@ -221,7 +221,7 @@ class ScheduleTests(ScheduleCase):
         unbroken = self.patch(self.store, "look_message", broken)
         self.pass_time(30)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([], 0))
-        told = [event for event in self.told if "can't be delivered at present" in event["log_format"]]
+        told = [event for event in self.told if "can't be delivered now" in event["log_format"]]
         self.assertEqual(len(told), 1)
         unbroken.restore()
         self.pass_time(MAX_PAUSE)
@@ -237,7 +237,7 @@ class ScheduleTests(ScheduleCase):
         self.pass_time(30)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([], 0))
         (failure,) = self.flushLoggedErrors(RuntimeError)
-        told = [event for event in self.told if "can't be delivered at present" in event["log_format"]]
+        told = [event for event in self.told if "can't be delivered now" in event["log_format"]]
         self.assertEqual([event["reason"] for event in told], ["RuntimeError: out of luck"])
         unbroken.restore()
         self.pass_time(MAX_PAUSE)

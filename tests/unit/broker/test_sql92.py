@@ -70,7 +70,7 @@ class TestCheckClient(SqlCase):
         self.assertEqual(answer.code, 0)
         bad = self.check(topic="T", expressionType="SQL92", subString="price > 'x'")
         yield self.refused(23, "at line 1, column 7", bad)
-        yield self.refused(23, "no expressions of type FOO", self.check(expressionType="FOO", subString="a"))
+        yield self.refused(23, "unknown expression type FOO", self.check(expressionType="FOO", subString="a"))
         yield self.refused(23, "Invalid MessageSelector", self.check(expressionType="SQL92"))
 
     @inlineCallbacks

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,6 +107,8 @@ def start_store(store: Path) -> RecoveryReport:
         index_slots=1000,
         index_items=4000,
         delay_levels=GOLDEN_DELAYS,
+        local_time=datetime.fromtimestamp,
+        process_id=os.getpid,
     )
     started = MessageStore(options, Clock(), PosixFileSystem(), InlineWorker(), InlineWorker())
     report = started.load()

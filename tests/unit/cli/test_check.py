@@ -119,7 +119,7 @@ class CheckTests(SynchronousTestCase):
 
     def test_index_item_of_an_impossible_offset(self) -> None:
         self.patch_file(self.index, 40 + 4 * 1000 + 20 * 300 + 4, b"zz")
-        self.assertEqual(self.kinds(), {"index items out of place": 1, "keys without an index item": 1})
+        self.assertEqual(self.kinds(), {"index items out of order": 1, "keys without an index item": 1})
 
     def test_broken_index_chain(self) -> None:
         self.patch_file(self.index, 40 + 4 * 1000 + 20 * 300 + 16, b"\0\0\0\1")
@@ -131,9 +131,9 @@ class CheckTests(SynchronousTestCase):
 
     def test_index_header_that_lies(self) -> None:
         self.patch_file(self.index, 24, bytes(8))
-        self.assertEqual(self.kinds(), {"index files that contradict themselves": 1})
+        self.assertEqual(self.kinds(), {"inconsistent index files": 1})
         self.patch_file(self.index, 36, b"\x7f\0\0\0")
-        self.assertIn("index files that contradict themselves", self.kinds())
+        self.assertIn("inconsistent index files", self.kinds())
 
     def test_index_that_ends_early(self) -> None:
         self.patch_file(self.index, 36, (300).to_bytes(4, "big"))
@@ -157,12 +157,12 @@ class CheckTests(SynchronousTestCase):
 
     def test_B86_foreign_file_in_the_log(self) -> None:
         (self.store / "commitlog" / "notes.txt").write_text("x")
-        self.assertEqual(self.kinds(), {"files that don't belong": 1})
+        self.assertEqual(self.kinds(), {"unexpected files": 1})
 
     def test_B86_queue_file_of_another_length(self) -> None:
         with (self.store / QUEUE_A0).open("ab") as file:
             file.write(b"more")
-        self.assertIn("files that don't belong", self.kinds())
+        self.assertIn("unexpected files", self.kinds())
 
     def test_log_folder_alone(self) -> None:
         moved = self.store.with_name(self.store.name + "-log")
@@ -200,7 +200,7 @@ class UsageTests(SynchronousTestCase):
         folder = Path(self.mktemp())
         self.assertRefused(run("check", folder), "does not exist")
         folder.mkdir()
-        self.assertRefused(run("check", folder), "is no store")
+        self.assertRefused(run("check", folder), "is not a store")
         (folder / "commitlog").mkdir()
         for command in ("check", "dump", "tail", "index", "repair"):
             self.assertRefused(run(command, folder), "holds no log")

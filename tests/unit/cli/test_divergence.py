@@ -84,7 +84,7 @@ class CompareTests(DivergenceCase):
         (self.one / "commitlog" / "00000000000000000000").unlink()
         result = run("compare", self.one, self.other)
         self.assertEqual(result.exit_code, 2)
-        self.assertIn("no offset is in both", result.stderr)
+        self.assertIn("the logs share no offset", result.stderr)
 
     def test_a_damaged_log_is_no_shorter_copy(self) -> None:
         written = write_log(self.one, BODIES)

@@ -87,7 +87,7 @@ class TestPipelineCommands(SynchronousTestCase):
         with JobBar("land", console=Console(file=output, force_terminal=True, width=140)) as bar:
             bar(1 << 20, 4 << 20)
             bar(4 << 20, 4 << 20)
-        self.assertIn("land: Spark starts", output.getvalue())
+        self.assertIn("land: starting Spark", output.getvalue())
         self.assertIn("4.0/4.0 MiB", output.getvalue())
 
     def test_the_bar_is_silent_elsewhere(self):

@@ -70,7 +70,7 @@ class AnswerTests(SynchronousTestCase):
             for following in (60, 60, 61):
                 self.answered(MOVED, following, by_master=False)
         self.assertEqual(len(logged.records), 2)
-        self.assertIn("not believed", logged.records[0].message)
+        self.assertIn("only a master may move the offset", logged.records[0].message)
 
     def test_fields_of_a_pull(self) -> None:
         fields = pull_fields("g", QUEUE, 50, 32, flags=6, hold_ms=15_000, expression="a || b", version=7)

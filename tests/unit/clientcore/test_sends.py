@@ -110,7 +110,7 @@ class WhereTests(SendCase):
             self.start(TWO_MASTERS, lambda address, request: stored(), coalesce=coalesce)
             for work in (Task(self.producer.send(text)), Task(self.producer.send_batch([text]))):
                 error = self.assertRaises(BadMessage, work.result)
-                told = "a body is bytes, and this one is a str: encode it, as text.encode()"
+                told = "a body must be bytes, not str: encode it, as text.encode()"
                 self.assertEqual(str(error), told)
         self.assertEqual(self.tried(), [])
         self.assertRaises(BadSetting, ClusterLink, self.driver, "no address")

@@ -166,7 +166,7 @@ class ControlCharacters(ConfigCase):
             self.assertEqual(
                 self.refusal(f"# one\r\nlistenPort=10911\nbrokerName=a{chr(byte)}b\n"),
                 f"F:3: byte 36 of the file is 0x{byte:02x}, a control character: "
-                "this is no properties file, or a damaged one; allowed: text, tabs and line ends",
+                "this is not a properties file, or it is damaged; allowed: text, tabs and line ends",
             )
 
     def test_in_a_comment_or_behind_the_last_line_too(self) -> None:
@@ -188,8 +188,8 @@ class FormerSpellings(ConfigCase):
         self.assertEqual(
             self.warnings(loaded),
             [
-                "F:1: mapedFileSizeCommitLog is taken for mappedFileSizeCommitLog, its present spelling",
-                "F:2: mapedFileSizeConsumeQueue is taken for mappedFileSizeConsumeQueue, its present spelling",
+                "F:1: mapedFileSizeCommitLog is read as mappedFileSizeCommitLog, its current spelling",
+                "F:2: mapedFileSizeConsumeQueue is read as mappedFileSizeConsumeQueue, its current spelling",
             ],
         )
 
@@ -225,7 +225,7 @@ class SlaveWithoutFile(ConfigCase):
 
     def test_what_is_missing_is_said(self) -> None:
         name, master = self.slave().warnings
-        self.assertIn("brokerName is not set: this host's name,", name)
+        self.assertIn("brokerName is not set, so this host's name is used,", name)
         self.assertIn("neither haMasterAddress nor namesrvAddr is set", master)
         self.assertEqual(self.slave("brokerName=a", "haMasterAddress=m:10912").warnings, [])
 

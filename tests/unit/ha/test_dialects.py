@@ -16,9 +16,9 @@ from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.interfaces import IFrameReceiver, IReportReceiver
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
+from hatwisted.sim.memorynet import MemoryNetwork
 from hatwisted.wire.haframe import HaProtocolError
 from tests.support.memorylog import MemoryLog
-from tests.support.memorynet import MemoryNetwork
 
 GREETING, ANSWER = b"slave 7\n", b"epoch 3\n"
 

@@ -113,9 +113,9 @@ class MasterTroubleTests(SynchronousTestCase):
         rig.slave(3001, host="10.0.0.2")
         rig.slave(999, host="10.0.0.3")
         ahead, expired = caught.texts("error")
-        self.assertIn("it asks for offset 3001, the log holds 1000 to 3000; it has bytes that", ahead)
+        self.assertIn("it asks for offset 3001, but the log holds 1000 to 3000; it has bytes that", ahead)
         self.assertIn(
-            "it asks for offset 999, the log holds 1000 to 3000; what it lacks has expired", expired
+            "it asks for offset 999, but the log holds 1000 to 3000; what it lacks has expired", expired
         )
 
     def test_status_says_since_when_and_when_last_heard(self) -> None:

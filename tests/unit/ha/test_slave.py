@@ -577,7 +577,7 @@ class FirstSyncTests(SynchronousTestCase):
         rig = SlaveRig(MemoryLog(1000), first_sync=HaFirstSync.MIN_OFFSET)
         self.assertEqual(rig.reports(), [0])
         rig.send(2000, bytes(10))
-        self.assertIn("from offset 2000 on: what is older will be missing", caught.texts("warn")[0])
+        self.assertIn("from offset 2000 on: older bytes will be missing", caught.texts("warn")[0])
 
     def test_a_slave_with_a_log_reports_its_end_whatever_is_set(self) -> None:
         rig = SlaveRig(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 from twisted.internet.task import Clock
@@ -61,6 +62,8 @@ class StoreTestCase(SynchronousTestCase):
             "consume_queue_file_size": QUEUE_FILE_SIZE,
             "index_slots": 7,
             "index_items": 50,
+            "local_time": datetime.fromtimestamp,
+            "process_id": os.getpid,
         } | options
         worker = InlineWorker()
         store = MessageStore(StoreOptions(**given), self.clock, self.fs, worker, worker)
@@ -410,6 +413,15 @@ class FailingDiskTests(StoreTestCase):
             store, _ = self.opened()
             self.assertTrue(self.has_abort)
             self.assertHolds(store, puts)
+
+    def test_a_stopped_store_leaves_no_timer_of_waits_that_are_over(self) -> None:
+        store, _ = self.opened(sync_flush=True)
+        (put,) = self.put(store)
+        answered = store.flush.wait(put.end, put.end, self.clock.seconds() + 60)
+        self.assertEqual(self.successResultOf(answered), put.end)
+        store.flusher.line.wait(put.end + 1, self.clock.seconds() + 60)
+        self.stop(store)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_failed_fdatasync_ends_puts_until_a_restart(self) -> None:
         store, _ = self.opened(sync_flush=True)

@@ -474,7 +474,7 @@ class QueueTests(RecoveryTestCase):
         store, report = self.recovered(unclean=False)
         self.assertWhole(store, writer, writer.end)
         self.assertEqual(report.dispatched_from, 0)
-        self.assertEqual(self.warnings("rebuilt"), 1)
+        self.assertEqual(self.warnings("rebuilding"), 1)
 
     def test_B95_a_missing_queue_with_old_messages_only_is_rebuilt(self) -> None:
         writer = LogWriter()

@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from twisted.internet.defer import Deferred
@@ -82,7 +83,7 @@ class DiskWatermarkTests(DiskCase):
     def test_the_log_says_what_it_means_for_a_master_and_for_a_slave(self) -> None:
         for meaning, words in (
             (FOR_A_MASTER, ("puts are refused", "puts are refused until", "puts are accepted again")),
-            (FOR_A_SLAVE, ("copies on", "stops acknowledging until", "has room again")),
+            (FOR_A_SLAVE, ("keeps copying", "stops acknowledging until", "has space again")),
         ):
             watermark = DiskWatermark(
                 self.fs, [self.root], self.clock, self.worker, meaning=partial(FullDisk, *meaning)
@@ -233,7 +234,7 @@ class RetentionCase(DiskCase):
             self.worker,
             self.watermark,
             Expiring(self.log, AgesByTouch(self.log.files, self.clock), self.queues, self.index),
-            RetentionRules(lambda: policy or RetentionPolicy()),
+            RetentionRules(lambda: policy or RetentionPolicy(), local_time=datetime.fromtimestamp),
         )
 
     def left(self) -> list[int]:
@@ -539,7 +540,7 @@ class FollowTheLogTests(RetentionCase):
             self.worker,
             self.watch(),
             Expiring(self.log, AgesByTouch(self.log.files, self.clock), [Idle() for _ in range(130)]),
-            RetentionRules(),
+            RetentionRules(local_time=datetime.fromtimestamp),
         )
         done = retention.run_round()
         self.assertEqual(len(turns), 64)

@@ -76,10 +76,10 @@ class StoreLockTests(FolderCase):
 
 class AbortFileTests(FolderCase):
     def test_there_while_running_gone_after_a_clean_exit(self) -> None:
-        abort = AbortFile(self.fs, self.root, pid=77)
+        abort = AbortFile(self.fs, self.root, process_id=lambda: 77)
         self.assertFalse(abort.exists)
         abort.create()
-        self.assertTrue(AbortFile(self.fs, self.root).exists)
+        self.assertTrue(AbortFile(self.fs, self.root, os.getpid).exists)
         self.assertEqual(self.fs.read(os.path.join(self.root, "abort")), b"77")
         abort.remove()
         self.assertFalse(abort.exists)
@@ -89,10 +89,10 @@ class AbortFileTests(FolderCase):
         os.makedirs(self.root)
         with open(os.path.join(self.root, "abort"), "wb"):
             pass
-        self.assertTrue(AbortFile(self.fs, self.root).exists)
+        self.assertTrue(AbortFile(self.fs, self.root, os.getpid).exists)
 
     def test_both_ends_are_made_durable(self) -> None:
-        abort = AbortFile(self.fs, self.root)
+        abort = AbortFile(self.fs, self.root, os.getpid)
         abort.create()
         self.assertEqual(self.fs.count("replace", "abort"), 1)
         abort.remove()

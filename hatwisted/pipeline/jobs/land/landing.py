@@ -63,7 +63,7 @@ STOP_WITHIN: Final = 60.0
 """Seconds a trigger may still take when the landing is asked to stop; its work is repeated if that's too few."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LandResult:
     """What a landing did: sums over the commits it made itself.
 

@@ -61,7 +61,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportResult:
     """messages, and the bytes of their bodies, that lie in `files` now."""
 
@@ -127,8 +127,15 @@ def export(
     write = _write_file if single else _write_folder
     with _exact_times(session):
         files = run_action(session, lambda: write(rows, out, found), progress, read.total)
-    told, taken = counts.get, round(seconds() - begun, 3)
-    return ExportResult(out, found, told["messages"], told["bytes"] or 0, tuple(files), taken)
+    counted_rows, taken = counts.get, round(seconds() - begun, 3)
+    return ExportResult(
+        out=out,
+        format=found,
+        messages=counted_rows["messages"],
+        bytes=counted_rows["bytes"] or 0,
+        files=tuple(files),
+        seconds=taken,
+    )
 
 
 # ---- rows

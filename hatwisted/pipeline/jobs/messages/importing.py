@@ -57,7 +57,7 @@ class ImportStopped(PipelineError):
     """An import couldn't go on; the message says what is stored and how to go on."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportResult:
     """What became of the rows.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from os.path import join
 from typing import Final
 
@@ -40,7 +41,9 @@ def plan_index(spool: str, counts: Sequence[int], items: int, now: float) -> lis
     total, room, planned = sum(counts), items - 1, list[IndexWork]()
     for first in range(0, total, room):
         stored = int(read_items(spool, counts, first, 1)["timestamp"][0]) / 1000
-        name = file_name_at(min(max(stored, 0.0), now), planned[-1].name if planned else "")
+        name = file_name_at(
+            min(max(stored, 0.0), now), datetime.fromtimestamp, planned[-1].name if planned else ""
+        )
         planned.append(IndexWork(name, first, min(room, total - first)))
     return planned
 

@@ -96,7 +96,7 @@ class SkippedRange:
         return f"[{self.begin}, {self.end}): {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReindexResult:
     """What was built from the log's [begin, end) into `target`.
 
@@ -151,8 +151,8 @@ def reindex(
     copy = StoreCopy.open(store)
     root = dirname(dirname(abspath(copy.files[0].path)))
     shape = layout.of(root)
-    dispatch = DispatchOptions(layout.levels(), layout.index, deleted_ends(root))
-    options = ReadOptions(dispatch, check_crc, split_bytes)
+    dispatch = DispatchOptions(delay_levels=layout.levels(), keys=layout.index, deleted=deleted_ends(root))
+    options = ReadOptions(dispatch=dispatch, check_crc=check_crc, part_bytes=split_bytes)
     folders = NewFolders(target, layout.folders, replace=replace_existing)
     in_store = isdir(join(target, LOG_FOLDER))
     try:

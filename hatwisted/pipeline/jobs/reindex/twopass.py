@@ -78,7 +78,7 @@ def deleted_ends(root: str) -> dict[QueueName, int]:
     return ends
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReadOptions:
     """dispatch: what becomes of a record; check_crc: of bodies; part_bytes: of log in a part, which are read at
     once."""

@@ -49,7 +49,7 @@ class NothingToReport(PipelineError):
     """There is no message in what was to be reported on."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReportResult:
     """page: the HTML file; files: all that were written, it included; damages: ranges of the log that couldn't
     be read (with mode="skip-and-report")."""
@@ -110,7 +110,9 @@ def report(
         _write_minutes(cube, folder / MINUTES)
     found = read_damages(session, damages).count() if os.path.isdir(damages) else 0
     files = _write(folder, summary, [*stores, *slaves], found)
-    return ReportResult(files[-1], tuple(files), summary, found, seconds() - begun)
+    return ReportResult(
+        page=files[-1], files=tuple(files), summary=summary, damages=found, seconds=seconds() - begun
+    )
 
 
 def _read_options(stores: Sequence[str], mode: str, damages: str) -> dict[str, str]:

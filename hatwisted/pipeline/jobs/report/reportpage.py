@@ -147,7 +147,7 @@ def _slaves(slaves: Sequence[SlaveLag]) -> str:
         heads,
         map(_slave_row, slaves),
         2,
-        "Judged by offsets; whether the bytes are equal, an audit tells.",
+        "Judged by offsets; an audit tells whether the bytes are equal.",
     )
     lacking = [_lacking_row(slave.name, queue) for slave in slaves for queue in slave.queues]
     if not lacking:

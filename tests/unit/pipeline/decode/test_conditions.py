@@ -83,7 +83,7 @@ class Columns(TestCase):
         for columns, text in (
             (["tag"], "no column 'tag'; did you mean tags"),
             (["qqqq"], "there are: topic, "),
-            ([], "no column was requested"),
+            ([], "no column requested"),
             (["topic", "topic"], "column topic is requested twice"),
         ):
             with self.assertRaisesRegex(WrongSchema, text):

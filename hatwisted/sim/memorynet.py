@@ -8,8 +8,8 @@
 A `MemoryHost` listens and connects as a host's network does, and is an IReactorTCP for whatever takes a reactor
 to that end. What is written arrives in order, in pieces, by calls of the clock: on a `task.Clock` a test decides
 when (`advance(0)` is one turn), on the reactor it happens by itself. `latency` and `piece` decide how late and in
-which pieces, `up`, `silent_hosts` and `cut` what breaks; whoever draws these from one seeded Random gets runs that
-replay.
+which pieces, `up`, `silent_hosts`, `held`, `cut` and `vanish` what breaks; whoever draws these from one seeded
+Random gets runs that replay.
 
 Transports keep Twisted's rules: a streaming producer is paused above `bufferSize`, a pull producer asked when the
 buffer is empty, `loseConnection` writes what is queued first, `abortConnection` drops it, an exception in
@@ -56,6 +56,9 @@ from hatwisted.remoting.interfaces import BACKLOG, IConnecting, IListening, Port
 
 FIRST_EPHEMERAL_PORT = 32768
 
+RETRANSMIT = 0.2
+"""Seconds between two tries to bring bytes over a way that is held."""
+
 BUFFER_SIZE = 1 << 16
 """Bytes of one read at most, and bytes unsent above which a streaming producer is paused: Twisted's own."""
 
@@ -68,6 +71,8 @@ class MemoryNetwork:
         latency: seconds until a piece, a connect or a close arrives; asked for each.
         piece: how many of so many waiting bytes arrive next.
         buffer_size: `bufferSize` of new transports, in bytes.
+        held: does nothing get from one address to another at present? Asked at every arrival; bytes wait,
+        closes and connects get lost.
     """
 
     def __init__(
@@ -77,11 +82,13 @@ class MemoryNetwork:
         latency: Callable[[], float] = lambda: 0.0,
         piece: Callable[[int], int] = lambda waiting: waiting,
         buffer_size: int = BUFFER_SIZE,
+        held: Callable[[str, str], bool] = lambda source, target: False,
     ) -> None:
         self.clock = clock
         self.latency = latency
         self.piece = piece
         self.buffer_size = buffer_size
+        self.held = held
         self.up = True
         """Can connections be made? Otherwise they are refused."""
         self.silent_hosts: set[str] = set()
@@ -93,6 +100,8 @@ class MemoryNetwork:
         """Ports that belong to somebody who doesn't listen on them yet."""
         self.transports: list[MemoryTransport] = []
         """Both ends of all connections, in the order in which they were made."""
+        self.dialling: dict[MemoryConnector, None] = {}
+        """Connects under way, in the order in which they were begun."""
         self._ephemeral = itertools.count(FIRST_EPHEMERAL_PORT)
 
     def host(self, address: str = "127.0.0.1") -> MemoryHost:
@@ -103,6 +112,17 @@ class MemoryNetwork:
         """All connections break now: what is under way is lost, both ends are told."""
         for transport in list(self.transports):
             transport.lost(ConnectionLost())
+
+    def vanish(self, address: str, *, told: bool) -> None:
+        """The process at `address` is gone, with all it listened on and was connected to; nothing of it is
+        called any more. told: its kernel lives and tells the peers; otherwise they learn it when they write and
+        the host is up again."""
+        for at in [at for at in self.listening if at[0] == address]:
+            del self.listening[at]
+        for connector in [each for each in self.dialling if each.dials_from(address)]:
+            connector.vanish()
+        for transport in [each for each in self.transports if each.getHost().host == address]:
+            transport.vanish(told=told)
 
     def later(self, function: Callable[..., object], *args: object) -> IDelayedCall:
         """Call when something sent now arrives."""
@@ -207,7 +227,10 @@ class MemoryConnector:
             raise RuntimeError("can't connect in this state")
         self.factory.doStart()
         self.factory.startedConnecting(self)
-        if self._to[0] in self._network.silent_hosts:
+        self._network.dialling[self] = None
+        near, far = self._host.address, self._network.names.get(self._to[0], self._to[0])
+        held = self._network.held(near, far) or self._network.held(far, near)
+        if held or self._to[0] in self._network.silent_hosts:
             self._attempt = self._network.clock.callLater(self._timeout, self._failed, TimeoutError())
         else:
             self._attempt = self._network.later(self._arrived)
@@ -227,12 +250,24 @@ class MemoryConnector:
     def getDestination(self) -> IPv4Address:
         return IPv4Address("TCP", *self._to)
 
+    def dials_from(self, address: str) -> bool:
+        """Is it that host's?"""
+        return self._host.address == address
+
+    def vanish(self) -> None:
+        """Whoever connects is gone."""
+        if self._attempt is not None:
+            self._attempt.cancel()
+            self._attempt = None
+        self._network.dialling.pop(self, None)
+
     def _arrived(self) -> None:
         listener = self._network.listener(*self._to) if self._network.up else None
         if listener is None:
             self._failed(ConnectionRefusedError())
             return
         self._attempt = None
+        self._network.dialling.pop(self, None)
         near = IPv4Address("TCP", self._host.address, self._network.free_port())
         far = listener.getHost()
         here, there = MemoryTransport(self._network, near, far), MemoryTransport(self._network, far, near)
@@ -245,6 +280,7 @@ class MemoryConnector:
 
     def _failed(self, reason: Exception) -> None:
         self._attempt = None
+        self._network.dialling.pop(self, None)
         self.factory.clientConnectionFailed(self, Failure(reason))
         self.factory.doStop()
 
@@ -335,7 +371,12 @@ class MemoryTransport:
 
     def _abort(self) -> None:
         self.lost(ConnectionAborted())
-        self._network.later(self.other.lost, ConnectionLost())
+        self._reset_other()
+
+    def _reset_other(self) -> None:
+        """Tell the other end, once, that this one is gone."""
+        if not self._network.held(self._host.host, self._peer.host):
+            self._network.later(self.other.lost, ConnectionLost())
 
     def getHost(self) -> IPv4Address:
         return self._host
@@ -399,6 +440,9 @@ class MemoryTransport:
         self._under_way = None
         if self._aborting:
             return
+        if self._network.held(self._host.host, self._peer.host):
+            self._under_way = self._network.clock.callLater(RETRANSMIT, self._arrive)
+            return
         if self._unsent:
             if not self.other.connected:
                 self.lost(ConnectionLost())
@@ -424,7 +468,7 @@ class MemoryTransport:
             except Exception:
                 reason = Failure()
                 self._log.failure("dataReceived", reason)
-                self._network.later(self.other.lost, ConnectionLost())
+                self._reset_other()
                 self.lost(reason)
         else:
             unsent.clear()
@@ -442,7 +486,7 @@ class MemoryTransport:
             self.lost(ConnectionDone())
             self.other._ended()
         elif self._write_closing:
-            half = IHalfCloseableProtocol(self.protocol, None)
+            half: Any = IHalfCloseableProtocol(self.protocol, None)
             if half is not None and not self._write_closed:
                 half.writeConnectionLost()
             self._write_closed = True
@@ -455,17 +499,20 @@ class MemoryTransport:
         if not self._reading and not self.disconnecting:
             return
         self._read_closed = True
-        half = IHalfCloseableProtocol(self.protocol, None)
+        half: Any = IHalfCloseableProtocol(self.protocol, None)
         if half is not None:
             half.readConnectionLost()
         else:
             self.lost(ConnectionDone())
             self._network.later(self.other._ended)
 
-    def lost(self, reason: Exception | Failure) -> None:
-        """This end is gone, now."""
-        if not self.connected:
-            return
+    def vanish(self, *, told: bool) -> None:
+        """This end's process is gone, now; told: the other end hears of it."""
+        self._forget()
+        if told:
+            self._reset_other()
+
+    def _forget(self) -> None:
         self.connected = False
         self.disconnecting = False
         self._network.transports.remove(self)
@@ -473,6 +520,12 @@ class MemoryTransport:
             self._under_way.cancel()
             self._under_way = None
         self._unsent.clear()
+
+    def lost(self, reason: Exception | Failure) -> None:
+        """This end is gone, now."""
+        if not self.connected:
+            return
+        self._forget()
         if self.producer is not None:
             self.producer.stopProducing()
             self.producer = None

@@ -11,8 +11,8 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from hatwisted.sim.memorynet import MemoryNetwork
 from tests.support.connectioncase import ConnectionCase, Peer
-from tests.support.memorynet import MemoryNetwork
 
 
 class MemoryTests(ConnectionCase, TestCase):

@@ -1,0 +1,165 @@
+"""The faults of a run as a list of values: drawn from a seed, written as JSON, and left out one by one when
+shrunk.
+
+Every fault stands for itself: what it breaks it mends after `lasts` seconds, so that any subset of a plan is a
+plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+import msgspec
+
+HOSTS = ("a", "b")
+"""Machines of the two brokers. Which of them is master changes."""
+
+PEERS = (("a", "b"), ("a", "clients"), ("b", "clients"), ("a", "names"), ("b", "names"), ("names", "clients"))
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One fault.
+
+    - at: seconds from the run's start
+    - kind: a key of KINDS
+    - host, other: names of machines
+    - lasts: seconds until it's mended; for processes and power: until it's started again
+    - amount: its size, in the kind's own unit
+    - count: operations that go well before it strikes
+    """
+
+    at: float
+    kind: str
+    host: str = ""
+    other: str = ""
+    lasts: float = 0.0
+    amount: float = 0.0
+    count: int = 0
+
+    def __str__(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+def _lasts(random: Random) -> float:
+    return random.choice((0.05, 0.5, 3.0, 8.0, 25.0)) * random.uniform(0.5, 1.5)
+
+
+def _cut(random: Random, at: float) -> Fault:
+    one, other = random.choice(PEERS)
+    if random.random() < 0.5:
+        one, other = other, one
+    return Fault(at=at, kind="cut", host=one, other=other, lasts=_lasts(random))
+
+
+def _partition(random: Random, at: float) -> Fault:
+    one, other = random.choice(PEERS)
+    return Fault(at=at, kind="partition", host=one, other=other, lasts=_lasts(random))
+
+
+def _slow(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="slow", amount=random.choice((0.03, 0.3, 1.5)), lasts=_lasts(random))
+
+
+def _pieces(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="pieces", count=random.choice((40, 700, 3000)), lasts=_lasts(random) / 8)
+
+
+def _storm(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="storm", amount=random.choice((0.05, 0.4)), lasts=min(6.0, _lasts(random)))
+
+
+def _kill(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="kill", host=random.choice(HOSTS), lasts=_lasts(random))
+
+
+def _stop(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="stop", host=random.choice(HOSTS), lasts=_lasts(random))
+
+
+def _die(random: Random, at: float) -> Fault:
+    count = int(random.choice((2, 12, 60)) * random.random())
+    return Fault(
+        at=at,
+        kind="die",
+        host=random.choice(HOSTS),
+        lasts=_lasts(random),
+        count=count,
+        amount=random.random(),
+    )
+
+
+def _power(random: Random, at: float) -> Fault:
+    return Fault(
+        at=at, kind="power", host=random.choice((*HOSTS, "all")), lasts=_lasts(random), amount=random.random()
+    )
+
+
+def _pause(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="pause", host=random.choice(HOSTS), lasts=_lasts(random))
+
+
+def _promote(random: Random, at: float) -> Fault:
+    return Fault(
+        at=at, kind="promote", lasts=_lasts(random), amount=random.random(), count=random.randrange(3)
+    )
+
+
+def _full(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="full", host=random.choice(HOSTS), lasts=_lasts(random))
+
+
+def _descriptors(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="descriptors", host=random.choice(HOSTS), lasts=_lasts(random) / 4)
+
+
+def _io_error(random: Random, at: float) -> Fault:
+    operation = random.choice(("pwrite", "datasync", "reserve", "sync_folder", "replace", "extend"))
+    return Fault(
+        at=at,
+        kind="io",
+        host=random.choice(HOSTS),
+        other=operation,
+        count=random.randrange(20),
+        amount=random.random(),
+    )
+
+
+def _slow_disk(random: Random, at: float) -> Fault:
+    amount = random.choice((0.05, 0.5, 3.0))
+    return Fault(at=at, kind="slowdisk", host=random.choice(HOSTS), amount=amount, lasts=_lasts(random))
+
+
+def _write_back(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="writeback", host=random.choice(HOSTS), amount=random.random())
+
+
+KINDS: dict[str, Callable[[Random, float], Fault]] = {
+    "cut": _cut,
+    "partition": _partition,
+    "slow": _slow,
+    "pieces": _pieces,
+    "storm": _storm,
+    "kill": _kill,
+    "stop": _stop,
+    "die": _die,
+    "power": _power,
+    "pause": _pause,
+    "promote": _promote,
+    "full": _full,
+    "descriptors": _descriptors,
+    "io": _io_error,
+    "slowdisk": _slow_disk,
+    "writeback": _write_back,
+}
+"""How a fault of each kind is drawn."""
+
+
+def draw_plan(random: Random, seconds: float, kinds: Sequence[str], count: int) -> list[Fault]:
+    """So many faults of these kinds within so many seconds, in order. Some come in bursts."""
+    faults: list[Fault] = []
+    at = 0.0
+    for _ in range(count):
+        at = at + random.random() * 0.2 if faults and random.random() < 0.25 else random.random() * seconds
+        faults.append(KINDS[random.choice(kinds)](random, round(at, 3)))
+    return sorted(faults, key=lambda fault: fault.at)

@@ -1,0 +1,44 @@
+"""What is wrong with the network at present: directions that are cut, hosts that are down, processes that stand
+still."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hatwisted.sim.machine import Machine
+
+
+class LinkFaults:
+    """random: draws delays and pieces."""
+
+    def __init__(self, random: Random) -> None:
+        self.cuts: set[tuple[str, str]] = set()
+        """(from, to) addresses between which nothing arrives."""
+        self.machines: dict[str, Machine] = {}
+        """Those that can go down, by address."""
+        self.delay = 0.003
+        """Seconds that a piece takes at most."""
+        self.piece = 1 << 16
+        """Bytes that arrive together at most."""
+        self._random = random
+
+    def latency(self) -> float:
+        """Seconds until the next piece arrives."""
+        return self._random.random() * self.delay
+
+    def next_piece(self, waiting: int) -> int:
+        """How many of `waiting` bytes arrive next."""
+        return min(waiting, self._random.randint(1, self.piece))
+
+    def held(self, source: str, target: str) -> bool:
+        """Does nothing get from `source` to `target`?"""
+        if (source, target) in self.cuts:
+            return True
+        machine = self.machines.get(target)
+        return machine is not None and not machine.hears
+
+    def heal(self) -> None:
+        """The network is well again."""
+        self.cuts.clear()
+        self.delay = 0.003
+        self.piece = 1 << 16

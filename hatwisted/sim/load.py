@@ -1,0 +1,127 @@
+"""Producers of a simulation: each message once, to the broker that the operator calls the master, never
+repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+
+from hatwisted.clientcore.errors import CallFailed
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.sim.history import Place, Sent
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import RemotingCommand
+
+TIMEOUT = 8.0
+"""Seconds for an answer: longer than a put waits for its slave."""
+
+TOPICS = ("T", "U")
+QUEUES = 2
+
+
+class Load:
+    """Sends at random intervals.
+
+    - client: whose requests they are
+    - clock: times them
+    - random: draws when, where and what
+    - pause: seconds between two, on average
+    - sizes: of bodies, in bytes
+    - target: address of the present master; None: there is none
+    - sent, answered: told of each, `answered` with its `code` set, or without if there was no answer
+    """
+
+    def __init__(
+        self,
+        client: RemotingClient,
+        clock: IReactorTime,
+        random: Random,
+        pause: float,
+        sizes: tuple[int, ...],
+        target: Callable[[], str | None],
+        sent: Callable[[Sent, str], None],
+        answered: Callable[[Sent], None],
+    ) -> None:
+        self.running = False
+        self.waiting = 0
+        """Messages without an answer, or its lack, so far."""
+        self._client = client
+        self._clock = clock
+        self._random = random
+        self.pause = pause
+        self._sizes = sizes
+        self._target = target
+        self._sent = sent
+        self._answered = answered
+        self._number = 0
+
+    def start(self) -> None:
+        """Begin."""
+        self.running = True
+        self._later()
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self.running = False
+
+    def _later(self) -> None:
+        self._clock.callLater(self._random.expovariate(1 / self.pause), self._turn)
+
+    def _turn(self) -> None:
+        if not self.running:
+            return
+        target = self._target()
+        if target is not None:
+            for _ in range(self._random.choice((1, 1, 1, 4))):
+                self.send(target)
+        self._later()
+
+    def send(self, target: str) -> Sent:
+        """One message to a broker at "host:port"."""
+        self._number += 1
+        size = self._random.choice(self._sizes)
+        body = b"%08d" % self._number + bytes((self._number % 251,)) * size
+        topic, queue_id = self._random.choice(TOPICS), self._random.randrange(QUEUES)
+        sent = Sent(
+            number=self._number, topic=topic, queue_id=queue_id, body=body, sent_at=self._clock.seconds()
+        )
+        self._sent(sent, target)
+        self.waiting += 1
+        answer = self._client.call(target, _request(sent, self._clock), TIMEOUT)
+        answer.addCallbacks(self._take, self._lost, callbackArgs=(sent,), errbackArgs=(sent,))
+        return sent
+
+    def _take(self, answer: RemotingCommand, sent: Sent) -> None:
+        self.waiting -= 1
+        sent.code = answer.code
+        if "queueOffset" in answer.ext:
+            log_offset = int(answer.ext["msgId"][-16:], 16)
+            sent.place = Place(sent.topic, sent.queue_id, int(answer.ext["queueOffset"]), log_offset)
+        self._answered(sent)
+
+    def _lost(self, failure: Failure, sent: Sent) -> None:
+        self.waiting -= 1
+        failure.trap(CallFailed)
+        self._answered(sent)
+
+
+def _request(sent: Sent, clock: IReactorTime) -> RemotingCommand:
+    fields: dict[str, object] = {
+        "a": "producers",
+        "b": sent.topic,
+        "c": "TBW102",
+        "d": QUEUES,
+        "e": sent.queue_id,
+        "f": 0,
+        "g": int(clock.seconds() * 1000),
+        "h": 0,
+        "i": f"KEYS\1k{sent.number % 7}\2",
+        "j": 0,
+        "k": "false",
+        "m": "false",
+    }
+    texts = {name: str(value) for name, value in fields.items()}
+    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext=texts, body=sent.body)

@@ -1,0 +1,193 @@
+"""A simulated machine: its disk and address stay, processes come and go.
+
+A process is what `boot` starts: a service built of parts that end with it. `kill` is kill -9 (the page cache
+stays, the kernel tells the peers), `power_off` takes the page cache and tells nobody; a failure of power that
+strikes within an operation of the disk (`SimDisk.strike`) ends the process there and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from twisted.application.service import IService
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+from hatwisted.assembly.parts import Parts
+from hatwisted.sim.memorynet import MemoryNetwork
+from hatwisted.sim.simclock import PowerLoss, SimCall, SimClock
+from hatwisted.sim.simdisk import SimDisk
+from hatwisted.sim.simworker import SimWorker
+from hatwisted.sim.trace import Trace
+
+MEMORY_BYTES = 1 << 20
+"""Physical memory, as the brokers see it: small, so that old messages are met."""
+
+FIRST_PID = 100
+
+Build = Callable[[Parts], Any]
+"""A process's service made of parts; an IService, with whatever whoever builds it looks at."""
+
+
+@implementer(IReactorTime)
+class ProcessClock:
+    """The time of one process: what it has planned happens while it lives and runs."""
+
+    def __init__(self, clock: SimClock) -> None:
+        self.alive = True
+        self.paused_until = 0.0
+        self._clock = clock
+
+    def seconds(self) -> float:
+        """See IReactorTime."""
+        return self._clock.seconds()
+
+    def callLater(self, delay: float, callable: Callable[..., object], *args: Any, **kw: Any) -> SimCall:
+        """See IReactorTime."""
+        return self._clock.call_for(self, delay, callable, args, kw)
+
+    def getDelayedCalls(self) -> Sequence[SimCall]:
+        """See IReactorTime: its own ones."""
+        return [call for call in self._clock.getDelayedCalls() if call.owned_by(self)]
+
+
+class Machine:
+    """One host, without a process at first.
+
+    - name: for messages; address: its IP address
+    - clock, network, trace: the simulation's
+    - random: draws what chance decides of disk and threads
+    """
+
+    def __init__(
+        self, name: str, address: str, clock: SimClock, network: MemoryNetwork, trace: Trace, random: Random
+    ) -> None:
+        self.name = name
+        self.address = address
+        self.disk = SimDisk(clock.seconds, trace)
+        self.disk.on_power_loss = self._power_failed
+        self.work_delay = 0.002
+        """Seconds that half a blocking call takes at most."""
+        self.powered = True
+        self.service: Any = None
+        """The process's service, while there is one."""
+        self.process: ProcessClock | None = None
+        self.left_open: list[str] = []
+        """What the last process to stop in order had still."""
+        self.losses = 0
+        """How often the power has failed."""
+        self._boots = 0
+        self._clock = clock
+        self._network = network
+        self._trace = trace
+        self._random = random
+
+    @property
+    def running(self) -> bool:
+        """Is there a process?"""
+        return self.process is not None
+
+    @property
+    def hears(self) -> bool:
+        """Does anybody take what arrives, be it to refuse it?"""
+        if not self.powered:
+            return False
+        return self.process is None or self.process.paused_until <= self._clock.seconds()
+
+    def boot(self, build: Build) -> bool:
+        """Start a process. False if the power failed meanwhile; raises what the service's start does."""
+        if self.running:
+            raise RuntimeError(f"{self.name} runs")
+        self.powered = True
+        self._boots += 1
+        process = self.process = ProcessClock(self._clock)
+        self._trace.note(f"boot {self.name}")
+        try:
+            self.service = service = build(self._parts(process))
+            IService(service).startService()
+        except PowerLoss:
+            return False
+        except BaseException:
+            self.kill()
+            raise
+        return self.running
+
+    def _parts(self, process: ProcessClock) -> Parts:
+        host = self._network.host(self.address)
+
+        def make_worker(name: str, threads: int) -> SimWorker:
+            return SimWorker(process, self._random, threads, lambda: self.work_delay)
+
+        return Parts(
+            clock=process,
+            local_time=lambda seconds: datetime.fromtimestamp(seconds, UTC),
+            file_system=self.disk,
+            make_worker=make_worker,
+            listening=host,
+            connecting=host,
+            resolve=lambda name: bytes(map(int, name.split("."))),
+            random=Random(self._random.random()),
+            process_id=lambda: FIRST_PID + self._boots,
+            memory_bytes=MEMORY_BYTES,
+        )
+
+    def pause(self, seconds: float) -> None:
+        """The process stands still for so long."""
+        if self.process is not None:
+            self.process.paused_until = self._clock.seconds() + seconds
+
+    def stop(self) -> Deferred[None]:
+        """Stop the service in order; fires with the process's end."""
+        process = self.process
+        stopping: Deferred[Any] = maybeDeferred(IService(self.service).stopService)
+        return stopping.addCallback(self._stopped, process)
+
+    def _stopped(self, _: object, process: ProcessClock | None) -> None:
+        if process is not None and self.process is process:
+            self.left_open = self._left_open(process)
+            self.kill()
+
+    def _left_open(self, process: ProcessClock) -> list[str]:
+        """What a process that has stopped has still."""
+        timers = [f"a timer for {call}" for call in process.getDelayedCalls()]
+        files = [f"the open file {file.path}" for file in self.disk.open_files]
+        locks = [f"the lock {path}" for path in sorted(self.disk.locked)]
+        ours = [end for end in self._network.transports if end.getHost().host == self.address]
+        ends = [end for end in ours if not end.disconnecting]
+        return timers + sorted(files) + locks + [f"a connection to {end.getPeer().host}" for end in ends]
+
+    def kill(self) -> None:
+        """The process is gone, at once."""
+        self._end()
+        self._network.vanish(self.address, told=True)
+        self.disk.process_gone()
+        self._trace.note(f"kill {self.name}")
+
+    def power_off(self) -> None:
+        """The power fails."""
+        self.disk.powerless = True
+        self._power_failed()
+
+    def _power_failed(self) -> None:
+        """The process is gone, and nobody hears of it."""
+        self._end()
+        self.losses += 1
+        self.powered = False
+        self._network.vanish(self.address, told=False)
+        self._trace.note(f"power off {self.name}")
+
+    def power_on(self, kept: float) -> None:
+        """The power is back; kept: chance of what wasn't synced to be there all the same."""
+        self.disk.reboot(self._random, kept)
+        self.powered = True
+        self._trace.note(f"power on {self.name}")
+
+    def _end(self) -> None:
+        if self.process is not None:
+            self.process.alive = False
+        self.process = None
+        self.service = None

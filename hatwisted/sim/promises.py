@@ -1,0 +1,166 @@
+"""What must hold whatever happens, checked against stores and the history of answers.
+
+No I/O and no clock: told of answers and of machines that lost their power, asked after every restart and promotion
+and at the end.
+
+A promise follows an answer. SEND_OK puts a message on the master that answered; of a SYNC_MASTER also on its
+slave. A machine keeps what it promised through the death of its process; through a failure of its power only
+what was promised to be durable: under SYNC_FLUSH on the master, with `haAck=durable` on the slave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from hatwisted.sim.history import NOT_STORED, STORED, Seen, Sent, StoreView, Violation
+from hatwisted.wire.codes import ResponseCode
+
+
+class Terms(NamedTuple):
+    """How a broker answers. sync_slaves: SEND_OK says that a slave has it; sync_flush: that the master's disk
+    has it; durable_acks: a slave says that it has what its disk has."""
+
+    sync_slaves: bool
+    sync_flush: bool
+    durable_acks: bool
+
+
+class Promises:
+    """What was promised so far, and who must keep it."""
+
+    def __init__(self) -> None:
+        self.sent: dict[int, Sent] = {}
+        self._bodies: dict[bytes, Sent] = {}
+
+    # -- what happens ----------------------------------------------------------------------------------------
+
+    def send(self, sent: Sent) -> None:
+        """A producer sends a message."""
+        self.sent[sent.number] = sent
+        self._bodies[sent.body] = sent
+
+    def answered(self, sent: Sent, master: str, slaves: Iterable[str], terms: Terms) -> None:
+        """An answer came, set in `sent`. slaves: those that have had power since it was sent, if the answer
+        speaks for them."""
+        if sent.code not in STORED:
+            return
+        sent.on.add(master)
+        if sent.code != ResponseCode.SUCCESS:
+            return
+        if terms.sync_flush:
+            sent.durable_on.add(master)
+        if terms.sync_slaves:
+            sent.on.update(slaves)
+            if terms.durable_acks:
+                sent.durable_on.update(slaves)
+
+    def power_lost(self, machine: str) -> None:
+        """Its page cache is gone."""
+        for sent in self.sent.values():
+            if machine not in sent.durable_on:
+                sent.on.discard(machine)
+
+    def emptied(self, machine: str) -> None:
+        """An operator has emptied its store, or cut from it."""
+        for sent in self.sent.values():
+            sent.on.discard(machine)
+            sent.durable_on.discard(machine)
+
+    # -- what must hold --------------------------------------------------------------------------------------
+
+    def check_stored(self, sent: Sent, store: StoreView) -> Violation | None:
+        """The message stands where the answer says."""
+        place = sent.place
+        assert place is not None
+        start, end = store.log_range()
+        if start <= place.log_offset < end:
+            seen = store.record_at(place.log_offset)
+            if seen is not None and seen.body == sent.body and seen.place == place:
+                return None
+            return Violation("stored", f"{_told(sent)}, but {store.name} holds {_shown(seen)} there")
+        return Violation("stored", f"{_told(sent)}, but the log of {store.name} runs from {start} to {end}")
+
+    def check_all_stored(self, store: StoreView) -> Iterable[Violation]:
+        """All that this machine promises to have is in its log."""
+        for sent in self._promised(store):
+            violation = self.check_stored(sent, store)
+            if violation is not None:
+                yield violation
+
+    def check_readable(self, store: StoreView, queues: Iterable[tuple[str, int]]) -> Iterable[Violation]:
+        """All that this machine promises to have is found at its queue offset, and what stands in the queues is
+        what was sent to them, once, and not what was refused."""
+        at: dict[tuple[str, int, int], Seen | None] = {}
+        for topic, queue_id in queues:
+            first, messages = store.queue(topic, queue_id)
+            yield from self._check_queue(store, topic, queue_id, first, messages)
+            at |= {(topic, queue_id, first + number): seen for number, seen in enumerate(messages)}
+        for sent in self._promised(store):
+            place = sent.place
+            assert place is not None
+            seen = at.get((place.topic, place.queue_id, place.queue_offset))
+            if seen is None or seen.body != sent.body:
+                yield Violation(
+                    "readable",
+                    f"{_told(sent)}, but a reader of {store.name} gets {_shown(seen)} at this queue offset",
+                )
+
+    def _check_queue(
+        self, store: StoreView, topic: str, queue_id: int, first: int, messages: Sequence[Seen | None]
+    ) -> Iterable[Violation]:
+        here = f"{store.name} {topic}/{queue_id}"
+        met: dict[bytes, int] = {}
+        for offset, seen in enumerate(messages, first):
+            if seen is None:
+                yield Violation("entries", f"{here} #{offset} gives no message")
+                continue
+            if (seen.place.topic, seen.place.queue_id, seen.place.queue_offset) != (topic, queue_id, offset):
+                yield Violation("entries", f"{here} #{offset} gives {_shown(seen)}")
+            sent = self._bodies.get(seen.body)
+            if sent is None:
+                yield Violation("entries", f"{here} #{offset} gives {_shown(seen)}, which nobody has sent")
+            elif sent.code in NOT_STORED:
+                yield Violation("refused", f"{_told(sent)}, but {here} #{offset} gives it")
+            if seen.body in met:
+                yield Violation("once", f"{here} gives message at #{met[seen.body]} and #{offset} again")
+            met[seen.body] = offset
+
+    def _promised(self, store: StoreView) -> Iterable[Sent]:
+        name = store.name
+        return (sent for sent in self.sent.values() if name in sent.on)
+
+    @staticmethod
+    def check_equal(one: StoreView, other: StoreView) -> Violation | None:
+        """Linked means equal logs, as far as both have them."""
+        (a, b), (c, d) = one.log_range(), other.log_range()
+        start, end = max(a, c), min(b, d)
+        if start >= end:
+            return None
+        here, there = one.log_bytes(start, end), other.log_bytes(start, end)
+        if here == there:
+            return None
+        at = next(number for number, pair in enumerate(zip(here, there, strict=True)) if pair[0] != pair[1])
+        what = (
+            f"{one.name} and {other.name} are linked, but differ from {start + at} on (of {start} to {end})"
+        )
+        return Violation("equal", what)
+
+
+def _told(sent: Sent) -> str:
+    """The message and its answer."""
+    where = ""
+    if sent.place is not None:
+        place = sent.place
+        where = f" at {place.topic}/{place.queue_id} #{place.queue_offset}, log offset {place.log_offset}"
+    name = "no answer" if sent.code is None else ResponseCode(sent.code).name
+    return f"message {sent.number} was told {name}{where}"
+
+
+def _shown(seen: Seen | None) -> str:
+    if seen is None:
+        return "nothing"
+    place = seen.place
+    return (
+        f"the message of {place.topic}/{place.queue_id} #{place.queue_offset}, log offset {place.log_offset}"
+    )

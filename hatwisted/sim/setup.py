@@ -1,0 +1,92 @@
+"""What is drawn before a run begins: how the group is configured, how much is sent, and what breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+
+from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
+from hatwisted.sim.faultplan import KINDS, Fault, draw_plan
+from hatwisted.sim.promises import Terms
+from hatwisted.wire.haframe import HaAck, HaFirstSync
+
+ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "10.0.0.100"}
+NAME_SERVER = f"{ADDRESSES['names']}:9876"
+BROKER_PORT = 10911
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """One run.
+
+    - seconds: of load and faults; the group then has time to heal
+    - pause: seconds between two sends, on average
+    - sizes: of bodies, in bytes
+    - faults: in order of time
+    """
+
+    seed: int
+    seconds: float
+    sync_master: bool
+    sync_flush: bool
+    durable_acks: bool
+    first_sync: HaFirstSync
+    log_file_size: int
+    index: bool
+    pause: float
+    sizes: tuple[int, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def terms(self) -> Terms:
+        """What SEND_OK means."""
+        return Terms(self.sync_master, self.sync_flush, self.durable_acks)
+
+    def broker(self, machine: str, *, slave: bool) -> BrokerConfig:
+        """The configuration of a machine's broker."""
+        address = ADDRESSES[machine]
+        master = BrokerRole.SYNC_MASTER if self.sync_master else BrokerRole.ASYNC_MASTER
+        return BrokerConfig(
+            broker_name="broker-a",
+            broker_id=1 if slave else 0,
+            broker_role=BrokerRole.SLAVE if slave else master,
+            broker_ip1=address,
+            broker_ip2=address,
+            listen_port=BROKER_PORT,
+            namesrv_addr=NAME_SERVER,
+            store_path_root_dir="/store",
+            mapped_file_size_commit_log=self.log_file_size,
+            mapped_file_size_consume_queue=20 * 100,
+            max_hash_slot_num=100,
+            max_index_num=500,
+            max_message_size=self.log_file_size // 4,
+            message_index_enable=self.index,
+            flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
+            ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
+            ha_first_sync=self.first_sync,
+        )
+
+    @staticmethod
+    def name_server() -> NamesrvConfig:
+        """The name server's configuration."""
+        return NamesrvConfig(kv_config_path="/names/kvConfig.json")
+
+
+def draw_setup(seed: int, kinds: Sequence[str] = tuple(KINDS)) -> Setup:
+    """The run of a seed. kinds: of faults."""
+    random = Random(f"{seed}/setup")
+    seconds = random.choice((20.0, 40.0, 60.0))
+    return Setup(
+        seed=seed,
+        seconds=seconds,
+        sync_master=random.random() < 0.75,
+        sync_flush=random.random() < 0.6,
+        durable_acks=random.random() < 0.5,
+        first_sync=random.choice(list(HaFirstSync)),
+        log_file_size=random.choice((1 << 14, 1 << 16, 1 << 18)),
+        index=random.random() < 0.5,
+        pause=random.choice((0.1, 0.3, 1.0)),
+        sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
+        faults=tuple(draw_plan(random, seconds, kinds, random.choice((0, 3, 8, 20)) if kinds else 0)),
+    )

@@ -1,0 +1,180 @@
+"""One clock for all machines of a simulation: a heap of calls, run in order of time, equal times in the order
+made.
+
+Whoever makes a call may own it: calls of an owner who is dead are dropped, those of one who stands still wait
+until it goes on. So a process that is killed needs no list of its timers, and one that is paused wakes with all
+that was due.
+
+Rejected: `task.Clock`, which sorts its list of calls at each new one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from twisted.internet.error import AlreadyCalled, AlreadyCancelled
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from zope.interface import implementer
+
+
+class PowerLoss(BaseException):
+    """The process that meets this ends here. Not an Exception: no program may take it for an error of its disk."""
+
+
+class Owner(Protocol):
+    """Who has made calls."""
+
+    alive: bool
+    paused_until: float
+    """Clock seconds; its calls wait until then."""
+
+
+class _Always:
+    alive = True
+    paused_until = 0.0
+
+
+ALWAYS: Owner = _Always()
+"""Owns what happens whatever becomes of machines."""
+
+
+@implementer(IDelayedCall)
+class SimCall:
+    """A call to come."""
+
+    __slots__ = ("_args", "_cancelled", "_clock", "_function", "_named", "_owner", "_time")
+
+    def __init__(
+        self,
+        clock: SimClock,
+        time: float,
+        owner: Owner,
+        function: Callable[..., object],
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> None:
+        self._clock = clock
+        self._time = time
+        self._owner = owner
+        self._function: Callable[..., object] | None = function
+        self._args = args
+        self._named = named
+        self._cancelled = False
+
+    def getTime(self) -> float:
+        """See IDelayedCall."""
+        return self._time
+
+    def cancel(self) -> None:
+        """See IDelayedCall."""
+        self._check()
+        self._cancelled = True
+        self._function = None
+        self._args, self._named = (), {}
+
+    def reset(self, secondsFromNow: float) -> None:
+        """See IDelayedCall."""
+        self._check()
+        self._move(self._clock.seconds() + secondsFromNow)
+
+    def delay(self, secondsLater: float) -> None:
+        """See IDelayedCall."""
+        self._check()
+        self._move(self._time + secondsLater)
+
+    def __str__(self) -> str:
+        return f"{getattr(self._function, '__qualname__', self._function)}{self._args}"
+
+    def active(self) -> bool:
+        """See IDelayedCall."""
+        return self._function is not None
+
+    def owned_by(self, owner: Owner) -> bool:
+        """Is it still to come, and `owner`'s?"""
+        return self._function is not None and self._owner is owner
+
+    def _check(self) -> None:
+        if self._cancelled:
+            raise AlreadyCancelled
+        if self._function is None:
+            raise AlreadyCalled
+
+    def _move(self, time: float) -> None:
+        self._time = time
+        self._clock.plan(self)
+
+    def run(self, planned: float) -> None:
+        """It's `planned`: call, unless it was moved or cancelled meanwhile, or its owner can't."""
+        function = self._function
+        if function is None or planned != self._time:
+            return
+        owner = self._owner
+        if not owner.alive:
+            self._function = None
+        elif owner.paused_until > planned:
+            self._move(owner.paused_until)
+        else:
+            self._function = None
+            function(*self._args, **self._named)
+
+
+@implementer(IReactorTime)
+class SimClock:
+    """start: seconds since the epoch."""
+
+    def __init__(self, start: float) -> None:
+        self.turns = 0
+        """Calls that were due so far."""
+        self._now = start
+        self._made = 0
+        self._heap: list[tuple[float, int, SimCall]] = []
+
+    def seconds(self) -> float:
+        """See IReactorTime."""
+        return self._now
+
+    def callLater(self, delay: float, callable: Callable[..., object], *args: Any, **kw: Any) -> SimCall:
+        """See IReactorTime."""
+        return self.call_for(ALWAYS, delay, callable, args, kw)
+
+    def call_for(
+        self,
+        owner: Owner,
+        delay: float,
+        function: Callable[..., object],
+        args: tuple[Any, ...] = (),
+        named: dict[str, Any] | None = None,
+    ) -> SimCall:
+        """`callLater` for an owner."""
+        if delay < 0:
+            raise ValueError(f"a call {delay} s from now")
+        call = SimCall(self, self._now + delay, owner, function, args, named or {})
+        self.plan(call)
+        return call
+
+    def plan(self, call: SimCall) -> None:
+        """Let `call` come at its time."""
+        self._made += 1
+        heapq.heappush(self._heap, (call.getTime(), self._made, call))
+
+    def getDelayedCalls(self) -> Sequence[SimCall]:
+        """See IReactorTime."""
+        return list({id(call): call for _, _, call in self._heap if call.active()}.values())
+
+    def run_until(self, time: float, stop: Callable[[], bool] | None = None) -> None:
+        """Let everything happen that is due by then, or until `stop` says so, asked after each call."""
+        heap = self._heap
+        while heap and heap[0][0] <= time:
+            planned, _, call = heapq.heappop(heap)
+            if not call.active():
+                continue
+            self._now = max(self._now, planned)
+            self.turns += 1
+            with suppress(PowerLoss):
+                call.run(planned)
+            if stop is not None and stop():
+                return
+        self._now = max(self._now, time)

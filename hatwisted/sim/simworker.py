@@ -1,0 +1,83 @@
+"""Threads of a simulated process: a call runs somewhat later, and its result comes somewhat later still."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from hatwisted.store.errors import StoreError
+from hatwisted.store.interfaces import IWorker
+
+_Waiting = tuple["Deferred[Any]", Callable[..., object], tuple[object, ...]]
+
+
+@implementer(IWorker)
+class SimWorker:
+    """So many calls at a time, each whole at one instant; the others wait in order.
+
+    - clock: the process's
+    - random: draws the delays
+    - threads: calls under way at most
+    - delay: seconds that half a call takes at most
+    """
+
+    def __init__(self, clock: IReactorTime, random: Random, threads: int, delay: Callable[[], float]) -> None:
+        self._clock = clock
+        self._random = random
+        self._free = threads
+        self._delay = delay
+        self._waiting: deque[_Waiting] = deque()
+        self._begun: list[_Waiting] = []
+        self._stopped = False
+
+    def run(self, function: Callable[..., object], *args: object) -> Deferred[Any]:
+        """See IWorker."""
+        if self._stopped:
+            return fail(StoreError("the store's worker threads have been stopped"))
+        done: Deferred[Any] = Deferred()
+        self._waiting.append((done, function, args))
+        self._begin()
+        return done
+
+    def _begin(self) -> None:
+        while self._free and self._waiting:
+            self._free -= 1
+            call = self._waiting.popleft()
+            self._begun.append(call)
+            self._clock.callLater(self._random.random() * self._delay(), self._work, call)
+
+    def _work(self, call: _Waiting) -> None:
+        if call not in self._begun:
+            return  # `stop` has waited for it
+        self._begun.remove(call)
+        done, result = self._result(call)
+        self._clock.callLater(self._random.random() * self._delay(), self._finish, done, result)
+
+    def _result(self, call: _Waiting) -> tuple[Deferred[Any], Any]:
+        done, function, args = call
+        try:
+            return done, function(*args)
+        except Exception:
+            return done, Failure()
+
+    def _finish(self, done: Deferred[Any], result: Any) -> None:
+        self._free += 1
+        self._begin()
+        done.callback(result)
+
+    def stop(self) -> None:
+        """See IWorker."""
+        self._stopped = True
+        pending = [*self._begun, *self._waiting]
+        self._begun.clear()
+        self._waiting.clear()
+        for call in pending:
+            done, result = self._result(call)
+            self._clock.callLater(0, done.callback, result)

@@ -1,0 +1,61 @@
+"""A running broker's store as an inspector sees it: through the store's own reading, and the log's own bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hatwisted.sim.history import Place, Seen
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire.record import CorruptRecord, Record, decode_record
+
+MANY = 1 << 30
+"""Bytes and messages of one look at a queue: all."""
+
+
+class LiveStore:
+    """name: the machine's."""
+
+    def __init__(self, name: str, store: MessageStore) -> None:
+        self.name = name
+        self._store = store
+
+    def log_range(self) -> tuple[int, int]:
+        """See StoreView."""
+        log = self._store.log
+        return log.min_offset, log.max_offset
+
+    def record_at(self, log_offset: int) -> Seen | None:
+        """See StoreView."""
+        found = self._store.record_at(log_offset)
+        return None if found is None else _seen(found)
+
+    def queue(self, topic: str, queue_id: int) -> tuple[int, list[Seen | None]]:
+        """See StoreView."""
+        first, end = self._store.queue_offsets(topic, queue_id)
+        return first, [self._message(topic, queue_id, offset) for offset in range(first, end)]
+
+    def _message(self, topic: str, queue_id: int, offset: int) -> Seen | None:
+        result: Any = self._store.get_messages(topic, queue_id, offset, 1, MANY)
+        if not result.buffers:
+            return None
+        try:
+            found = decode_record(bytes(result.buffers[0]))
+        except CorruptRecord:
+            return None
+        return _seen(found) if isinstance(found, Record) else None
+
+    def log_bytes(self, start: int, end: int) -> bytes:
+        """See StoreView."""
+        log, pieces = self._store.log, []
+        while start < end:
+            piece = log.read(start, end - start)
+            if not piece:
+                break
+            pieces.append(piece)
+            start += len(piece)
+        return b"".join(pieces)
+
+
+def _seen(record: Record) -> Seen:
+    place = Place(record.topic, record.queue_id, record.queue_offset, record.physical_offset)
+    return Seen(place, record.body)
