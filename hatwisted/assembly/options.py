@@ -106,7 +106,13 @@ def first_topics(config: BrokerConfig) -> FirstTopics:
 def store_options(
     live: LiveConfig[BrokerConfig], identity: BrokerIdentity, role: Role, parts: Parts
 ) -> StoreOptions:
-    """What its message store is made with."""
+    """What a broker's message store is made with.
+
+    - live: the configuration, whose changes the store follows where it can
+    - identity: who the broker is
+    - role: master or slave
+    - parts: the node's surroundings
+    """
     config = live.config
     return StoreOptions(
         root=config.store_path_root_dir,
@@ -147,7 +153,12 @@ def retention_policy(config: BrokerConfig) -> RetentionPolicy:
 
 
 def pull_options(config: BrokerConfig, memory_bytes: int, role: Role) -> PullOptions:
-    """memory_bytes: as for `store_options`."""
+    """What pulls are answered with.
+
+    - config: the effective configuration
+    - memory_bytes: of this machine, as for `store_options`
+    - role: master or slave
+    """
     return PullOptions(
         role=role,
         broker_permission=config.broker_permission,

@@ -121,6 +121,14 @@ class MessageStore:
         worker: IWorker,
         flush_worker: IWorker,
     ) -> None:
+        """One store folder. Belongs to the reactor thread.
+
+        - options: sizes, policies, the folder
+        - clock: timers and store times
+        - fs: the disk
+        - worker: for blocking calls
+        - flush_worker: for the flush that puts wait for, so that nothing slow is queued ahead of it
+        """
         root = self.root = options.root
         self._options = options
         self._clock = clock
@@ -376,7 +384,12 @@ class MessageStore:
         return queue_earliest_time(self.log, self.queues.find(topic, queue_id))
 
     def message_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """storeTimestamp (ms) of the message at a queue offset, -1 without one."""
+        """storeTimestamp (ms) of a message, -1 if it isn't there.
+
+        - topic: of its queue
+        - queue_id: of its queue
+        - offset: queue offset
+        """
         queue = self.queues.find(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return NO_TIME

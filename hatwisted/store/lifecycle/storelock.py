@@ -70,6 +70,13 @@ class AbortFile:
     """
 
     def __init__(self, fs: IFileSystem, root: str, process_id: Callable[[], int]) -> None:
+        """The mark of a broker that is running, or was killed.
+
+        - fs: the disk
+        - root: the store folder
+        - process_id: gives the content, as 5.x has it (4.x writes an empty file; both only look whether it
+          exists)
+        """
         self._fs = fs
         self._root = root
         self._path = join(root, ABORT_FILE)

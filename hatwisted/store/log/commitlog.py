@@ -126,9 +126,12 @@ class CommitLog:
     def resume(
         self, queue_offsets: dict[QueueKey, int], store_timestamp: int, unsynced_from: int | None
     ) -> None:
-        """Recovery is through. queue_offsets: the next one of each queue; store_timestamp: ms, of the last record;
-        unsynced_from: what a killed process wrote from there on can be read, but whether it's on the disk isn't
-        known."""
+        """Accept appends: recovery is done.
+
+        - queue_offsets: the next one of each queue
+        - store_timestamp: ms, of the last record
+        - unsynced_from: what a killed process wrote from here on can be read, but may not be on the disk
+        """
         self.queue_offsets = queue_offsets
         if unsynced_from is not None:
             self.flushed_offset = unsynced_from
