@@ -22,6 +22,7 @@ from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
 from hatwisted.store.lifecycle.retention import FOR_A_MASTER, FOR_A_SLAVE, RetentionPolicy
 from hatwisted.store.messagestore import StoreOptions
+from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
 from hatwisted.wire.hostport import HostPort
 
 
@@ -133,6 +134,7 @@ def store_options(
         retention=live.derived(retention_policy),
         local_time=parts.local_time,
         memory_bytes=parts.memory_bytes,
+        open_queue_files=min(OPEN_QUEUE_FILES, parts.descriptors // 4),
         process_id=parts.process_id,
         full_disk=lambda: FOR_A_SLAVE if role.slave else FOR_A_MASTER,
     )

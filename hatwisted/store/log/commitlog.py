@@ -86,6 +86,7 @@ class CommitLog:
         self._failed_at = -1
         self._on_full = on_full
         self._least_timestamp = 0
+        self._recovered_timestamp = 0
         self._preparing = False
         self._unprepared = -1
         self._missing = -1
@@ -136,6 +137,11 @@ class CommitLog:
             self.flushed_offset = unsynced_from
         self._continue_after(store_timestamp)
 
+    @property
+    def newest_store_timestamp(self) -> int:
+        """ms, of the last record put or recovered here; 0 without any."""
+        return self.last_store_timestamp or self._recovered_timestamp
+
     def stop_appends(self, reason: str) -> None:
         """Take nothing any more: `reason` is told to everybody who tries."""
         self.stopped_reason = reason
@@ -143,6 +149,7 @@ class CommitLog:
     def _continue_after(self, store_timestamp: int) -> None:
         """No record gets an earlier store time (ms) than the one recovered last, though the clock was set back
         in between: recovery tells by these times what was on disk. Not beyond `CLOCK_STEP`."""
+        self._recovered_timestamp = store_timestamp
         ahead = store_timestamp - int(self._clock.seconds() * 1000)
         if ahead > CLOCK_STEP:
             self._log.warn(

@@ -25,6 +25,7 @@ from typing import cast
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 
+from hatwisted.store.disk.filesystem import OUT_OF_DESCRIPTORS
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, IWorker
 from hatwisted.wire.layout import file_name, parse_file_name
@@ -35,8 +36,6 @@ pread, and half of the usual limit of 1024 descriptors per process left for sock
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """errno values that mean "no room now, perhaps later"."""
-
-_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class OpenFiles:
@@ -69,7 +68,7 @@ class OpenFiles:
         try:
             file = self._fs.open(path, read_only=self._read_only)
         except OSError as error:
-            if error.errno not in _OUT_OF_DESCRIPTORS or not self._files:
+            if error.errno not in OUT_OF_DESCRIPTORS or not self._files:
                 raise
             self._close_oldest(len(self._files) // 2 + 1)
             file = self._fs.open(path, read_only=self._read_only)
