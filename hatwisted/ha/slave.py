@@ -350,7 +350,6 @@ class HAClientService(Service):
         """Give this link up for `event`."""
         if link.failed:
             return
-        link.failed = True
         if event is not SlaveEvent.LOSE:
             self._on(event)
         self._problem = text
