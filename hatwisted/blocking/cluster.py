@@ -44,6 +44,12 @@ class Producer:
     """Made by `Cluster.producer`."""
 
     def __init__(self, driver: BlockingDriver, core: producer.Producer, window: int) -> None:
+        """Made by `Cluster.producer`.
+
+        - driver: runs the logic until it has its answer
+        - core: the logic
+        - window: requests of `send_all` that may be waiting for answers
+        """
         self._driver = driver
         self._core = core
         self._window = window

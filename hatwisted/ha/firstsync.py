@@ -47,7 +47,13 @@ class JoinPlan:
 def plan_join(
     log_end: int, file_size: int, first_sync: HaFirstSync, master_range: tuple[int, int] | None
 ) -> JoinPlan:
-    """log_end: our log's end, 0 if it has none; master_range: the master's (min, max) if it is known."""
+    """How a slave reports itself to its master.
+
+    - log_end: our log's end, 0 if it's empty
+    - file_size: of our log
+    - first_sync: where an empty log starts
+    - master_range: (min, max) of the master's log, if known
+    """
     if log_end:
         return JoinPlan(log_end, log_end)
     if first_sync is HaFirstSync.LAST_FILE:

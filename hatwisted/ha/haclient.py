@@ -68,7 +68,12 @@ class LinkOwner(Shape):
         """The store couldn't write or sync."""
 
     def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
-        """It has to be given up for `event`."""
+        """The link has to be given up.
+
+        - link: which
+        - event: why
+        - text: why, for people
+        """
 
     def lost(self, link: HAClient, reason: Failure) -> None:
         """The connection is gone."""

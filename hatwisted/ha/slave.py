@@ -102,6 +102,13 @@ class HAClientService(Service):
         settings: SlaveSettings | None = None,
         dialect: IHaDialect | None = None,
     ) -> None:
+        """Keeps a slave's log a copy of its master's. The master's address is looked up for each dial; an
+        established link isn't cut when the address changes.
+
+        - parts: what the slave has around it
+        - settings: time limits, what is acknowledged
+        - dialect: the HA protocol; None: RocketMQ 4's
+        """
         clock = parts.clock
         self.log = parts.log
         self.clock = clock
@@ -324,7 +331,12 @@ class HAClientService(Service):
             self.fail(link, SlaveEvent.MISMATCH, f"{error}; nothing of it was stored")
 
     def master_lacks(self, link: HAClient, asked: int, nearest: int) -> None:
-        """The master's log doesn't hold our end; `nearest` is the closest offset that it has."""
+        """The master's log doesn't hold our end.
+
+        - link: to that master
+        - asked: our log's end
+        - nearest: the closest offset that it has
+        """
         if nearest > asked:
             text = (
                 f"our log ends at {asked}, the master's begins at {nearest}: what lies between has expired "
@@ -347,7 +359,12 @@ class HAClientService(Service):
         self.fail(link, SlaveEvent.FAIL, f"store failed at offset {self.log.max_offset}: {reason}")
 
     def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
-        """Give this link up for `event`."""
+        """Give a link up.
+
+        - link: which
+        - event: why
+        - text: why, for people
+        """
         if link.failed:
             return
         if event is not SlaveEvent.LOSE:

@@ -36,6 +36,13 @@ class SlaveWatch:
     def __init__(
         self, clock: IReactorTime, log: IReplicatedLog, replicas: ReplicaTable, *, missed: Callable[[], bool]
     ) -> None:
+        """Logs how a master's slaves are doing.
+
+        - clock: when to
+        - log: the master's
+        - replicas: what has been acknowledged
+        - missed: do puts wait for slaves at present?
+        """
         self._clock = clock
         self._commit_log = log
         self._replicas = replicas
@@ -61,7 +68,12 @@ class SlaveWatch:
         self._alone_due = None
 
     def left(self, link: HAConnection, why: str, others: int) -> None:
-        """A slave's link has ended; others: slaves that are linked still."""
+        """A slave's link has ended.
+
+        - link: which
+        - why: for people
+        - others: slaves that are still connected
+        """
         self._log.emit(
             LogLevel.warn if self._running and self._missed() else LogLevel.info,
             "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still "

@@ -69,7 +69,14 @@ def response(
     ext: dict[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """An answer to `request`, in its serialisation and with its opaque."""
+    """An answer in its request's serialisation, with its opaque.
+
+    - request: what is answered
+    - code: a ResponseCode
+    - remark: text for people
+    - ext: the answer's extFields
+    - body: its bytes
+    """
     return RemotingCommand(
         code=int(code),
         opaque=request.opaque,

@@ -23,6 +23,7 @@ from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker, LocalTime
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.logages import LogAges
 from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
 from hatwisted.store.lifecycle.retention import (
     FOR_A_MASTER,
@@ -47,7 +48,7 @@ from hatwisted.store.queue.lookup import (
     raw_record_at,
 )
 from hatwisted.store.queue.queueremoval import QueueRemoval
-from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES, ConsumeQueueTable
 from hatwisted.store.queue.queuewriter import QueueWriter
 from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
 from hatwisted.store.stats import StoreStats
@@ -98,6 +99,8 @@ class StoreOptions:
     """What hours of housekeeping and names of index files are told by."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
+    open_queue_files: int = OPEN_QUEUE_FILES
+    """Descriptors of queue files kept open at a time."""
     process_id: Callable[[], int]
     """Of the process that serves."""
     full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
@@ -118,17 +121,25 @@ class MessageStore:
         worker: IWorker,
         flush_worker: IWorker,
     ) -> None:
+        """One store folder. Belongs to the reactor thread.
+
+        - options: sizes, policies, the folder
+        - clock: timers and store times
+        - fs: the disk
+        - worker: for blocking calls
+        - flush_worker: for the flush that puts wait for, so that nothing slow is queued ahead of it
+        """
         root = self.root = options.root
         self._options = options
         self._clock = clock
         self._worker = worker
-        self._lock = StoreLock(fs, root)
         self._abort = AbortFile(fs, root, options.process_id)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._wrong_entries = LogThrottle(clock)
         self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, LOG_FOLDER)
+        self._lock = StoreLock(fs, root, log_path)
         self.watermark = DiskWatermark(
             fs,
             [root, log_path],
@@ -146,7 +157,12 @@ class MessageStore:
             self.watermark.note_full,
         )
         self.checkpoint = StoreCheckpoint(fs, join(root, CHECKPOINT_FILE))
-        self.queues = ConsumeQueueTable(fs, join(root, QUEUE_FOLDER), options.consume_queue_file_size)
+        self.queues = ConsumeQueueTable(
+            fs,
+            join(root, QUEUE_FOLDER),
+            options.consume_queue_file_size,
+            open_files=options.open_queue_files,
+        )
         self.index: IndexService | None = None
         if options.index_enable:
             shape = IndexOptions(
@@ -162,7 +178,7 @@ class MessageStore:
         self.flusher = Flusher(self.log, clock, flush_worker, self._flushed)
         self.flush: IFlushPolicy = _flush_policy(options, self.flusher, self.log, clock)
         self.removal = QueueRemoval(fs, clock, worker, self.log, self.queues)
-        expiring = Expiring(self.log, self.queues, self.index)
+        expiring = Expiring(self.log, LogAges(self.log, clock), self.queues, self.index)
         rules = RetentionRules(options.retention, local_time=options.local_time)
         self.retention = Retention(fs, clock, worker, self.watermark, expiring, rules)
         self.stats = StoreStats(clock)
@@ -367,7 +383,12 @@ class MessageStore:
         return queue_earliest_time(self.log, self.queues.find(topic, queue_id))
 
     def message_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """storeTimestamp (ms) of the message at a queue offset, -1 without one."""
+        """storeTimestamp (ms) of a message, -1 if it isn't there.
+
+        - topic: of its queue
+        - queue_id: of its queue
+        - offset: queue offset
+        """
         queue = self.queues.find(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return NO_TIME

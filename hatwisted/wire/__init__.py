@@ -2,10 +2,9 @@
 
 Read `layout` (a record, byte by byte), `record` and `properties` for the log; `remoting` (frames), `codes`
 and `requestheader` for requests; `haframe` for the HA link. `registration` and `fastjson` are the bodies and
-files in JSON; `topics` has the reserved topic names, `storenames` those of a store's folder. The rest is
-small: `batch`, `hostport`,
-`javahash`, `messageid`, `messagequeue`. docs/formats.md and docs/remoting.md describe the same bytes in
-prose.
+files in JSON; `topics` has the reserved topic names, `storenames` those of a store's folder. `consumerdata` has
+those of heartbeats. The rest is small: `batch`, `inflate`, `hostport`, `javahash`, `messageid`, `messagequeue`.
+docs/formats.md and docs/remoting.md describe the same bytes in prose.
 
 A constant of the protocol stands here and nowhere else. Nothing here does I/O, keeps time or imports Twisted;
 bytes that can't be right raise a ValueError of their module, and bytes that aren't complete yet are no error.

@@ -81,7 +81,12 @@ def _decompress(
 
 
 def decompress(stored: memoryview, sys_flag: int, limit: int = LARGEST_BODY) -> bytes:
-    """One body; BadBody when it isn't what its sysFlag says, or has more than `limit` bytes."""
+    """One body. Raises BadBody if it isn't what its sysFlag says.
+
+    - stored: its bytes in the log
+    - sys_flag: the record's, which names the compression
+    - limit: bytes at most, decompressed
+    """
     kind = sys_flag & layout.SYS_COMPRESSION_MASK
     if not len(stored):
         raise BadBody("the body is empty, which a compressed one never is")

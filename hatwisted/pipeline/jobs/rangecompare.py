@@ -180,7 +180,12 @@ class Part:
 
 
 def compare_part(part: Part, logs: Sequence[WalkedLog], *, check_crc: bool = True) -> PartFindings:
-    """Follow the reference through the part and compare every other copy with it."""
+    """Follow the reference through a part and compare every other copy with it.
+
+    - part: what to compare
+    - logs: the copies
+    - check_crc: of bodies
+    """
     assert part.reference is not None
     log = logs[part.reference]
     begin, end = edge(log, part.begin, part.log_end), edge(log, part.end, part.log_end)

@@ -72,6 +72,14 @@ class IndexService:
         options: IndexOptions,
         worker: IWorker | None = None,
     ) -> None:
+        """All index files of a store. Belongs to the reactor thread.
+
+        - fs: the disk
+        - directory: the folder
+        - clock: names new files
+        - options: what they are made with
+        - worker: makes the next file in advance; None: it's made when it's needed
+        """
         slots, items = options.slots, options.items
         if slots < 1 or items < 2:
             raise ValueError(f"an index file of {slots} slots and {items} items holds nothing")
@@ -193,9 +201,14 @@ class IndexService:
     # -- appending -------------------------------------------------------------------------------------------
 
     def append(self, hashes: Ints, physical: Longs, timestamps: Longs) -> int:
-        """Add items in log order; returns how many were taken. int32[n] key hashes, int64[n] physical
-        offsets, int64[n] store timestamps (ms). Fewer than n: wait for `when_ready`, then offer the rest.
-        Raises StoreFull if a file that was found sparse can't get its blocks; nothing is taken then."""
+        """Add items in log order; returns how many were taken. Fewer than n: wait for `when_ready`, then
+        offer the rest. Raises StoreFull if a file that was found sparse can't get its blocks; nothing is
+        taken then.
+
+        - hashes: int32[n], of the keys
+        - physical: int64[n], log offsets
+        - timestamps: int64[n], store timestamps (ms)
+        """
         done = 0
         while done < len(hashes) and (file := self._open_file()) is not None:
             with _room_for(file):
@@ -321,8 +334,15 @@ class IndexService:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> list[int]:
-        """Physical offsets of at most `max_num` records whose key may be this one, stored within [begin, end]
-        (ms), newest first. Compare the record's own key: only hashes are stored."""
+        """Physical offsets of records that may have this key, newest first. Only hashes are stored: compare
+        the record's own key.
+
+        - topic: of the message
+        - key: one of its keys
+        - max_num: records at most
+        - begin: stored not before this time (ms)
+        - end: stored not after this time
+        """
         found: list[int] = []
         wanted = key_hash(topic, key)
         for physical in self._matches(wanted, begin, end):

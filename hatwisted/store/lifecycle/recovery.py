@@ -99,10 +99,20 @@ def recover(
 ) -> RecoveryReport:
     """Recover a store whose parts are loaded; blocks until everything is dispatched. The log's end is set.
 
-    unclean: the abort file was there. check_crc: compare body checksums. index_safe: begin where the index
-    was on disk as well (`messageIndexSafe`). before_changes: called once the store is known to be taken, before
-    anything of it is cut or built (a recovery that's killed must be known as one). Raises DamagedLog,
-    OtherFileSize, StoreFull or another OSError.
+    - log: the commit log
+    - queues: its consume queues
+    - index: its index, or None
+    - checkpoint: up to when things were on disk
+    - dispatcher: builds queues and index
+    - unclean: the abort file was there
+    - check_crc: compare body checksums
+    - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
+    - progress: called with (bytes done, bytes in all)
+    - before_changes: called before anything is cut or built, once the store is known to be accepted: a
+      recovery that is
+    killed must be recognised as one
+
+    Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
     recovery = _Recovery(_StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress)
     queues.recover()

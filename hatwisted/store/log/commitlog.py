@@ -86,6 +86,7 @@ class CommitLog:
         self._failed_at = -1
         self._on_full = on_full
         self._least_timestamp = 0
+        self._recovered_timestamp = 0
         self._preparing = False
         self._unprepared = -1
         self._missing = -1
@@ -125,13 +126,21 @@ class CommitLog:
     def resume(
         self, queue_offsets: dict[QueueKey, int], store_timestamp: int, unsynced_from: int | None
     ) -> None:
-        """Recovery is through. queue_offsets: the next one of each queue; store_timestamp: ms, of the last record;
-        unsynced_from: what a killed process wrote from there on can be read, but whether it's on the disk isn't
-        known."""
+        """Accept appends: recovery is done.
+
+        - queue_offsets: the next one of each queue
+        - store_timestamp: ms, of the last record
+        - unsynced_from: what a killed process wrote from here on can be read, but may not be on the disk
+        """
         self.queue_offsets = queue_offsets
         if unsynced_from is not None:
             self.flushed_offset = unsynced_from
         self._continue_after(store_timestamp)
+
+    @property
+    def newest_store_timestamp(self) -> int:
+        """ms, of the last record put or recovered here; 0 without any."""
+        return self.last_store_timestamp or self._recovered_timestamp
 
     def stop_appends(self, reason: str) -> None:
         """Take nothing any more: `reason` is told to everybody who tries."""
@@ -140,6 +149,7 @@ class CommitLog:
     def _continue_after(self, store_timestamp: int) -> None:
         """No record gets an earlier store time (ms) than the one recovered last, though the clock was set back
         in between: recovery tells by these times what was on disk. Not beyond `CLOCK_STEP`."""
+        self._recovered_timestamp = store_timestamp
         ahead = store_timestamp - int(self._clock.seconds() * 1000)
         if ahead > CLOCK_STEP:
             self._log.warn(

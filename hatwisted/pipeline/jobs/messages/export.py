@@ -108,10 +108,17 @@ def export(
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> ExportResult:
-    """Write messages of `source` (store folders, or a Source) to `out`, a folder or a file.
+    """Write messages to files. Raises WrongSchema for unknown columns, PipelineError if `out` exists.
 
-    form: by the name's end of a file, ndjson for a folder, if None. Raises WrongSchema for unknown columns and
-    PipelineError if there is something at `out`, unless `overwrite`.
+    - source: store folders, or a Source
+    - out: a folder or a file
+    - form: ndjson, csv or parquet; None: by a file's suffix, ndjson for a folder
+    - columns: which; None: all
+    - selection: which messages
+    - overwrite: replace what is at `out`
+    - spark: the session; None: one is made
+    - progress: called with (bytes done, bytes in all)
+    - seconds: the clock that durations are taken from
     """
     begun = seconds()
     single = os.path.splitext(out)[1].lower() in SUFFIXES

@@ -141,11 +141,19 @@ def reindex(
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> ReindexResult:
-    """Build `target`/consumequeue and `target`/index from the log in `store`; the target may be the store.
+    """Build `consumequeue` and `index` from the log of a store.
 
-    replace_existing: over what is there, which no broker may have in use. skip_damage: go on behind damage in
-    the middle of the log instead of DamagedLogRange. check_crc: take a record with a wrong body checksum for
-    damage, which a broker doesn't when it dispatches. progress: told (bytes of log read, in all).
+    - spark: the session, or other Tasks
+    - store: its folder
+    - target: where to build; may be the store
+    - layout: sizes of the files
+    - replace_existing: replace what is there, which no broker may have in use
+    - skip_damage: go on after damage in the middle of the log instead of raising DamagedLogRange
+    - check_crc: take a record with a wrong body checksum for damage, which a broker doesn't when it
+      dispatches
+    - split_bytes: of a part, about
+    - progress: called with (bytes of log read, in all)
+    - seconds: the clock that durations are taken from
     """
     started = seconds()
     copy = StoreCopy.open(store)

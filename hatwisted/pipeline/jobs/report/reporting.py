@@ -84,11 +84,19 @@ def report(
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> ReportResult:
-    """Write the report on the logs in `stores` (folders, one per broker) into the folder `out`.
+    """Write a report on some logs into a folder. Raises NotAStore, WrongLogFile, DamagedLogRange,
+    NothingToReport.
 
-    slaves: store folders of slaves, which are compared by how far they reach: of the only store, or of the one
-    with the same broker name. mode: as of the source `commitlog`. progress: bytes of log. Raises NotAStore,
-    WrongLogFile, DamagedLogRange, NothingToReport.
+    - stores: folders, one per broker
+    - out: folder for the report
+    - slaves: store folders of slaves, compared by how far they reach: of the only store, or of the one with
+      the same broker
+    name
+    - selection: which messages
+    - mode: what becomes of damage, as in the source `commitlog`
+    - spark: the session; None: one is made
+    - progress: called with (bytes of log read, in all)
+    - seconds: the clock that durations are taken from
     """
     begun = seconds()
     # The slaves first: what the master gets meanwhile counts as lag, never the other way round.
