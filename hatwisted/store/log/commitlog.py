@@ -24,7 +24,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.logcodec.kernel import RecordEncoder
+from hatwisted.logcodec.kernel import RecordEncoder, walk
+from hatwisted.logcodec.recordsearch import RecordSearch
+from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
 from hatwisted.store.log.filequeue import FileQueue
@@ -34,6 +36,9 @@ from hatwisted.wire import layout
 CLOCK_STEP = 3600 * 1000
 """ms that store times stand still at most, after a clock was set back between two runs: consumers that go by
 time would miss what comes in later than that."""
+
+SEARCH_CHUNK = 1 << 20
+"""Bytes read at once in search of the last record: longer than most, and some ms of work."""
 
 QueueKey = tuple[str, int]
 
@@ -173,6 +178,32 @@ class CommitLog:
         if offset < self.min_offset:
             raise LookupError(f"offset {offset} is below the log's first byte {self.min_offset}")
         return self._files.read(offset, room)
+
+    def last_record_start(self) -> int:
+        """See IReplicatedLog."""
+        at = self.max_offset
+        while at > self.min_offset:
+            end, at = at, RecordSearch(self._files, at - 1, at).before(at - 1)
+            last = self._last_record(at, end)
+            if last is not None:
+                return last
+        return at
+
+    def _last_record(self, at: int, end: int) -> int | None:
+        """The last whole record of those that follow one another from `at` on, in front of `end`, if there is
+        one."""
+        last = None
+        while at < end:
+            chunk = self.read(at, min(SEARCH_CHUNK, end - at))
+            positions, stop = walk(chunk, 0, MAX_RECORDS)
+            if not positions and stop.size > len(chunk) == SEARCH_CHUNK:
+                chunk = self.read(at, min(stop.size, end - at))
+                positions, stop = walk(chunk, 0, MAX_RECORDS)
+            if not positions:
+                break
+            last = at + positions[-1]
+            at += stop.position
+        return last
 
     # -- master: append puts ---------------------------------------------------------------------------------
 
