@@ -10,12 +10,14 @@ Files are read by pread and written by pwrite, not through a mapping as RocketMQ
 ahead a full disk is an error at the roll to a new file, never a SIGBUS, and no page fault is taken with the
 interpreter lock held. `mappedFileSizeCommitLog` keeps its name.
 
-A write that fails leaves undefined bytes behind the end; they are zeroed before the next append, so that a
-later recovery can't take them for records.
+A write that fails leaves undefined bytes behind the end. They are zeroed at once, or else before the next append,
+so that a later recovery can't take them for records. Until the zeros are synced a failure of power may still bring
+them back: whether such a put is stored is unknown, and its status says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable, Sequence
 
@@ -254,20 +256,29 @@ class CommitLog:
         if not run.parts:
             return ""
         blob = b"".join(run.parts)
+        status = PutStatus.SERVICE_NOT_AVAILABLE
         try:
             self._clear_failed_write()
+            status = PutStatus.UNKNOWN_ERROR
             self._files.write(run.start, (blob,))
         except (OSError, StoreFull) as error:
-            self._dirty_end = max(self._dirty_end, run.start + len(blob))
+            if status is PutStatus.UNKNOWN_ERROR:
+                self._write_failed(run.start + len(blob))
             reason = f"commit log write at offset {run.start} failed: {error}"
             self._log_failure(reason, error)
-            self._unwind(run, reason)
+            self._unwind(run, status, reason)
             return reason
         self._failed_at = -1
         self.max_offset = run.start + len(blob)
         for listener in self._listeners:
             listener(run.start, blob)
         return ""
+
+    def _write_failed(self, end: int) -> None:
+        """A write up to `end` has: nobody may ever take what it has left for records."""
+        self._dirty_end = max(self._dirty_end, end)
+        with contextlib.suppress(OSError, StoreFull):
+            self._clear_failed_write()
 
     def _clear_failed_write(self) -> None:
         """Zero what a failed write may have left behind the end."""
@@ -288,13 +299,13 @@ class CommitLog:
         if isinstance(error, StoreFull):
             self._on_full(reason)
 
-    def _unwind(self, run: AppendRun, reason: str) -> None:
+    def _unwind(self, run: AppendRun, status: PutStatus, reason: str) -> None:
         for put in reversed(run.puts):
             if not put.sys_flag & _UNQUEUED:
                 self.queue_offsets[put.topic, put.queue_id] = put.queue_offset
             put.offset = put.end = -1
             put.record_offsets = ()
-            put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
+            put.refuse(status, reason)
 
     # -- files -----------------------------------------------------------------------------------------------
 
@@ -367,7 +378,7 @@ class CommitLog:
             if empty:
                 self._stay_empty()
             else:
-                self._dirty_end = max(self._dirty_end, min(offset + total, self._files.capacity_end))
+                self._write_failed(min(offset + total, self._files.capacity_end))
             raise
         if empty:
             self.flushed_offset = offset

@@ -23,7 +23,7 @@ class SecondPowerLossTests(PowerLossCase):
         self.flush()
         return ours
 
-    def test_cut_queue_entries_do_not_come_back(self) -> None:
+    def test_B166_cut_queue_entries_do_not_come_back(self) -> None:
         ours = self.recovered_once()
         self.lose_power()
         self.start()
@@ -33,7 +33,7 @@ class SecondPowerLossTests(PowerLossCase):
         self.assertIn(b"new" * 100, self.bodies("A")[10])
         self.assertEqual(self.store.log.queue_offsets["A", 0], 11)
 
-    def test_entries_that_were_not_synced_are_not_believed(self) -> None:
+    def test_B166_entries_that_were_not_synced_are_not_believed(self) -> None:
         """Some pages of a queue's file have reached the disk, of a time whose log has gone another way since."""
         ours = self.recovered_once()
         self.dispatch()
