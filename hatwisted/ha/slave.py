@@ -367,7 +367,6 @@ class HAClientService(Service):
         """
         if link.failed:
             return
-        link.failed = True
         if event is not SlaveEvent.LOSE:
             self._on(event)
         self._problem = text

@@ -103,6 +103,9 @@ class IFileSystem(Interface):
     def mtime(path: str) -> float:
         """Last modification, seconds since the epoch."""
 
+    def real_path(path: str) -> str:
+        """The one name of a file or folder that may be reached by several. It needn't be there."""
+
     def makedirs(path: str) -> None:
         """Make the folder and its parents."""
 
