@@ -33,6 +33,12 @@ class Links:
     def __init__(
         self, settings: ClusterSettings, clock: Clock = time.monotonic, sleep: Sleep = time.sleep
     ) -> None:
+        """Connections with one cluster's settings, for one thread.
+
+        - settings: of the cluster
+        - clock: seconds, monotonic
+        - sleep: waits for some seconds
+        """
         self.settings = settings
         self.clock = clock
         self._sleep = sleep
@@ -107,7 +113,12 @@ class Links:
 
 
 def succeeded(address: str, answer: RemotingCommand, what: str) -> RemotingCommand:
-    """`answer`, if its code is SUCCESS; raises Refused. what: the request, in words."""
+    """The answer itself, if its code is SUCCESS; raises Refused otherwise.
+
+    - address: of the server that answered
+    - answer: what it sent
+    - what: the request, in words, for the error
+    """
     if answer.code != ResponseCode.SUCCESS:
         raise Refused.of(address, answer, what)
     return answer

@@ -13,6 +13,7 @@ from typing import Final, TypedDict
 
 from hatwisted.clientcore.compression import COMPRESS_ABOVE
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.wire.consumerdata import CONSUME_FROM_FIRST, CONSUME_FROM_LAST, CONSUME_FROM_TIMESTAMP
 from hatwisted.wire.layout import MAX_MESSAGE_SIZE
 
 RETRIES: Final = 2
@@ -36,9 +37,9 @@ MAX_BATCH: Final = 1000
 class ConsumeFrom(Enum):
     """Where a group begins in a queue it has never read."""
 
-    LAST = "CONSUME_FROM_LAST_OFFSET"
-    FIRST = "CONSUME_FROM_FIRST_OFFSET"
-    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+    LAST = CONSUME_FROM_LAST
+    FIRST = CONSUME_FROM_FIRST
+    TIMESTAMP = CONSUME_FROM_TIMESTAMP
 
 
 class ProducerKeywords(TypedDict, total=False):

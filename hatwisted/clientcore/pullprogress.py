@@ -15,6 +15,7 @@ from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.driver import Log
 from hatwisted.clientcore.errors import Refused
 from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.consumerdata import ALL_TAGS, TAG
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
@@ -118,8 +119,8 @@ def pull_fields(
     flags: int,
     commit: int = 0,
     hold_ms: int = 0,
-    expression: str | None = "*",
-    expression_type: str = "TAG",
+    expression: str | None = ALL_TAGS,
+    expression_type: str = TAG,
     version: int = 0,
 ) -> dict[str, object]:
     """extFields of a pull.

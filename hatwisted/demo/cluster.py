@@ -23,8 +23,9 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
+from hatwisted.clientcore.errors import CallFailed
 from hatwisted.config.javaproperties import format_property
-from hatwisted.remoting.client import CallFailed, RemotingClient
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import StoreLocked
 from hatwisted.store.interfaces import ILock

@@ -51,7 +51,12 @@ class JoinPlan:
 
 
 def plan_join(log: IReplicatedLog, first_sync: HaFirstSync, master_range: tuple[int, int] | None) -> JoinPlan:
-    """log: ours; master_range: the master's (min, max) if it is known."""
+    """How a slave reports itself to its master.
+
+    - log: ours
+    - first_sync: where an empty log starts
+    - master_range: (min, max) of the master's log, if known
+    """
     file_size = log.file_size
     if log.max_offset:
         begin = max(log.last_record_start(), FIRST_SAYABLE)

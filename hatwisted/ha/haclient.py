@@ -26,7 +26,7 @@ from hatwisted.ha.interfaces import FlushNow, IHaDialect
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import SlaveEvent
-from hatwisted.ha.sockets import tune
+from hatwisted.ha.sockets import CLOSE_LINGER, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
@@ -39,10 +39,6 @@ LIVE_READ = 64 << 10
 BULK_READ = 1 << 20
 """Bytes asked of one read while reads come back full. Not always: asking for 1 MiB costs 14 us more per read
 than asking for 64 KiB (the allocator maps and unmaps it), which a put that waits for our report would pay."""
-
-CLOSE_LINGER = 0.5
-"""Seconds for the last report to leave after a close; then the link is reset. Below the 1 s limit of a
-stop."""
 
 
 class LinkOwner(Shape):
@@ -76,7 +72,12 @@ class LinkOwner(Shape):
         """The master's log holds what ours ends with."""
 
     def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
-        """It has to be given up for `event`."""
+        """The link has to be given up.
+
+        - link: which
+        - event: why
+        - text: why, for people
+        """
 
     def lost(self, link: HAClient, reason: Failure) -> None:
         """The connection is gone."""

@@ -42,12 +42,12 @@ from hatwisted.ha.slavestate import (
     SlaveState,
     StateBox,
 )
-from hatwisted.remoting.client import parse_address
 from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.haframe import HaAck, HaFirstSync
+from hatwisted.wire.hostport import host_and_port
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one attempt to connect, as RocketMQ."""
@@ -102,6 +102,13 @@ class HAClientService(Service):
         settings: SlaveSettings | None = None,
         dialect: IHaDialect | None = None,
     ) -> None:
+        """Keeps a slave's log a copy of its master's. The master's address is looked up for each dial; an
+        established link isn't cut when the address changes.
+
+        - parts: what the slave has around it
+        - settings: time limits, what is acknowledged
+        - dialect: the HA protocol; None: RocketMQ 4's
+        """
         clock = parts.clock
         self.log = parts.log
         self.clock = clock
@@ -170,7 +177,7 @@ class HAClientService(Service):
             return None
         self._on(SlaveEvent.DIAL)
         try:
-            host, port = parse_address(address)
+            host, port = host_and_port(address)
         except ValueError as error:
             self._unreachable(Failure(error), address)
             return None
@@ -308,7 +315,12 @@ class HAClientService(Service):
             self.fail(link, SlaveEvent.MISMATCH, f"{error}; nothing of it was stored")
 
     def master_lacks(self, link: HAClient, nearest: int, *, begins: bool) -> None:
-        """The master's log doesn't hold what we asked for; at `nearest` it begins, or ends."""
+        """The master's log doesn't hold what we asked for.
+
+        - link: to that master
+        - nearest: the closest offset that it has
+        - begins: does its log begin there, or end?
+        """
         end = self.log.max_offset
         if begins:
             text = (
@@ -332,10 +344,14 @@ class HAClientService(Service):
         self.fail(link, SlaveEvent.FAIL, f"store failed at offset {self.log.max_offset}: {reason}")
 
     def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
-        """Give this link up for `event`."""
+        """Give a link up.
+
+        - link: which
+        - event: why
+        - text: why, for people
+        """
         if link.failed:
             return
-        link.failed = True
         if event is not SlaveEvent.LOSE:
             self._on(event)
         self._problem = text

@@ -30,6 +30,13 @@ class WrongEntry(StoreError):
     """
 
     def __init__(self, topic: str, queue_id: int, index: int, physical: int) -> None:
+        """A queue entry whose place in the log doesn't hold its message.
+
+        - topic: of the queue
+        - queue_id: of the queue
+        - index: queue offset of the entry
+        - physical: the log offset it names
+        """
         super().__init__(
             f"consume queue {topic}/{queue_id}: the entry of offset {index} names {physical}, where the log "
             "doesn't have that message; stop the broker and move the queue's folder away: the next start builds "
@@ -70,6 +77,14 @@ class DamagedLog(StoreError):
     """
 
     def __init__(self, offset: int, resumes_at: int, end: int, reason: str, path: str) -> None:
+        """Valid records follow bytes that aren't.
+
+        - offset: where the damage begins
+        - resumes_at: offset of the next valid record
+        - end: the log's end
+        - reason: what is wrong there
+        - path: of the file
+        """
         super().__init__(
             f"commit log damaged at offset {offset} ({reason}) in {path}; valid records resume at "
             f"{resumes_at}, {end - offset} bytes at stake; nothing was changed, see 'hatwisted log repair'"

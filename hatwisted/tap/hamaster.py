@@ -11,7 +11,6 @@ from hatwisted.config.load import Loaded, load_broker_config, with_path
 from hatwisted.config.roles import as_master
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.tap.embedded import build_master
-from hatwisted.tap.realparts import raise_descriptor_limit
 from hatwisted.tap.startup import BrokerOptions, make_service
 from hatwisted.tap.storecheck import check_store
 
@@ -33,6 +32,5 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
 
 
 def _build(config: BrokerConfig, parts: Parts) -> IService:
-    raise_descriptor_limit()
     check_store(parts.file_system, config)
     return build_master(config, parts)

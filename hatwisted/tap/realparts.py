@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import socket
 import time
 from datetime import datetime
@@ -16,11 +15,14 @@ from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import ThreadWorker
 from hatwisted.store.interfaces import IWorker
 from hatwisted.tap.claimedports import ClaimedPorts
+from hatwisted.tap.descriptors import descriptor_limit, raise_descriptor_limit
 from hatwisted.tap.steadytime import SteadyTime, SteadyTimeService
 
 
 def real_parts(reactor: Any) -> Parts:
     """Everything from `reactor` and the operating system."""
+
+    raise_descriptor_limit()
 
     def make_worker(name: str, threads: int) -> IWorker:
         return ThreadWorker(reactor, threads, name)
@@ -36,6 +38,7 @@ def real_parts(reactor: Any) -> Parts:
         random=Random(),
         process_id=os.getpid,
         memory_bytes=memory_bytes(),
+        descriptors=descriptor_limit(),
         steady_time=SteadyTimeService(reactor, SteadyTime(time.monotonic, time.time)),
     )
 
@@ -43,9 +46,3 @@ def real_parts(reactor: Any) -> Parts:
 def memory_bytes() -> int:
     """Physical memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def raise_descriptor_limit() -> None:
-    """Soft limit up to the hard one: a broker has thousands of queue files and clients."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -27,7 +27,14 @@ from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
-from hatwisted.wire.registration import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
+from hatwisted.wire.registration import (
+    MULTI_TAG,
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    SINGLE_TAG,
+    TopicConfig,
+)
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, int_field, text_field
 
@@ -41,7 +48,7 @@ NOT_ON_A_SLAVE = (
     "Can't modify topic or subscription group from slave broker, please execute it from master broker."
 )
 
-_FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+_FILTER_TYPES = (SINGLE_TAG, MULTI_TAG)
 _ALL_PERMISSIONS = PERM_READ | PERM_WRITE | PERM_INHERIT
 
 _Answer = RemotingCommand | Deferred[RemotingCommand]

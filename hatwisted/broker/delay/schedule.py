@@ -49,7 +49,8 @@ from hatwisted.wire.layout import (
     SCHEDULE_TOPIC,
 )
 from hatwisted.wire.properties import NoDestination, destination
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 FIRST_DELAY = 1.0
 """Seconds from the start to the first delivery."""
@@ -102,7 +103,9 @@ class ScheduleService:
 
     def stop(self) -> Deferred[None]:
         """Deliver no more; fires when no put of ours is open any longer."""
-        self._running = False
+        if self._running:
+            self._running = False
+            self._store.remove_arrival_listener(self._arrived)
         stopping = gatherResults([level.stop() for level in self._levels.values()])
         return stopping.addCallback(lambda _: None)
 
@@ -122,7 +125,7 @@ class ScheduleService:
         return level
 
     def _arrived(self, topic: str, queue_id: int, _max_offset: int) -> None:
-        if topic == SCHEDULE_TOPIC and self._running:
+        if topic == SCHEDULE_TOPIC:
             self._level(queue_id + 1).wake()
 
 

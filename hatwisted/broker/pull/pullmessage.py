@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors, ConsumerTables
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
-from hatwisted.broker.filter.consumerfilter import SQL92, record_test
+from hatwisted.broker.filter.consumerfilter import record_test
 from hatwisted.broker.filter.subscriptiondata import Subscription, subscribe
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
 from hatwisted.broker.requests import Refusal
@@ -26,6 +26,7 @@ from hatwisted.remoting.server import ProcessorTable, RemotingConnection, respon
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.queue.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import SQL92
 from hatwisted.wire.registration import PERM_READ
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, PullHeader, parse_pull

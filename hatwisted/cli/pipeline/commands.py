@@ -374,7 +374,7 @@ def _settings(namesrv: str, given: dict[str, str]) -> Any:
     from hatwisted.clientcore.address import split_addresses
 
     if not given:
-        return ClusterSettings(split_addresses(namesrv))
+        return ClusterSettings(name_servers=split_addresses(namesrv))
     from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
 
     return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))

@@ -47,6 +47,13 @@ class BatchBuilder:
         where: Sequence[Condition] = (),
         rows: int = BATCH_ROWS,
     ) -> None:
+        """Makes batches from the records of one broker.
+
+        - broker: its name, for the column
+        - columns: which; None: all
+        - where: conditions that rows fulfil
+        - rows: of a batch at most
+        """
         self.columns = COLUMNS if columns is None else check_columns(columns)
         self._broker = broker
         self._filter = Filter(where)
@@ -55,7 +62,12 @@ class BatchBuilder:
         self._rows = rows
 
     def batches(self, records: Records, file: str, bad: BadRecord) -> Iterator[pa.RecordBatch]:
-        """The records' batches, none of them empty; `file` is where they lie."""
+        """The records' batches, none of them empty.
+
+        - records: whole ones
+        - file: where they lie, for the column
+        - bad: called for a body that can't be decompressed
+        """
         records = self._filtered(records, file, self._early)
         start = 0
         while start < len(records):

@@ -30,6 +30,12 @@ class Columns:
     """The records' columns as Arrow arrays; none refers to the chunk's buffer."""
 
     def __init__(self, records: Records, broker: str, file: str) -> None:
+        """The records' columns as Arrow arrays; none refers to the chunk's buffer.
+
+        - records: whole ones
+        - broker: for the column
+        - file: for the column
+        """
         self.records = records
         self._broker = broker
         self._file = file

@@ -67,10 +67,16 @@ def read_split(
     batch_rows: int = BATCH_ROWS,
     read_size: int = READ_SIZE,
 ) -> Iterator[pa.RecordBatch]:
-    """The records that start in the split and fulfil `where`, in log order, as batches of `columns` (all, if None)
-    of at most `batch_rows` rows; none is empty. read_size: bytes read at once.
+    """The records that start in a split, in log order, as batches, none of them empty. A damaged range
+    belongs to the split in which it begins.
 
-    A damaged range belongs to the split in which it begins.
+    - split: a range of one file
+    - columns: which; None: all
+    - where: conditions that rows fulfil
+    - mode: what becomes of damage, one of MODES
+    - damages: gets the ranges left out
+    - batch_rows: rows of a batch at most
+    - read_size: bytes read at once
     """
     if mode not in MODES:
         raise PipelineError(f"no mode {mode!r}; there are: {', '.join(MODES)}")
@@ -165,10 +171,16 @@ def read_arrow(
     end: int | None = None,
     damages: DamageListener | None = None,
 ) -> pa.RecordBatchReader:
-    """Stores (folders) as one stream of record batches, one store after the other: for pandas
-    (`.read_pandas()`), polars (`polars.from_arrow`), and whatever takes Arrow streams.
+    """Stores as one stream of record batches, one store after the other: for pandas (`.read_pandas()`),
+    polars (`polars.from_arrow`), and whatever takes Arrow streams.
 
-    begin, end: physical offsets, of each store; default: all there is now.
+    - paths: store folders
+    - columns: which; None: all
+    - where: conditions that rows fulfil
+    - mode: what becomes of damage, one of MODES
+    - begin: physical offset, in each store; None: its first
+    - end: physical offset, in each store; None: its current end
+    - damages: gets the ranges left out
     """
     stores = [LogStore.open(path) for path in ([paths] if isinstance(paths, str) else paths)]
     schema = arrow_schema(columns)

@@ -34,6 +34,12 @@ class PropertyColumns:
     """Of the areas [starts, ends) of `octets`, which begins with the prefix of `filebytes.new_buffer`; n rows."""
 
     def __init__(self, octets: npt.NDArray[np.uint8], starts: Longs, ends: Longs) -> None:
+        """The properties of n rows.
+
+        - octets: the bytes, beginning with the prefix of `ragged.new_buffer`
+        - starts: where each row's properties begin
+        - ends: where they end
+        """
         joined = join_separated(octets, starts, ends)
         edges = np.frombuffer(joined.buffers()[1], np.int32)
         self._ascii = is_ascii(joined)

@@ -103,9 +103,13 @@ class LogStore:
     def splits(
         self, begin: int | None = None, end: int | None = None, split_bytes: int | None = None
     ) -> list[Split]:
-        """Pieces of about `split_bytes` (by the amount there is, if None) that together hold the records that
-        start in [begin, end), as far as the log reaches. Reads next to nothing, since a reader finds its first
-        record by itself."""
+        """Pieces that together hold the records of a range, as far as the log reaches. Reads next to nothing,
+        as each reader finds its first record by itself.
+
+        - begin: records start from here on; None: the log's first offset
+        - end: and before here; None: the log's end
+        - split_bytes: of a piece, about; None: chosen by the amount there is
+        """
         if split_bytes is not None and split_bytes < 1:
             raise ValueError(f"a split needs at least one byte, not {split_bytes}")
         log_end = self.end()

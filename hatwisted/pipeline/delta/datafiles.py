@@ -65,6 +65,15 @@ class DataFiles:
     def __init__(
         self, root: str, schema: pa.Schema, partition_by: Sequence[str], *, writer: str, epoch: int
     ) -> None:
+        """Writes the files of one task: `write` batches, then `close` for the finished files, or `abandon`.
+
+        - root: folder of the table
+        - schema: columns of the batches, which may have them in any order, with the table's types, which may
+          be wider
+        - partition_by: columns that become folders
+        - writer: digest of who writes, for the files' names
+        - epoch: of the run, for the files' names
+        """
         self._root = Path(root)
         self._schema = schema
         self._partition_by = tuple(partition_by)

@@ -26,7 +26,7 @@ from hatwisted.logcodec.recordsearch import records_behind
 from hatwisted.pipeline.jobs.rangewalk import Buffer, Filler, Step, WalkedLog, edge, walk_range
 from hatwisted.pipeline.jobs.recordfields import field_at
 from hatwisted.wire import layout
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 MAX_RANGES: Final = 1000
 """Differing ranges told of one part and copy; more are only counted. A log that differs in every other
@@ -180,7 +180,12 @@ class Part:
 
 
 def compare_part(part: Part, logs: Sequence[WalkedLog], *, check_crc: bool = True) -> PartFindings:
-    """Follow the reference through the part and compare every other copy with it."""
+    """Follow the reference through a part and compare every other copy with it.
+
+    - part: what to compare
+    - logs: the copies
+    - check_crc: of bodies
+    """
     assert part.reference is not None
     log = logs[part.reference]
     begin, end = edge(log, part.begin, part.log_end), edge(log, part.end, part.log_end)

@@ -69,8 +69,13 @@ class WalkedLog(LogBytes, Protocol):
 
 
 def edge(log: WalkedLog, cut: int, end: int) -> int:
-    """Where the part behind `cut` starts, and the one in front of it ends. end: of the log. Rising with `cut`, but
-    in front of it where no record follows in the file."""
+    """Where the part after a cut starts, and the one before it ends. Rises with the cut, but lies before it
+    where no record follows in the file.
+
+    - log: which
+    - cut: physical offset
+    - end: of the log
+    """
     if cut >= end:
         return end
     return cut if cut % log.file_size == 0 else log.search(cut, end).at_or_after(cut)
@@ -83,7 +88,12 @@ class Buffer:
         self._bytes = bytearray(CHUNK)
 
     def filled(self, log: WalkedLog, offset: int, size: int) -> memoryview:
-        """The log's bytes [offset, offset + size); what can't be read is zero. Valid until the next call."""
+        """Bytes of a log; what can't be read is zero. Valid until the next call.
+
+        - log: which
+        - offset: of the first
+        - size: how many
+        """
         if size > len(self._bytes):
             self._bytes = bytearray(size)
         view = memoryview(self._bytes)[:size]
@@ -100,7 +110,13 @@ class Buffer:
 
 
 def walk_range(log: WalkedLog, begin: int, end: int, *, check_crc: bool = True) -> Iterator[Step]:
-    """All steps from `begin` to `end`, which are starts of records, of files or the log's end."""
+    """All steps through a range.
+
+    - log: which
+    - begin: start of a record or file
+    - end: the same, or the log's end
+    - check_crc: of bodies
+    """
     buffer = Buffer()
     window = LogWindow(
         lambda offset, size: (buffer.filled(log, offset, size), 0), log.file_size, CHUNK, check_crc=check_crc

@@ -77,8 +77,13 @@ def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
 def offsets_at(
     links: Links, queues: Placed, bounds: Mapping[MessageQueue, Bounds], milliseconds: int
 ) -> dict[MessageQueue, int]:
-    """Of each queue the first message stored at this time (ms since the epoch) or later; its end if there's
-    none."""
+    """Of each queue the first message stored at some time or later; its end if there's none.
+
+    - links: connections to the cluster
+    - queues: which, with their brokers
+    - bounds: what they hold
+    - milliseconds: the time, since the epoch
+    """
 
     def ask(group: Sequence[MessageQueue]) -> list[RemotingCommand]:
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP

@@ -83,6 +83,12 @@ class QueuePull:
     on behind them."""
 
     def __init__(self, links: Links, wanted: QueueRange, *, fail_on_loss: bool = True) -> None:
+        """Reads a range once.
+
+        - links: connections to the cluster
+        - wanted: the range
+        - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
+        """
         self._links = links
         self._queue = wanted.queue
         self._next = wanted.begin

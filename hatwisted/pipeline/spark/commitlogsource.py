@@ -68,6 +68,13 @@ class LogReader(DataSourceReader):
     def __init__(
         self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, time_grain: int = TIME_GRAIN
     ) -> None:
+        """A batch read.
+
+        - stores: which
+        - read_task: what each task needs
+        - split_bytes: of a task; None: by the amount there is
+        - time_grain: as `time_bounds` takes it
+        """
         self._stores = stores
         self._read_task = read_task
         self._split_bytes = split_bytes

@@ -57,6 +57,14 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(
         self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, limits: Limits
     ) -> None:
+        """A streaming read. Spark asks one instance for offsets and plans, and copies of another one for
+        rows.
+
+        - stores: which
+        - read_task: what each task needs
+        - split_bytes: of a task; None: by the amount there is
+        - limits: of a trigger, and what becomes of lost data
+        """
         self._stores = stores
         self._read_task = read_task
         self._split_bytes = split_bytes

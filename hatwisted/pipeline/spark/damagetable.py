@@ -52,7 +52,12 @@ def _remote_rows(folder: str) -> list[tuple[object, ...]]:
 
 
 def write_damages(folder: str, split: Split, damages: Sequence[Damage]) -> None:
-    """Tell in `folder` what reading `split` has skipped; nothing, if nothing."""
+    """Record what reading a split has skipped.
+
+    - folder: of the table of damage
+    - split: which
+    - damages: the ranges; none: nothing is written
+    """
     name = f"{quote(split.broker, safe='')}-{split.begin:020d}-{split.end:020d}{SUFFIX}"
     lines = "".join(json.dumps(_row(damage)) + "\n" for damage in damages)
     if is_remote(folder):

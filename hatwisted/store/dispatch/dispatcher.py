@@ -27,7 +27,7 @@ from twisted.logger import Logger
 from hatwisted.logcodec.fewscan import FEW
 from hatwisted.logcodec.kernel import DispatchColumns, Entry, decode_few, dispatch_columns, gather, walk
 from hatwisted.logcodec.queueentry import ENTRY
-from hatwisted.logcodec.queueruns import UNQUEUED, queue_codes, queue_entries, sorted_by_queue
+from hatwisted.logcodec.queueruns import queue_codes, queue_entries, sorted_by_queue
 from hatwisted.logcodec.recordsearch import begins_record
 from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop
 from hatwisted.store.errors import OtherFileSize, StoreError, StoreFull
@@ -63,6 +63,15 @@ class Dispatcher:
         clock: IReactorTime,
         arrival: ArrivalListener = lambda topic, queue_id, max_offset: None,
     ) -> None:
+        """Builds queues and index from the log, from `reput_offset` on. Belongs to one thread.
+
+        - log: what is dispatched
+        - queues: the consume queues
+        - index: None if messages aren't indexed
+        - delay_levels: ms by level, from level 1 on
+        - clock: bounds the time of `dispatch_some`
+        - arrival: called with (topic, queue id, the queue's end) for every queue that grew
+        """
         self._source = log
         self._queues = queues
         self._index = index
@@ -215,7 +224,7 @@ class Dispatcher:
         """Queues first, then index; whether the index took everything."""
         items: list[Item] = []
         for entry in entries:
-            if not entry.sys_flag & UNQUEUED:
+            if not entry.sys_flag & layout.SYS_UNQUEUED:
                 self._queue_one(entry)
             for key_hash in entry.key_hashes:
                 items.append((key_hash, entry.physical_offset, entry.store_timestamp))
@@ -283,7 +292,7 @@ class Dispatcher:
             for row in first.tolist()
         ]
         queued = ends <= np.array(reached, np.int64)[inverse]
-        queued |= (scan.sys_flags & UNQUEUED) != 0
+        queued |= (scan.sys_flags & layout.SYS_UNQUEUED) != 0
         if self._index is not None:
             queued &= scan.physical_offsets < self._index.end_physical
         return scan.take(~queued)

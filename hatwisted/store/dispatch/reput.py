@@ -91,6 +91,12 @@ class ReputService:
         dispatcher: Dispatcher,
         on_stall: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
+        """Runs a dispatcher. `wake` is to be called after every append.
+
+        - clock: its timer
+        - dispatcher: does the work
+        - on_stall: called with the error when dispatch can't continue
+        """
         self._clock = clock
         self._dispatcher = dispatcher
         self._running = False

@@ -19,14 +19,13 @@ and a full disk under a hole of a mapping kills the process: its blocks are rese
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.store.interfaces import IFile, IPages
+from hatwisted.store.interfaces import IFile, IPages, LocalTime
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
@@ -66,11 +65,13 @@ def file_length(slots: int, items: int) -> int:
     return HEADER.size + slots * _SLOT.size + items * ITEM.size
 
 
-def file_name_at(
-    seconds: float, last: str = "", local_time: Callable[[float], datetime] = datetime.fromtimestamp
-) -> str:
-    """The name of a file made at a time (seconds since the epoch), in any case above the last file's. local_time:
-    shows such a time as this host's wall clock does."""
+def file_name_at(seconds: float, local_time: LocalTime, last: str = "") -> str:
+    """The name of a new index file.
+
+    - seconds: when it's made, since the epoch
+    - local_time: gives this host's wall-clock time for such a time
+    - last: name of the file before it, which the new name sorts after in any case
+    """
     name = local_time(seconds).strftime("%Y%m%d%H%M%S%f")[:NAME_DIGITS]
     return name if name > last else f"{int(last) + 1:0{NAME_DIGITS}d}"
 
@@ -84,6 +85,19 @@ class IndexFile:
     """
 
     def __init__(self, file: IFile, path: str, slots: int, items: int, *, reserved: bool = False) -> None:
+        """One file over its mapping. Not thread-safe, except for `datasync`.
+
+        - file: open
+        - path: of the file
+        - slots: hash slots
+        - items: room for items
+        - reserved: all its blocks are known to be there; otherwise what writes raises OSError if it can't get
+          them
+
+        `begin_timestamp`, `end_timestamp` (ms), `begin_physical` and `end_physical` are those of the first
+        and last item or, in a file without items, of the last item of the file before it; `count` is the
+        number of items plus 1.
+        """
         self.path = path
         self._reserved = reserved
         self._file = file
@@ -136,8 +150,12 @@ class IndexFile:
     # -- appending -------------------------------------------------------------------------------------------
 
     def append(self, hashes: Ints, physical: Longs, timestamps: Longs) -> int:
-        """Add items, as many as fit; returns how many did. int32[n] key hashes, int64[n] physical offsets,
-        int64[n] store timestamps (ms)."""
+        """Add items, as many as fit; returns how many did.
+
+        - hashes: int32[n], of the keys
+        - physical: int64[n], log offsets
+        - timestamps: int64[n], store timestamps (ms)
+        """
         count = min(len(hashes), self.room)
         if not count:
             return 0
@@ -223,8 +241,13 @@ class IndexFile:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def query(self, key_hash: int, begin: int, end: int) -> Iterator[int]:
-        """Physical offsets of records with this key hash stored within [begin, end] (ms, as precise as the
-        stored seconds), newest first. Other keys may share the hash: compare the record's."""
+        """Physical offsets of the records found, newest first. Other keys may share the hash: compare the
+        record's.
+
+        - key_hash: of the key
+        - begin: stored not before this time (ms, as precise as the stored seconds)
+        - end: stored not after this time
+        """
         if self.count == 1 or begin > self.end_timestamp or end < self.begin_timestamp:
             return
         view = self._mapped().view

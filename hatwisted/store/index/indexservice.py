@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from os.path import basename, dirname, join
 from typing import cast
 
@@ -40,24 +39,24 @@ from hatwisted.store.index.indexfile import (
     file_length,
     file_name_at,
 )
-from hatwisted.store.interfaces import IFile, IFileSystem, IWorker
+from hatwisted.store.interfaces import IFile, IFileSystem, IWorker, LocalTime
 from hatwisted.store.log.filequeue import NO_ROOM
 
 PREPARE_AT = 0.75
 """Share of a file's items in use at which the next one is made: 5 million items ahead by default, minutes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexOptions:
     """What index files are made with.
 
     - slots, items: of every file; not stored in it, so they must stay what they were
-    - local_time: the wall clock's time of seconds since the epoch, after which files are named
+    - local_time: the one after which files are named
     """
 
     slots: int = DEFAULT_SLOTS
     items: int = DEFAULT_ITEMS
-    local_time: Callable[[float], datetime] = datetime.fromtimestamp
+    local_time: LocalTime
 
 
 class IndexService:
@@ -73,6 +72,14 @@ class IndexService:
         options: IndexOptions,
         worker: IWorker | None = None,
     ) -> None:
+        """All index files of a store. Belongs to the reactor thread.
+
+        - fs: the disk
+        - directory: the folder
+        - clock: names new files
+        - options: what they are made with
+        - worker: makes the next file in advance; None: it's made when it's needed
+        """
         slots, items = options.slots, options.items
         if slots < 1 or items < 2:
             raise ValueError(f"an index file of {slots} slots and {items} items holds nothing")
@@ -92,8 +99,7 @@ class IndexService:
         """Oldest first."""
         self.checkpoint_timestamp = 0
         """Last store timestamp (ms) of the newest full file that is on disk, for the checkpoint."""
-        self.blocking = False
-        """Make files here and now instead of in the worker: for a dispatch that runs before the reactor."""
+        self._blocking = False
 
     # -- what is there ---------------------------------------------------------------------------------------
 
@@ -195,9 +201,14 @@ class IndexService:
     # -- appending -------------------------------------------------------------------------------------------
 
     def append(self, hashes: Ints, physical: Longs, timestamps: Longs) -> int:
-        """Add items in log order; returns how many were taken. int32[n] key hashes, int64[n] physical
-        offsets, int64[n] store timestamps (ms). Fewer than n: wait for `when_ready`, then offer the rest.
-        Raises StoreFull if a file that was found sparse can't get its blocks; nothing is taken then."""
+        """Add items in log order; returns how many were taken. Fewer than n: wait for `when_ready`, then
+        offer the rest. Raises StoreFull if a file that was found sparse can't get its blocks; nothing is
+        taken then.
+
+        - hashes: int32[n], of the keys
+        - physical: int64[n], log offsets
+        - timestamps: int64[n], store timestamps (ms)
+        """
         done = 0
         while done < len(hashes) and (file := self._open_file()) is not None:
             with _room_for(file):
@@ -243,11 +254,21 @@ class IndexService:
     def _next_path(self) -> str:
         return self._directory + ".next"
 
+    @contextlib.contextmanager
+    def files_at_once(self) -> Iterator[None]:
+        """Within it files are made here and now instead of in the worker: for a dispatch that runs before the
+        reactor does."""
+        self._blocking = True
+        try:
+            yield
+        finally:
+            self._blocking = False
+
     def _prepare(self) -> None:
         if self._preparing:
             return
         self._failure = None
-        if self.blocking or self._worker is None:
+        if self._blocking or self._worker is None:
             self._next = self._make()
             return
         self._preparing = True
@@ -308,13 +329,20 @@ class IndexService:
     def _new_name(self) -> str:
         """The time by the machine's clock, but above the last file's name."""
         last = basename(self.files[-1].path) if self.files else ""
-        return file_name_at(self._clock.seconds(), last, self._local_time)
+        return file_name_at(self._clock.seconds(), self._local_time, last)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> list[int]:
-        """Physical offsets of at most `max_num` records whose key may be this one, stored within [begin, end]
-        (ms), newest first. Compare the record's own key: only hashes are stored."""
+        """Physical offsets of records that may have this key, newest first. Only hashes are stored: compare
+        the record's own key.
+
+        - topic: of the message
+        - key: one of its keys
+        - max_num: records at most
+        - begin: stored not before this time (ms)
+        - end: stored not after this time
+        """
         found: list[int] = []
         wanted = key_hash(topic, key)
         for physical in self._matches(wanted, begin, end):

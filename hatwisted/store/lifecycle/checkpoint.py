@@ -27,7 +27,7 @@ both sides of a flush."""
 
 FUTURE = 24 * 3600 * 1000
 """ms by which a stored time may be ahead of the clock (another broker's, or a clock set back): beyond that it's
-garbage, and trusting it would keep a damaged log from being looked at."""
+garbage, and trusting it would keep a damaged log from being looked at. One that is ahead by less counts as now."""
 
 _FIELDS = struct.Struct(">qqqqq")
 _NOTE = struct.Struct(">8sqq")
@@ -58,6 +58,13 @@ class StoreCheckpoint:
         self.confirm_offset = 0
         self.indexed: tuple[int, int] | None = None
 
+    def advance(self, *, physic: int = 0, logics: int = 0, index: int = 0) -> None:
+        """Log, queues or index are on disk as far as records stored at these times (ms); earlier ones than known
+        change nothing."""
+        self.physic_timestamp = max(self.physic_timestamp, physic)
+        self.logics_timestamp = max(self.logics_timestamp, logics)
+        self.index_timestamp = max(self.index_timestamp, index)
+
     def load(self, now: int | None = None) -> None:
         """Read the file; zeros for what isn't there, and for times that can't be true at `now` (ms)."""
         self._stored = self._fs.read(self._path) if self._fs.exists(self._path) else b""
@@ -75,6 +82,11 @@ class StoreCheckpoint:
         if min(times) < 0 or (now is not None and max(times) > now + FUTURE):
             self._log.warn("{path} has impossible times and is ignored", path=self._path)
             self.physic_timestamp = self.logics_timestamp = self.index_timestamp = 0
+        elif now is not None:
+            # Written under a clock that was ahead. New records get earlier times; this one knows nothing of them.
+            self.physic_timestamp = min(self.physic_timestamp, now)
+            self.logics_timestamp = min(self.logics_timestamp, now)
+            self.index_timestamp = min(self.index_timestamp, now)
 
     def encode(self) -> bytes:
         """The whole file as it's to be."""

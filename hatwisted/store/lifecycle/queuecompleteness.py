@@ -34,7 +34,13 @@ BLOCK: Final = 1 << 16
 def first_incomplete_file(
     files: FileQueue, queues: ConsumeQueueTable, end: int, tick: Callable[[], None] = lambda: None
 ) -> int | None:
-    """Start of the first log file below `end` with records that are in no queue; None if there is none."""
+    """Start of the first log file with records that are in no queue; None if there is none.
+
+    - files: the log
+    - queues: its queues
+    - end: the log's end
+    - tick: called after each queue
+    """
     starts = [start for start in files.starts if start < end][-CHECKED_FILES:]
     if not starts:
         return None

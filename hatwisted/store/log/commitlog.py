@@ -47,9 +47,6 @@ QueueKey = tuple[str, int]
 _TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
 """Bytes that a topic's field may have, with its length byte."""
 
-_UNQUEUED = layout.SYS_TRANSACTION_PREPARED
-"""The sysFlag bit that prepared and rolled-back messages share: they take no queue offset."""
-
 
 class AppendRun:
     """Records encoded but not yet written; all in one file."""
@@ -96,6 +93,7 @@ class CommitLog:
         self._failed_at = -1
         self._on_full = on_full
         self._least_timestamp = 0
+        self._recovered_timestamp = 0
         self._preparing = False
         self._unprepared = -1
         self._missing = -1
@@ -135,13 +133,21 @@ class CommitLog:
     def resume(
         self, queue_offsets: dict[QueueKey, int], store_timestamp: int, unsynced_from: int | None
     ) -> None:
-        """Recovery is through. queue_offsets: the next one of each queue; store_timestamp: ms, of the last record;
-        unsynced_from: what a killed process wrote from there on can be read, but whether it's on the disk isn't
-        known."""
+        """Accept appends: recovery is done.
+
+        - queue_offsets: the next one of each queue
+        - store_timestamp: ms, of the last record
+        - unsynced_from: what a killed process wrote from here on can be read, but may not be on the disk
+        """
         self.queue_offsets = queue_offsets
         if unsynced_from is not None:
             self.flushed_offset = unsynced_from
         self._continue_after(store_timestamp)
+
+    @property
+    def newest_store_timestamp(self) -> int:
+        """ms, of the last record put or recovered here; 0 without any."""
+        return self.last_store_timestamp or self._recovered_timestamp
 
     def stop_appends(self, reason: str) -> None:
         """Take nothing any more: `reason` is told to everybody who tries."""
@@ -150,6 +156,7 @@ class CommitLog:
     def _continue_after(self, store_timestamp: int) -> None:
         """No record gets an earlier store time (ms) than the one recovered last, though the clock was set back
         in between: recovery tells by these times what was on disk. Not beyond `CLOCK_STEP`."""
+        self._recovered_timestamp = store_timestamp
         ahead = store_timestamp - int(self._clock.seconds() * 1000)
         if ahead > CLOCK_STEP:
             self._log.warn(
@@ -243,7 +250,7 @@ class CommitLog:
 
     def _take_queue_offsets(self, put: Put) -> int:
         """First queue offset of the put; -1 for prepared and rolled-back messages, which have none."""
-        if put.sys_flag & _UNQUEUED:
+        if put.sys_flag & layout.SYS_UNQUEUED:
             return -1
         key = (put.topic, put.queue_id)
         first = self.queue_offsets.get(key, 0)
@@ -301,7 +308,7 @@ class CommitLog:
 
     def _unwind(self, run: AppendRun, status: PutStatus, reason: str) -> None:
         for put in reversed(run.puts):
-            if not put.sys_flag & _UNQUEUED:
+            if not put.sys_flag & layout.SYS_UNQUEUED:
                 self.queue_offsets[put.topic, put.queue_id] = put.queue_offset
             put.offset = put.end = -1
             put.record_offsets = ()

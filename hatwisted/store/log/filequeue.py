@@ -25,6 +25,7 @@ from typing import cast
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 
+from hatwisted.store.disk.filesystem import OUT_OF_DESCRIPTORS
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, IWorker
 from hatwisted.wire.layout import file_name, parse_file_name
@@ -36,14 +37,18 @@ pread, and half of the usual limit of 1024 descriptors per process left for sock
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """errno values that mean "no room now, perhaps later"."""
 
-_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-
 
 class OpenFiles:
     """Open files by path, at most `limit` of them. `get` belongs to one thread, `peek` may be called from
     others."""
 
     def __init__(self, fs: IFileSystem, limit: int = OPEN_FILE_LIMIT, read_only: bool = False) -> None:
+        """Open files by path. `get` belongs to one thread, `peek` may be called from others.
+
+        - fs: the disk
+        - limit: files open at a time
+        - read_only: how they are opened
+        """
         self._fs = fs
         self._limit = limit
         self._read_only = read_only
@@ -63,7 +68,7 @@ class OpenFiles:
         try:
             file = self._fs.open(path, read_only=self._read_only)
         except OSError as error:
-            if error.errno not in _OUT_OF_DESCRIPTORS or not self._files:
+            if error.errno not in OUT_OF_DESCRIPTORS or not self._files:
                 raise
             self._close_oldest(len(self._files) // 2 + 1)
             file = self._fs.open(path, read_only=self._read_only)
@@ -107,6 +112,16 @@ class FileQueue:
         read_only: bool = False,
         open_files: OpenFiles | None = None,
     ) -> None:
+        """A stream of bytes in files of one size. Belongs to one thread, except for `datasync`.
+
+        - fs: the disk
+        - directory: the folder
+        - file_size: bytes per file
+        - reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
+          sparse
+        - read_only: never create, change or remove anything, and need no right to
+        - open_files: the limit of open files, which other queues may share
+        """
         self._fs = fs
         self._reserve = reserve
         self._read_only = read_only

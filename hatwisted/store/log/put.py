@@ -113,7 +113,12 @@ class PutLimits:
         return min(self.max_message_size, MAX_PROPERTIES_LENGTH, self.file_size - BLANK_MIN_SIZE)
 
     def check(self, put: Put, size: int, topic_size: int) -> bool:
-        """Refuse `put` (of `size` record bytes in all) if it breaks a limit; True if it may be stored."""
+        """Refuse a put that breaks a limit; True if it may be stored.
+
+        - put: gets its status and reason if it's refused
+        - size: bytes of all its records
+        - topic_size: bytes of its topic
+        """
         if not 0 < topic_size <= MAX_TOPIC_LENGTH:
             return put.refuse(
                 PutStatus.MESSAGE_ILLEGAL, f"topic of {topic_size} bytes, allowed are 1 to {MAX_TOPIC_LENGTH}"

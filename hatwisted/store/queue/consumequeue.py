@@ -74,6 +74,18 @@ class ConsumeQueue:
         read_only: bool = False,
         on_tail: Callable[[ConsumeQueue], None] = lambda queue: None,
     ) -> None:
+        """One queue. Belongs to the reactor thread, except for `datasync`.
+
+        - files: its entries
+        - topic: of the queue
+        - queue_id: of the queue
+        - read_only: for inspecting a store in use
+        - on_tail: called with the queue when entries begin to wait in memory
+
+        `min_offset` and `max_offset` are the index of the first entry whose record the log still has, and of
+        the next entry; `max_physical` is the end (log offset) of the newest record named here, 0 if there is
+        none.
+        """
         if files.file_size % ENTRY_SIZE:
             raise ValueError(f"a queue file of {files.file_size} bytes doesn't hold whole entries")
         self._files = files
@@ -151,8 +163,13 @@ class ConsumeQueue:
         self._append_to_files(entries)
 
     def gather(self, first_index: int, entries: bytes, physical: int) -> bool:
-        """Take entries into the tail, the first naming the record at log offset `physical`, if they follow the
-        queue's last one and the tail has room for them; else nothing is done."""
+        """Take entries into the tail if they follow the queue's last one and the tail has room for them;
+        otherwise do nothing.
+
+        - first_index: queue offset of the first entry
+        - entries: their bytes
+        - physical: log offset of the record that the first one names
+        """
         tail = self._tail
         waiting = len(tail) + len(entries)
         end = self._written + waiting

@@ -38,6 +38,14 @@ class QueueRemoval:
         log: CommitLog,
         queues: ConsumeQueueTable,
     ) -> None:
+        """Removes queues whose topics are gone or whose records have expired.
+
+        - fs: the disk
+        - clock: its timer
+        - worker: removes the files
+        - log: what the queues were built from
+        - queues: the table they are taken out of
+        """
         self._fs = fs
         self._clock = clock
         self._worker = worker

@@ -44,6 +44,14 @@ class ConsumeQueueTable:
         read_only: bool = False,
         open_files: int = OPEN_QUEUE_FILES,
     ) -> None:
+        """All consume queues of a store, in `root`/<topic>/<queue id>.
+
+        - fs: the disk
+        - root: the folder
+        - file_size: bytes per queue file, rounded up to whole entries
+        - read_only: for inspecting a store in use
+        - open_files: how many of all queues' files are open at a time
+        """
         self._fs = fs
         self._root = root
         self._file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE

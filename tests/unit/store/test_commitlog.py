@@ -16,7 +16,8 @@ from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.record import Blank, Record, decode_record
+from hatwisted.wire.record import decode_record
+from hatwisted.wire.storedrecord import Blank, Record
 from tests.support.faultyfs import FaultyFileSystem
 
 FILE_SIZE = 4096

@@ -66,14 +66,21 @@ def audit(
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> AuditResult:
-    """Compare stores (folders) of one broker, and landed tables of it, the first store being the reference where
-    it can.
+    """Compare stores of one broker, and tables that it was landed in. The first store is the reference, where
+    it can be.
 
-    table_broker: whose rows of the tables; needn't be given if they have those of one broker. allow_lag: a copy
-    that ends earlier is no difference. check_crc: also compute the bodies' checksums, which finds what is damaged
-    in all copies alike. progress: told (bytes of log done, in all).
+    - spark: the session, or other Tasks
+    - stores: folders
+    - tables: landed tables
+    - table_broker: whose rows of the tables; needed only if they have several brokers'
+    - span: physical offsets to compare; by default all that the copies hold
+    - allow_lag: a copy that ends earlier isn't different
+    - check_crc: also compute the bodies' checksums, which finds damage that all copies share
+    - split_bytes: of a part, about
+    - progress: called with (bytes done, bytes in all)
+    - seconds: the clock that durations are taken from
 
-    Raises PipelineError for folders that are no stores of one log, or no tables.
+    Raises PipelineError for folders that aren't stores of one log, or aren't tables.
     """
     started = seconds()
     copies = _open(stores, tables, table_broker)
@@ -100,7 +107,12 @@ def _open(stores: Sequence[str], tables: Sequence[str], table_broker: str | None
 
 
 def plan_parts(copies: Copies, span: Span, split_bytes: int) -> list[Part]:
-    """The parts that are compared, in order of their offsets."""
+    """The parts that are compared, in order of their offsets.
+
+    - copies: what is compared
+    - span: physical offsets
+    - split_bytes: of a part, about
+    """
     stores = copies.stores
     extents = [(copy.min_offset, copy.end) for copy in stores]
     extents += [(copy.min_offset, copy.end) for copy in copies.tables]

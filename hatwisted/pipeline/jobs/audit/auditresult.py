@@ -119,7 +119,7 @@ def queue_breaks(queues: Mapping[QueueName, Sequence[Run]]) -> Iterator[QueueBre
             yield QueueBreak(topic, queue_id, before.next, after.first, before.end, after.begin)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AuditResult:
     """The outcome of an audit of [begin, end) of a log.
 

@@ -63,7 +63,7 @@ STOP_WITHIN: Final = 60.0
 """Seconds a trigger may still take when the landing is asked to stop; its work is repeated if that's too few."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LandResult:
     """What a landing did: sums over the commits it made itself.
 
@@ -107,14 +107,25 @@ def land(
     stop: threading.Event | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> LandResult:
-    """Land what `sources` hold, each record once, into the Delta table in the folder `table`.
+    """Land each record of some logs once in a Delta table, however often the run is interrupted.
 
-    `sources`: store folders, one per broker, or a Cluster. `once` ends when what there is now has landed;
-    `continuous` follows the logs, a trigger every `every` seconds, until Ctrl-C or `stop`. `partitions`: tasks
-    of a full trigger. `compact_below`: bytes of the files that small ones
-    are made into; None leaves them alone.
-    `transform`: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the date;
-    with it, rows pass through Spark's JVM, which takes about three times as long.
+    - sources: store folders, one per broker, or a Cluster
+    - table: folder of the table
+    - mode: `once` ends when everything there is now has landed; `continuous` follows the logs until Ctrl-C or
+      `stop`
+    - every: seconds between two triggers of `continuous`
+    - checkpoint: folder for the progress; None: next to the table
+    - columns: to land; None: all
+    - partitions: tasks of a full trigger; None: by size and cores
+    - max_bytes_per_trigger: of log
+    - compact_below: bytes of the files that small ones are merged into; None: leave them
+    - transform: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the
+      date; with it, rows pass through Spark's JVM, which takes about three times as long
+    - spark: the session; None: one is made
+    - progress: called with (bytes done, bytes in all)
+    - stop: ends a continuous run
+    - seconds: the clock that durations are taken from
+
     Raises PipelineError: WrongSchema naming the column, WrongTable, WrongStore, WrongCheckpoint, LandingBusy.
     """
     source = Stores(_paths(sources)) if isinstance(sources, Sequence) else sources

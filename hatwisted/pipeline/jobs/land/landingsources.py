@@ -57,7 +57,12 @@ class LandingSource(Protocol):
         """Options of the read."""
 
     def tasks(self, max_bytes: int, partitions: int | None, cores: int) -> dict[str, str]:
-        """Options by which a trigger of `max_bytes` is cut into `partitions` tasks; by size and cores, if None."""
+        """Options that cut a trigger into tasks.
+
+        - max_bytes: of log in a trigger
+        - partitions: tasks; None: by size and cores
+        - cores: of the session
+        """
 
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
         """Options by which a new checkpoint goes on behind the table's last records."""

@@ -34,6 +34,13 @@ class NewFolders:
     """
 
     def __init__(self, target: str, names: Sequence[str], *, replace: bool) -> None:
+        """Folders to be built; `path` is where to build them. Raises PipelineError if the target has some
+        that mustn't be replaced.
+
+        - target: where they go
+        - names: of the folders
+        - replace: the target may have them already
+        """
         self._target = abspath(target)
         self._names = tuple(names)
         there = [name for name in names if exists(join(self._target, name))]

@@ -96,7 +96,7 @@ class SkippedRange:
         return f"[{self.begin}, {self.end}): {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReindexResult:
     """What was built from the log's [begin, end) into `target`.
 
@@ -141,18 +141,26 @@ def reindex(
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> ReindexResult:
-    """Build `target`/consumequeue and `target`/index from the log in `store`; the target may be the store.
+    """Build `consumequeue` and `index` from the log of a store.
 
-    replace_existing: over what is there, which no broker may have in use. skip_damage: go on behind damage in
-    the middle of the log instead of DamagedLogRange. check_crc: take a record with a wrong body checksum for
-    damage, which a broker doesn't when it dispatches. progress: told (bytes of log read, in all).
+    - spark: the session, or other Tasks
+    - store: its folder
+    - target: where to build; may be the store
+    - layout: sizes of the files
+    - replace_existing: replace what is there, which no broker may have in use
+    - skip_damage: go on after damage in the middle of the log instead of raising DamagedLogRange
+    - check_crc: take a record with a wrong body checksum for damage, which a broker doesn't when it
+      dispatches
+    - split_bytes: of a part, about
+    - progress: called with (bytes of log read, in all)
+    - seconds: the clock that durations are taken from
     """
     started = seconds()
     copy = StoreCopy.open(store)
     root = dirname(dirname(abspath(copy.files[0].path)))
     shape = layout.of(root)
-    dispatch = DispatchOptions(layout.levels(), layout.index, deleted_ends(root))
-    options = ReadOptions(dispatch, check_crc, split_bytes)
+    dispatch = DispatchOptions(delay_levels=layout.levels(), keys=layout.index, deleted=deleted_ends(root))
+    options = ReadOptions(dispatch=dispatch, check_crc=check_crc, part_bytes=split_bytes)
     folders = NewFolders(target, layout.folders, replace=replace_existing)
     in_store = isdir(join(target, LOG_FOLDER))
     try:

@@ -49,7 +49,7 @@ class NothingToReport(PipelineError):
     """There is no message in what was to be reported on."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReportResult:
     """page: the HTML file; files: all that were written, it included; damages: ranges of the log that couldn't
     be read (with mode="skip-and-report")."""
@@ -84,11 +84,18 @@ def report(
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> ReportResult:
-    """Write the report on the logs in `stores` (folders, one per broker) into the folder `out`.
+    """Write a report on some logs into a folder. Raises NotAStore, WrongLogFile, DamagedLogRange,
+    NothingToReport.
 
-    slaves: store folders of slaves, which are compared by how far they reach: of the only store, or of the one
-    with the same broker name. mode: as of the source `commitlog`. progress: bytes of log. Raises NotAStore,
-    WrongLogFile, DamagedLogRange, NothingToReport.
+    - stores: folders, one per broker
+    - out: folder for the report
+    - slaves: store folders of slaves, compared by how far they reach: of the only store, or of the one with
+      the same broker name
+    - selection: which messages
+    - mode: what becomes of damage, as in the source `commitlog`
+    - spark: the session; None: one is made
+    - progress: called with (bytes of log read, in all)
+    - seconds: the clock that durations are taken from
     """
     begun = seconds()
     # The slaves first: what the master gets meanwhile counts as lag, never the other way round.
@@ -110,7 +117,9 @@ def report(
         _write_minutes(cube, folder / MINUTES)
     found = read_damages(session, damages).count() if os.path.isdir(damages) else 0
     files = _write(folder, summary, [*stores, *slaves], found)
-    return ReportResult(files[-1], tuple(files), summary, found, seconds() - begun)
+    return ReportResult(
+        page=files[-1], files=tuple(files), summary=summary, damages=found, seconds=seconds() - begun
+    )
 
 
 def _read_options(stores: Sequence[str], mode: str, damages: str) -> dict[str, str]:

@@ -19,8 +19,14 @@ CLOCKS = (
 
 
 def page(summary: Summary, plots: Sequence[Plot], sources: Sequence[str], minutes: str, damages: int) -> str:
-    """The whole page. sources: what was read; minutes: the CSV's name beside the page; damages: ranges of the
-    log that couldn't be read."""
+    """The whole page.
+
+    - summary: the figures
+    - plots: in the order of the page
+    - sources: what was read
+    - minutes: name of the CSV beside the page
+    - damages: ranges of the log that couldn't be read
+    """
     total = summary.total
     under = (
         f"{'<br>'.join(f'<code>{escape(source)}</code>' for source in sources)}<br>"

@@ -6,6 +6,7 @@ import random
 import shutil
 import tempfile
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest import TestCase
@@ -32,6 +33,11 @@ from tests.unit.store.sample_log import FILE_SIZE, ITEMS, QUEUE_FILE_SIZE, SLOTS
 
 LAYOUT = Layout(queue_file_size=QUEUE_FILE_SIZE, slots=SLOTS, items=ITEMS)
 """As the golden store has it, and the sample stores."""
+
+
+def local(seconds: float) -> str:
+    """The name of a file made at this time, as this host's clock shows it."""
+    return file_name_at(seconds, datetime.fromtimestamp)
 
 
 class ReindexCase(TestCase):
@@ -262,15 +268,13 @@ class IndexNameTests(ReindexCase):
     def test_an_index_file_is_named_by_its_first_record(self) -> None:
         first, second = 1_700_000_000_123, 1_700_000_050_456
         names = self.names(first, first + 5, second, now=1_800_000_000.0)
-        self.assertEqual(names, [file_name_at(first / 1000), file_name_at(second / 1000)])
+        self.assertEqual(names, [local(first / 1000), local(second / 1000)])
 
     def test_names_rise_and_none_lies_in_the_future(self) -> None:
         now = 1_700_000_000.0
         first, second, third = self.names(*[1 << 60] * 5, now=now)
-        self.assertEqual(
-            (first, int(second), int(third)), (file_name_at(now), int(first) + 1, int(first) + 2)
-        )
-        self.assertEqual(self.names(-5, now=now), [file_name_at(0)])
+        self.assertEqual((first, int(second), int(third)), (local(now), int(first) + 1, int(first) + 2))
+        self.assertEqual(self.names(-5, now=now), [local(0)])
 
 
 class DamageTests(ReindexCase):
