@@ -6,6 +6,7 @@ can be made: what was synced is there, of the rest exactly what the test lets th
 
 from __future__ import annotations
 
+from datetime import datetime
 from random import Random
 
 from twisted.internet.task import Clock
@@ -50,6 +51,8 @@ class PowerLossCase(SynchronousTestCase):
             "index_slots": 20,
             "index_items": 300,
             "sync_flush": self.sync_flush,
+            "local_time": datetime.fromtimestamp,
+            "process_id": 1,
         } | options
         self.worker, self.flusher = ManualWorker(), ManualWorker()
         self.store = MessageStore(
