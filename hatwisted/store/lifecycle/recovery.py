@@ -109,8 +109,7 @@ def recover(
     - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
     - progress: called with (bytes done, bytes in all)
     - before_changes: called before anything is cut or built, once the store is known to be accepted: a
-      recovery that is
-    killed must be recognised as one
+      recovery that is killed must be recognised as one
 
     Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
