@@ -25,7 +25,7 @@ _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 
 PROOF_SIZE = layout.BODY_AT + 2 * layout.IPV6_EXTRA
-"""Bytes of the log's first record that prove its first byte: up to the body length behind two IPv6 hosts."""
+"""Bytes of the log's first record that prove its first byte: up to the body length after two IPv6 hosts."""
 
 THREE_BYTE_SIZE = 1 << 24
 """A record size below this has 0 as its first byte."""
@@ -39,7 +39,7 @@ class JoinPlan:
     expected: int | None
     """Offset of the first frame; None: the start of any log file, the master's choice."""
     prefix: bytes = b""
-    """Bytes of the log in front of `expected` that are known without being sent."""
+    """Bytes of the log before `expected` that are known without being sent."""
     wants_all: bool = False
     """A start above 0 means that older bytes will be missing against the operator's wish: worth a warning."""
 

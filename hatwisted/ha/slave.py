@@ -90,7 +90,7 @@ class SlaveParts:
 class HAClientService(Service):
     """Keeps a slave's log a copy of its master's.
 
-    Where the master is, is asked anew for each dial; a living link isn't cut when it's elsewhere by then.
+    Where the master is, is asked again for each dial; a living link isn't cut when it's elsewhere by then.
     """
 
     _logger = Logger()

@@ -1,7 +1,7 @@
 """What can go wrong in a store, one class per outcome that callers treat differently.
 
 A torn tail is no error (recovery cuts it and reports it); damage, a full disk and a foreign file are. Every
-message is one line that names the file or offset and what to do next, because it ends up in front of an operator.
+message is one line that names the file or offset and what to do next, because an operator reads it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OffsetGap(StoreError):
 
 
 class OtherFileSize(StoreError):
-    """A log that was written in smaller files: one ends inside of ours, and the next goes on behind it.
+    """A log that was written in smaller files: one ends inside of ours, and the next continues after it.
 
     file_end: where that file ends; file_size: bytes of ours.
     """
@@ -72,7 +72,7 @@ class OtherFileSize(StoreError):
 class DamagedLog(StoreError):
     """Valid records lie behind bytes that are none: cutting here would lose acknowledged data.
 
-    offset: first bad byte; resumes_at: first valid record behind it; end: written end, so end - offset
+    offset: first bad byte; resumes_at: first valid record after it; end: written end, so end - offset
     bytes are at stake; path: the file with the first bad byte.
     """
 

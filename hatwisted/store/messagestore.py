@@ -109,7 +109,7 @@ class StoreOptions:
 
 class MessageStore:
     """One store folder. Belongs to the reactor thread; blocking calls go to `worker`, and the flush that puts
-    wait for to `flush_worker`, where nothing slow stands in front of it."""
+    wait for to `flush_worker`, where nothing slow is queued ahead of it."""
 
     _logger = Logger()
 
@@ -226,7 +226,7 @@ class MessageStore:
             self.queues.offsets(), report.store_timestamp, report.start if report.unclean else None
         )
         if self.log.min_offset:
-            # Entries in front of it are in the queues' first files still.
+            # Entries before it are in the queues' first files still.
             self.queues.expire(self.log.min_offset)
         return report
 

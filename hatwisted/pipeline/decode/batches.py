@@ -14,7 +14,8 @@ from hatwisted.pipeline.decode.columns import Columns
 from hatwisted.pipeline.decode.conditions import Condition, Filter
 
 BATCH_ROWS: Final = 16_384
-"""Rows of a batch, at most: some megabytes of small messages, which is what those behind a reader like best."""
+"""Rows of a batch, at most: some megabytes of small messages, which is what the consumers of a reader like
+best."""
 
 _EARLY: Final = frozenset(
     {

@@ -136,7 +136,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planned(self, store: LogStore, start: int | None, end: int) -> Iterator[InputPartition]:
         if start == end:
             return
-        reached = store.end()  # lists the files anew, so it comes before what asks for the first one
+        reached = store.end()  # lists the files again, so it comes before what asks for the first one
         begin = self._begin(store, start, end)
         if reached < end:
             self._lost(store, f"the log ends at {reached}, before {end}, which it had reached")

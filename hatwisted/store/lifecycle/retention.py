@@ -5,7 +5,7 @@ The rules are RocketMQ's, its numbers included (formats.md 9): log files go by a
 files follow the log's begin. Three things are done otherwise. How old a file is doesn't depend on what the clock
 says at present (`logages`). A log file is forgotten first and removed by a
 worker, for removing a gigabyte may take a second; if that fails it's taken back, because a file removed
-behind a remaining one would be a gap. And readers hold no files, so none has to be waited for.
+after a remaining one would be a gap. And readers hold no files, so none has to be waited for.
 
 `DiskWatermark` looks at the disk by itself every few seconds rather than with each round of cleaning: puts
 are to be accepted again soon after space is back. As in RocketMQ it's full above the warning level (90 %) and
@@ -249,7 +249,7 @@ class ExpiringIndex(Protocol):
 
 @dataclass(frozen=True)
 class Expiring:
-    """What files expire of. ages: of the log's files; queues: iterated anew in each round."""
+    """What files expire of. ages: of the log's files; queues: iterated again in each round."""
 
     log: ExpiringLog
     ages: Ages

@@ -28,8 +28,13 @@ def log_lock_file(folder: str) -> str:
 
 
 class StoreLock:
-    """Exclusive use of the store folder `root` and of the commit log in `log_folder`, which may lie elsewhere: two
-    brokers with roots of their own and one log would overwrite each other's messages."""
+    """Exclusive use of a store. The log has a lock of its own: two brokers with different roots and one log
+    would overwrite each other's messages.
+
+    - fs: the disk
+    - root: the store folder
+    - log_folder: the commit log's, which may lie elsewhere
+    """
 
     def __init__(self, fs: IFileSystem, root: str, log_folder: str) -> None:
         self._fs = fs

@@ -184,7 +184,7 @@ class FileQueue:
 
     @property
     def capacity_end(self) -> int:
-        """Offset behind the last file's last byte; 0 without files."""
+        """Offset after the last file's last byte; 0 without files."""
         return self.starts[-1] + self.file_size if self.starts else 0
 
     def has(self, start: int) -> bool:
@@ -192,7 +192,7 @@ class FileQueue:
         return start in self._paths
 
     def capacity_end_of(self, offset: int) -> int:
-        """Offset behind the last byte of the file that holds `offset`; `offset` itself if none does."""
+        """Offset after the last byte of the file that holds `offset`; `offset` itself if none does."""
         start = offset - offset % self.file_size
         return start + self.file_size if start in self._paths else offset
 
@@ -215,7 +215,7 @@ class FileQueue:
         return self._open.get(path).pread(min(size, self.file_size - within), within)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers behind one another at `offset`, within one file; returns the byte count. Raises
+        """Write all buffers one after another at `offset`, within one file; returns the byte count. Raises
         StoreFull or another OSError; the bytes of the range are undefined then."""
         within = offset % self.file_size
         path = self._paths.get(offset - within)

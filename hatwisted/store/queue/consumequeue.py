@@ -101,7 +101,7 @@ class ConsumeQueue:
         self._cuts = self._cuts_synced = 0
         """How often bytes were zeroed or files removed, and how many of these times are on the disk."""
         self._life = 0
-        """Counts how often the queue began anew: a sync under way then says nothing of the new files."""
+        """Counts how often the queue began again: a sync under way then says nothing of the new files."""
         self.topic = topic
         self.queue_id = queue_id
         self.records = QueueRecords(topic, queue_id)
@@ -150,7 +150,7 @@ class ConsumeQueue:
     # -- appending -------------------------------------------------------------------------------------------
 
     def append(self, first_index: int, entries: bytes) -> None:
-        """Add entries that lie behind one another in the log, the first for `first_index`. Indexes skipped
+        """Add entries of consecutive records in the log, the first for `first_index`. Indexes skipped
         before a queue's first entry are filled with blank ones; entries the queue already has are passed
         over.
 
@@ -310,7 +310,7 @@ class ConsumeQueue:
         self._files.load()
 
     def recover(self) -> None:
-        """Find the end by a scan of the last files; drop files behind it, and stale entries."""
+        """Find the end by a scan of the last files; drop files after it, and stale entries."""
         starts = self._files.starts
         if not starts:
             return
@@ -337,7 +337,7 @@ class ConsumeQueue:
         return at, False
 
     def _settle(self, end: int) -> None:
-        """Take `end` (bytes) as the queue's end and look up all bounds anew."""
+        """Take `end` (bytes) as the queue's end and look up all bounds again."""
         self._end = self._written = end
         self._file_end = self._files.capacity_end
         self._flushed = min(self._flushed, end)

@@ -2,7 +2,7 @@
 
 Each queue costs one rename in the reactor, and the reactor gets its turn after every few; files are removed
 by the worker. Numbering of a queue that is gone begins at 0 again, as in RocketMQ, for whoever makes the topic
-anew.
+again.
 """
 
 from __future__ import annotations

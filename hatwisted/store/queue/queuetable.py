@@ -118,7 +118,7 @@ class ConsumeQueueTable:
             try:
                 queue.write_out()
             except BaseException:
-                self._tails[queue] = None  # behind the others: they may fare better
+                self._tails[queue] = None  # after the others: they may fare better
                 raise
 
     def load_all(self) -> None:
@@ -145,7 +145,7 @@ class ConsumeQueueTable:
 
     def truncate(self, physical_end: int, believed: int | None = None) -> None:
         """Cut every queue to the log's end. believed: log offset up to which what the queues say is known to have
-        been synced; what lies behind it will be dispatched again, and is cut from the queues in service."""
+        been synced; what lies after it will be dispatched again, and is cut from the queues in service."""
         for queue in self:
             queue.truncate(physical_end if believed is None else min(believed, physical_end))
         self.deleted.truncate(physical_end)
