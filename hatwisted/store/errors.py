@@ -70,21 +70,16 @@ class OtherFileSize(StoreError):
 
 
 class DamagedLog(StoreError):
-    """Valid records lie behind bytes that are none: cutting here would lose acknowledged data.
+    """Valid records follow bytes that aren't.
 
-    offset: first bad byte; resumes_at: first valid record after it; end: written end, so end - offset
-    bytes are at stake; path: the file with the first bad byte.
+    - offset: where the damage begins
+    - resumes_at: offset of the next valid record
+    - end: the log's end
+    - reason: what is wrong there
+    - path: of the file
     """
 
     def __init__(self, offset: int, resumes_at: int, end: int, reason: str, path: str) -> None:
-        """Valid records follow bytes that aren't.
-
-        - offset: where the damage begins
-        - resumes_at: offset of the next valid record
-        - end: the log's end
-        - reason: what is wrong there
-        - path: of the file
-        """
         super().__init__(
             f"commit log damaged at offset {offset} ({reason}) in {path}; valid records resume at "
             f"{resumes_at}, {end - offset} bytes at stake; nothing was changed, see 'hatwisted log repair'"

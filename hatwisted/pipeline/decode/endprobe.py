@@ -42,16 +42,15 @@ class Tail(NamedTuple):
 
 
 class EndProbe:
-    """Looks for it in one open file, which begins at physical offset `base`."""
+    """Looks for the end of one open file of a log.
+
+    - file: the file
+    - path: of the file, for errors
+    - base: its first byte's physical offset
+    - file_size: bytes per file of this log
+    """
 
     def __init__(self, file: LogBytes, path: str, base: int, file_size: int) -> None:
-        """Looks for the end of one open file of a log.
-
-        - file: the file
-        - path: of the file, for errors
-        - base: its first byte's physical offset
-        - file_size: bytes per file of this log
-        """
         self._log = log = FileBytes(file, base, file_size)
         self._path = path
         self._base = base

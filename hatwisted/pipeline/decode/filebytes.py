@@ -23,15 +23,14 @@ def new_buffer(size: int) -> npt.NDArray[np.uint8]:
 
 
 class FileBytes:
-    """Reads the file that begins at physical offset `base`."""
+    """One file as bytes of the log.
+
+    - file: open
+    - base: its first byte's physical offset
+    - file_size: bytes per file of this log
+    """
 
     def __init__(self, file: LogBytes, base: int, file_size: int) -> None:
-        """One file as bytes of the log.
-
-        - file: open
-        - base: its first byte's physical offset
-        - file_size: bytes per file of this log
-        """
         self._file = file
         self._base = base
         self._octets = new_buffer(0)

@@ -52,19 +52,17 @@ def starting_offsets(options: Options) -> Start:
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming read. Spark asks one instance for places and plans, and copies of another one for rows."""
+    """A streaming read. Spark asks one instance for offsets and plans, and copies of another one for rows.
+
+    - stores: which
+    - read_task: what each task needs
+    - split_bytes: of a task; None: by the amount there is
+    - limits: of a trigger, and what becomes of lost data
+    """
 
     def __init__(
         self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, limits: Limits
     ) -> None:
-        """A streaming read. Spark asks one instance for offsets and plans, and copies of another one for
-        rows.
-
-        - stores: which
-        - read_task: what each task needs
-        - split_bytes: of a task; None: by the amount there is
-        - limits: of a trigger, and what becomes of lost data
-        """
         self._stores = stores
         self._read_task = read_task
         self._split_bytes = split_bytes

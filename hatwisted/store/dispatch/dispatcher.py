@@ -48,8 +48,12 @@ ArrivalListener = Callable[[str, int, int], None]
 class Dispatcher:
     """Builds queues and index from the log, from `reput_offset` on. Belongs to one thread.
 
-    index: None if messages aren't indexed. delay_levels: ms by level, from level 1 on. clock: bounds the time
-    of `dispatch_some`. arrival: told about every queue that grew.
+    - log: what is dispatched
+    - queues: the consume queues
+    - index: None if messages aren't indexed
+    - delay_levels: ms by level, from level 1 on
+    - clock: bounds the time of `dispatch_some`
+    - arrival: called with (topic, queue id, the queue's end) for every queue that grew
     """
 
     _log = Logger()
@@ -63,15 +67,6 @@ class Dispatcher:
         clock: IReactorTime,
         arrival: ArrivalListener = lambda topic, queue_id, max_offset: None,
     ) -> None:
-        """Builds queues and index from the log, from `reput_offset` on. Belongs to one thread.
-
-        - log: what is dispatched
-        - queues: the consume queues
-        - index: None if messages aren't indexed
-        - delay_levels: ms by level, from level 1 on
-        - clock: bounds the time of `dispatch_some`
-        - arrival: called with (topic, queue id, the queue's end) for every queue that grew
-        """
         self._source = log
         self._queues = queues
         self._index = index

@@ -77,27 +77,21 @@ def file_name_at(seconds: float, local_time: LocalTime, last: str = "") -> str:
 
 
 class IndexFile:
-    """One file over its mapping. Not thread-safe, but for `datasync`.
+    """One file over its mapping. Not thread-safe, except for `datasync`.
 
-    reserved: it's known to have all its blocks. Whatever writes raises OSError if it can't get them.
-    begin/end_timestamp (ms) and begin/end_physical: of the first and last item, or, in a file without items,
-    of the last item of the file before it; count: items + 1.
+    - file: open
+    - path: of the file
+    - slots: hash slots
+    - items: room for items
+    - reserved: all its blocks are known to be there; otherwise what writes raises OSError if it can't get
+      them
+
+    `begin_timestamp`, `end_timestamp` (ms), `begin_physical` and `end_physical` are those of the first and
+    last item or, in a file without items, of the last item of the file before it; `count` is the number of
+    items plus 1.
     """
 
     def __init__(self, file: IFile, path: str, slots: int, items: int, *, reserved: bool = False) -> None:
-        """One file over its mapping. Not thread-safe, except for `datasync`.
-
-        - file: open
-        - path: of the file
-        - slots: hash slots
-        - items: room for items
-        - reserved: all its blocks are known to be there; otherwise what writes raises OSError if it can't get
-          them
-
-        `begin_timestamp`, `end_timestamp` (ms), `begin_physical` and `end_physical` are those of the first
-        and last item or, in a file without items, of the last item of the file before it; `count` is the
-        number of items plus 1.
-        """
         self.path = path
         self._reserved = reserved
         self._file = file

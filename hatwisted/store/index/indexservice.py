@@ -60,7 +60,14 @@ class IndexOptions:
 
 
 class IndexService:
-    """All index files of a store, under `directory`. Belongs to the reactor thread."""
+    """All index files of a store. Belongs to the reactor thread.
+
+    - fs: the disk
+    - directory: the folder
+    - clock: names new files
+    - options: what they are made with
+    - worker: makes the next file in advance; None: it's made when it's needed
+    """
 
     _log = Logger()
 
@@ -72,14 +79,6 @@ class IndexService:
         options: IndexOptions,
         worker: IWorker | None = None,
     ) -> None:
-        """All index files of a store. Belongs to the reactor thread.
-
-        - fs: the disk
-        - directory: the folder
-        - clock: names new files
-        - options: what they are made with
-        - worker: makes the next file in advance; None: it's made when it's needed
-        """
         slots, items = options.slots, options.items
         if slots < 1 or items < 2:
             raise ValueError(f"an index file of {slots} slots and {items} items holds nothing")

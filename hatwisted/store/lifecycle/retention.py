@@ -78,8 +78,15 @@ class WatermarkLimits:
 
 
 class DiskWatermark:
-    """Whether the disks under `paths` take more. Start it, or call `check`. meaning: what the log says of a full
-    disk at present."""
+    """Do the disks take more? Start it, or call `check`.
+
+    - fs: the disks
+    - paths: folders on them
+    - clock: its timer
+    - worker: measures the disks
+    - limits: shares of the disk
+    - meaning: gives what a full disk means at present, for the log
+    """
 
     _log = Logger()
 
@@ -92,15 +99,6 @@ class DiskWatermark:
         limits: WatermarkLimits | None = None,
         meaning: Callable[[], FullDisk] = lambda: FOR_A_MASTER,
     ) -> None:
-        """Do the disks take more? Start it, or call `check`.
-
-        - fs: the disks
-        - paths: folders on them
-        - clock: its timer
-        - worker: measures the disks
-        - limits: shares of the disk
-        - meaning: gives what a full disk means at present, for the log
-        """
         self._fs = fs
         self._worker = worker
         self._limits = limits or WatermarkLimits()
@@ -270,7 +268,15 @@ class RetentionRules:
 
 
 class Retention:
-    """Removes what has expired, in rounds."""
+    """Removes what has expired, in rounds.
+
+    - fs: the disk
+    - clock: its timer and the hour
+    - worker: removes the files
+    - watermark: how full the disk is
+    - expiring: log, queues and index
+    - rules: when files have expired
+    """
 
     _log = Logger()
 
@@ -283,15 +289,6 @@ class Retention:
         expiring: Expiring,
         rules: RetentionRules,
     ) -> None:
-        """Removes what has expired, in rounds.
-
-        - fs: the disk
-        - clock: its timer and the hour
-        - worker: removes the files
-        - watermark: how full the disk is
-        - expiring: log, queues and index
-        - rules: when files have expired
-        """
         self._fs = fs
         self._clock = clock
         self._worker = worker

@@ -68,20 +68,15 @@ class StoreLock:
 
 
 class AbortFile:
-    """The mark of a running, or uncleanly ended, broker in the store folder `root`.
+    """The mark of a broker that is running, or was killed.
 
-    process_id: gives what the file says, as 5.x has it (4.x writes an empty one; both only look whether it
-        exists).
+    - fs: the disk
+    - root: the store folder
+    - process_id: gives the content, as 5.x has it (4.x writes an empty file; both only look whether it
+      exists)
     """
 
     def __init__(self, fs: IFileSystem, root: str, process_id: Callable[[], int]) -> None:
-        """The mark of a broker that is running, or was killed.
-
-        - fs: the disk
-        - root: the store folder
-        - process_id: gives the content, as 5.x has it (4.x writes an empty file; both only look whether it
-          exists)
-        """
         self._fs = fs
         self._root = root
         self._path = join(root, ABORT_FILE)

@@ -39,16 +39,14 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class OpenFiles:
-    """Open files by path, at most `limit` of them. `get` belongs to one thread, `peek` may be called from
-    others."""
+    """Open files by path. `get` belongs to one thread, `peek` may be called from others.
+
+    - fs: the disk
+    - limit: files open at a time
+    - read_only: how they are opened
+    """
 
     def __init__(self, fs: IFileSystem, limit: int = OPEN_FILE_LIMIT, read_only: bool = False) -> None:
-        """Open files by path. `get` belongs to one thread, `peek` may be called from others.
-
-        - fs: the disk
-        - limit: files open at a time
-        - read_only: how they are opened
-        """
         self._fs = fs
         self._limit = limit
         self._read_only = read_only
@@ -92,12 +90,15 @@ class OpenFiles:
 
 
 class FileQueue:
-    """A stream of bytes in files of `file_size` bytes under `directory`. Belongs to one thread, but for
-    `datasync`.
+    """A stream of bytes in files of one size. Belongs to one thread, except for `datasync`.
 
-    reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
-    sparse.
-    read_only: never creates, changes or removes anything, and needs no right to.
+    - fs: the disk
+    - directory: the folder
+    - file_size: bytes per file
+    - reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
+      sparse
+    - read_only: never create, change or remove anything, and need no right to
+    - open_files: the limit of open files, which other queues may share
     """
 
     _log = Logger()
@@ -112,16 +113,6 @@ class FileQueue:
         read_only: bool = False,
         open_files: OpenFiles | None = None,
     ) -> None:
-        """A stream of bytes in files of one size. Belongs to one thread, except for `datasync`.
-
-        - fs: the disk
-        - directory: the folder
-        - file_size: bytes per file
-        - reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
-          sparse
-        - read_only: never create, change or remove anything, and need no right to
-        - open_files: the limit of open files, which other queues may share
-        """
         self._fs = fs
         self._reserve = reserve
         self._read_only = read_only

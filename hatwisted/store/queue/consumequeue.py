@@ -57,10 +57,16 @@ class SyncMark(NamedTuple):
 
 
 class ConsumeQueue:
-    """One queue. Belongs to the reactor thread, but for `datasync`.
+    """One queue. Belongs to the reactor thread, except for `datasync`.
 
-    min_offset, max_offset: index of the first entry whose record the log still has, and of the next entry;
-    max_physical: end (log offset) of the newest record named here, 0 if none is.
+    - files: its entries
+    - topic: of the queue
+    - queue_id: of the queue
+    - read_only: for inspecting a store in use
+    - on_tail: called with the queue when entries begin to wait in memory
+
+    `min_offset` and `max_offset` are the index of the first entry whose record the log still has, and of the
+    next entry; `max_physical` is the end (log offset) of the newest record named here, 0 if there is none.
     """
 
     _log = Logger()
@@ -74,18 +80,6 @@ class ConsumeQueue:
         read_only: bool = False,
         on_tail: Callable[[ConsumeQueue], None] = lambda queue: None,
     ) -> None:
-        """One queue. Belongs to the reactor thread, except for `datasync`.
-
-        - files: its entries
-        - topic: of the queue
-        - queue_id: of the queue
-        - read_only: for inspecting a store in use
-        - on_tail: called with the queue when entries begin to wait in memory
-
-        `min_offset` and `max_offset` are the index of the first entry whose record the log still has, and of
-        the next entry; `max_physical` is the end (log offset) of the newest record named here, 0 if there is
-        none.
-        """
         if files.file_size % ENTRY_SIZE:
             raise ValueError(f"a queue file of {files.file_size} bytes doesn't hold whole entries")
         self._files = files

@@ -30,9 +30,13 @@ one to three a queue, each of which waits for the disk."""
 
 
 class ConsumeQueueTable:
-    """All consume queues of a store, under `root`/<topic>/<queue id>.
+    """All consume queues of a store, in `root`/<topic>/<queue id>.
 
-    file_size: bytes per queue file, rounded up to whole entries; read_only: for looking at a store in use.
+    - fs: the disk
+    - root: the folder
+    - file_size: bytes per queue file, rounded up to whole entries
+    - read_only: for inspecting a store in use
+    - open_files: how many of all queues' files are open at a time
     """
 
     def __init__(
@@ -44,14 +48,6 @@ class ConsumeQueueTable:
         read_only: bool = False,
         open_files: int = OPEN_QUEUE_FILES,
     ) -> None:
-        """All consume queues of a store, in `root`/<topic>/<queue id>.
-
-        - fs: the disk
-        - root: the folder
-        - file_size: bytes per queue file, rounded up to whole entries
-        - read_only: for inspecting a store in use
-        - open_files: how many of all queues' files are open at a time
-        """
         self._fs = fs
         self._root = root
         self._file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE
