@@ -52,7 +52,7 @@ class PowerLossCase(SynchronousTestCase):
             "index_items": 300,
             "sync_flush": self.sync_flush,
             "local_time": datetime.fromtimestamp,
-            "process_id": 1,
+            "process_id": lambda: 1,
         } | options
         self.worker, self.flusher = ManualWorker(), ManualWorker()
         self.store = MessageStore(
