@@ -10,7 +10,7 @@ Spark's checkpoint says which offsets make up batch n; Delta's log says whether 
 5. compacts partitions of many small files, meanwhile and at the end (delta/compaction.py).
 
 Two stores whose brokers have one name are told apart by step 3: a slave goes on where its master was landed from,
-a store of another cluster is refused. If the checkpoint is lost or new, the landing goes on behind the table's
+a store of another cluster is refused. If the checkpoint is lost or new, the landing continues after the table's
 last records instead of repeating them.
 """
 

@@ -6,7 +6,7 @@ the second pass writes them, queues and index files side by side. Nothing is sor
 grow with the log: a task holds one part's entries, the driver the runs.
 
 The files are byte for byte those that a broker has built while it ran, RocketMQ or hatwisted: same sizes, same
-blank entries in front of queues that begin in mid-stream, same chains in the index. What a running broker knows
+blank entries before queues that begin in mid-stream, same chains in the index. What a running broker knows
 and the log doesn't is carried over from the store: queues whose records have all expired still say which offset
 comes next.
 """
@@ -100,7 +100,7 @@ class SkippedRange:
 class ReindexResult:
     """What was built from the log's [begin, end) into `target`.
 
-    entries: that name a record; blanks: entries in front of queues or in gaps; refused: records whose queue
+    entries: that name a record; blanks: entries before queues or in gaps; refused: records whose queue
     offset is taken or can't be; carried_over: queues without records in the log.
     """
 
