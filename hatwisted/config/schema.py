@@ -71,7 +71,7 @@ BROKER_PORT = Whole(3, 65534)
 # Tests and small installations use files far below the default of 1 GiB; below this no message fits.
 LOG_FILE_SIZE = Whole(1024, unit="bytes")
 
-# Bytes of a record besides body, topic and properties, and what must stay free for the blank behind it.
+# Bytes of a record besides body, topic and properties, and what must stay free for the blank after it.
 RECORD_OVERHEAD = 91 + 8
 
 

@@ -316,7 +316,7 @@ def _differs(old: ConsumerFilter, wanted: Subscription) -> bool:
 
 
 class _Saved(msgspec.Struct, rename="camel"):
-    """One filter in the file; `bloom_filter_data` is made anew, `dead` follows from the times."""
+    """One filter in the file; `bloom_filter_data` is recomputed, `dead` follows from the times."""
 
     consumer_group: str
     topic: str

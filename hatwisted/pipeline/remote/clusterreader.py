@@ -41,7 +41,12 @@ Queues = dict[MessageQueue, Replicas]
 
 
 class ClusterReader:
-    """For one thread. Raises BrokerGone, Refused, NoRoute and OffsetsGone as `remote.errors` has them."""
+    """For one thread. Its methods raise BrokerGone, Refused, NoRoute and OffsetsGone.
+
+    - settings: of the cluster
+    - clock: seconds, monotonic
+    - sleep: waits for some seconds
+    """
 
     def __init__(
         self,
@@ -49,12 +54,6 @@ class ClusterReader:
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """For one thread. Its methods raise BrokerGone, Refused, NoRoute and OffsetsGone.
-
-        - settings: of the cluster
-        - clock: seconds, monotonic
-        - sleep: waits for some seconds
-        """
         self._links = Links(settings, clock, sleep)
         self._routes = Routes(self._links)
 

@@ -4,7 +4,7 @@ The master is asked, since a slave knows a moment less; where it's gone, a slave
 many of them under way at once, and not what a master has to be spared.
 
 A time means the first message stored then or later. Brokers look it up by their own lights (4.9.7 gives the nearer
-neighbour, any of several messages of the same millisecond, and the last message for a time behind all), so what
+neighbour, any of several messages of the same millisecond, and the last message for a time after all), so what
 they answer is only where the search for the exact offset begins: among the messages around it.
 """
 
@@ -120,7 +120,7 @@ class _BoundarySearch:
             older = [offset for offset, stored in times if stored < self._wanted]
             not_older = [offset for offset, stored in times if stored >= self._wanted]
             if begin > low and not older:
-                end = begin  # all of them are too new: what is behind them needn't be looked at again
+                end = begin  # all of them are too new: what is after them needn't be looked at again
             elif end < high and not not_older:
                 begin = end
             else:

@@ -24,7 +24,7 @@ from hatwisted.pipeline.decode.storefolder import Split
 
 SUFFIX: Final = ".jsonl"
 DAMAGE_SCHEMA: Final = "broker string, file string, begin bigint, end bigint, reason string"
-"""`begin` and `end` are physical offsets, `end` the first byte behind the damage."""
+"""`begin` and `end` are physical offsets, `end` the first byte after the damage."""
 
 
 def read_damages(spark: SparkSession, folder: str) -> DataFrame:

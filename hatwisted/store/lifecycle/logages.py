@@ -60,7 +60,7 @@ class LogAges:
 
     def _age_at_start(self, start: int, in_use: int) -> float:
         files = self._log.files
-        # The next file's first record came right behind this one's last.
+        # The next file's first record came right after this one's last.
         written = store_timestamp_at(self._log, start + files.file_size)
         if written == NO_TIME:
             return 0.0

@@ -10,7 +10,7 @@ Files are read by pread and written by pwrite, not through a mapping as RocketMQ
 ahead a full disk is an error at the roll to a new file, never a SIGBUS, and no page fault is taken with the
 interpreter lock held. `mappedFileSizeCommitLog` keeps its name.
 
-A write that fails leaves undefined bytes behind the end. They are zeroed at once, or else before the next append,
+A write that fails leaves undefined bytes after the end. They are zeroed at once, or else before the next append,
 so that a later recovery can't take them for records. Until the zeros are synced a failure of power may still bring
 them back: whether such a put is stored is unknown, and its status says so.
 """
@@ -117,7 +117,7 @@ class CommitLog:
 
     @property
     def files(self) -> FileQueue:
-        """The files behind the stream."""
+        """The files of the stream."""
         return self._files
 
     def load(self) -> None:
@@ -322,7 +322,7 @@ class CommitLog:
         """Close the run's file with a blank and start a run in the next. Returns the run to go on with, and
         why there's no next file, or "".
 
-        The next file comes first: a blank without a file behind it would be taken for the log's end.
+        The next file comes first: a blank without a file after it would be taken for the log's end.
         """
         end = self._files.capacity_end_of(run.at)
         if not self._have_file(end):
@@ -439,7 +439,7 @@ class CommitLog:
     def close(self) -> None:
         """Remove the file prepared ahead (a clean exit leaves none) and close the rest.
 
-        A log that ends with its last file's blank keeps an empty file behind that, or gets one: RocketMQ would
+        A log that ends with its last file's blank keeps an empty file after that, or gets one: RocketMQ would
         take the blank's start for the end otherwise, below what a slave has copied.
         """
         files = self._files

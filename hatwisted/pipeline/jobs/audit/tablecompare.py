@@ -30,15 +30,14 @@ _PLACE = ("physical_offset", "size", "topic", "queue_id", "queue_offset")
 
 
 class RowComparison:
-    """A part of a log against the same part of a table. reference, copy: their numbers."""
+    """A part of a log against the same part of a table.
+
+    - reference: number of the log's copy
+    - copy: number of the table's
+    - table: what it is read from
+    """
 
     def __init__(self, reference: int, copy: int, table: TableCopy) -> None:
-        """A part of a log against the same part of a table.
-
-        - reference: number of the log's copy
-        - copy: number of the table's
-        - table: what it is read from
-        """
         self._reference = reference
         self._copy = copy
         self._table = table

@@ -36,7 +36,7 @@ MINUTE: Final = 60
 
 @dataclass(frozen=True)
 class Extent:
-    """A piece of `broker`'s log that a slave holds: physical offsets, bytes, `end` behind its last record."""
+    """A piece of `broker`'s log that a slave holds: physical offsets, bytes, `end` after its last record."""
 
     name: str
     broker: str
