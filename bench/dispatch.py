@@ -16,6 +16,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable
+from datetime import datetime
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import Clock
@@ -140,7 +141,11 @@ def parts(root: str) -> tuple[ConsumeQueueTable, IndexService]:
     fs = PosixFileSystem()
     queues = ConsumeQueueTable(fs, os.path.join(root, "consumequeue"))
     return queues, IndexService(
-        fs, os.path.join(root, "index"), SteadyClock(), IndexOptions(), InlineWorker()
+        fs,
+        os.path.join(root, "index"),
+        SteadyClock(),
+        IndexOptions(local_time=datetime.fromtimestamp),
+        InlineWorker(),
     )
 
 

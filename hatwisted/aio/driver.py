@@ -8,12 +8,12 @@ from collections.abc import Callable, Coroutine
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from hatwisted.aio.link import Link
-from hatwisted.clientcore.driver import Answer, StandardLog
-from hatwisted.clientcore.errors import ClientError, ConnectFailed, Unsettled
+from hatwisted.aio.link import dial
+from hatwisted.clientcore.calls import ChannelTable
+from hatwisted.clientcore.driver import StandardLog
+from hatwisted.clientcore.errors import Unsettled
 from hatwisted.clientcore.process import RANDOMNESS, process_name
-from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work, gather
-from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,10 +26,12 @@ class AioDriver:
         self.log = StandardLog("hatwisted.aio")
         self.randomness = RANDOMNESS
         self.process_name = process_name()
-        self._links: dict[str, Link] = {}
-        self._on_request: Callable[[str, RemotingCommand], Answer] | None = None
-        self._lost: Callable[[str], None] | None = None
-        self._closed = False
+        self._channels = ChannelTable(self.call_later, dial, self.log)
+        # As Driver.
+        self.call = self._channels.call
+        self.oneway = self._channels.oneway
+        self.serve = self._channels.serve
+        self.close = self._channels.close
 
     # ---- as Driver
 
@@ -41,58 +43,11 @@ class AioDriver:
         """By the running loop."""
         return asyncio.get_running_loop().call_later(seconds, work)
 
-    def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
-        """As Driver."""
-        try:
-            return self._link(address).call(request, timeout)
-        except ClientError as error:
-            failed: Waiter[RemotingCommand] = Waiter()
-            failed.fail(error)
-            return failed
-
-    def oneway(self, address: str, request: RemotingCommand) -> None:
-        """As Driver."""
-        self._link(address).oneway(request)
-
-    def serve(
-        self, on_request: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]
-    ) -> None:
-        """As Driver."""
-        self._on_request, self._lost = on_request, lost
-
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """A coroutine, a future or a task of the running loop."""
         adopted: Waiter[Any] = Waiter()
         asyncio.ensure_future(outcome).add_done_callback(lambda given: _pass_on(given, adopted))
         return adopted
-
-    def close(self) -> Waiter[None]:
-        """As Driver."""
-        self._closed = True
-        return Task(self._close())
-
-    async def _close(self) -> None:
-        await gather(_ended(link.close()) for link in self._links.values())
-        self._links.clear()
-
-    # ---- as its links see it
-
-    def on_request(self, address: str, request: RemotingCommand) -> Answer:
-        """A server asks."""
-        return None if self._on_request is None else self._on_request(address, request)
-
-    def lost(self, address: str) -> None:
-        """A connection has ended by itself."""
-        if self._lost is not None and not self._closed:
-            self._lost(address)
-
-    def _link(self, address: str) -> Link:
-        if self._closed:
-            raise ConnectFailed(address, "this client is closed")
-        link = self._links.get(address)
-        if link is None:
-            link = self._links[address] = Link(self, address, asyncio.get_running_loop())
-        return link
 
 
 async def run(work: Work[T]) -> T:
@@ -127,7 +82,3 @@ def _pass_on(given: asyncio.Future[Any], adopted: Waiter[Any]) -> None:
         adopted.fail(error)
     else:
         adopted.fire(given.result())
-
-
-async def _ended(closing: Waiter[None]) -> None:
-    await closing

@@ -40,7 +40,7 @@ from hatwisted.broker.transaction.transactioncheck import check_options
 from hatwisted.config.live import REQUEST, LiveConfig
 from hatwisted.config.load import Loaded, Source
 from hatwisted.config.roles import as_master, as_slave
-from hatwisted.config.schema import BrokerConfig, BrokerRole
+from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
@@ -65,7 +65,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     """
     ports = BrokerPorts(config, parts.listening)
     clock, fs = parts.clock, parts.file_system
-    role = Role(config.broker_role)
+    role = Role(config.broker_role, config.broker_id)
     identity = options.identity(config, parts.resolve)
     live = LiveConfig(config)
     worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
@@ -77,12 +77,12 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         tables.keep(file, live.take_file)
         live.on_change(lambda _: file.save())
     client = RemotingClient(parts.connecting, clock)
-    registration = Registration(client, clock, tables.topics, identity, options.registration(config))
+    registration = Registration(client, clock, tables.topics, identity, role, options.registration(config))
     live.on_change(lambda changed: registration.permit(changed.broker_permission))
     master = MasterAddress(config.ha_master_address, alone=not config.name_servers)
     registration.on_master(master.learn)
     group_transfer = GroupTransferService(clock, config.slave_wait / 1000)
-    ha = HAService(store.log, clock, ports.ha, group_transfer, options.master_settings(config))
+    ha = HAService(store.log, clock, ports.ha, group_transfer, options.master_settings(config, role))
     consumers = ConsumerProcessors(clock, tables, store.starts_hot, store.queue_end, role)
     consumer_admin = ConsumerAdmin(clock, store, tables, consumers, identity)
     hold = PullHold(clock, store.queue_end)
@@ -145,18 +145,16 @@ def role_services(node: NodeParts, parts: Parts) -> RoleServices:
 
 def master_role(node: NodeParts) -> MasterRole:
     """What `node` does as a master; a SYNC_MASTER's puts wait for its slaves."""
-    config = node.config.config
-    sync = node.role.present is BrokerRole.SYNC_MASTER
+    live, config = node.config, node.config.config
     timeout = config.sync_flush_timeout / 1000
     acks = PutAcks(
         node.clock,
         node.store.flush,
         timeout,
-        node.ha if sync else None,
+        node.ha if node.role.sync_master else None,
         node.store.record_at,
     )
-    permission = node.config.derived(lambda changed: changed.broker_permission)
-    state = SendState(permission, node.identity.store_address.rpartition(":")[0])
+    state = SendState(lambda: live.config.broker_permission, node.identity.store_address.rpartition(":")[0])
     return MasterRole(node, acks, state, check_options(config))
 
 
@@ -169,11 +167,11 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         connecting=parts.connecting,
         random=parts.random,
         master_address=lambda: master.ha,
-        master_log=MasterLog(node.client, node.store, lambda: master.log),
+        master_log=MasterLog(node.client, lambda: master.log),
         flush_now=node.store.flusher.flush_now,
     )
     ha_client = HAClientService(link_parts, options.slave_settings(config))
-    return SlaveRole(node, ha_client, options.sync_options(config))
+    return SlaveRole(node, ha_client, options.sync_options(config, node.role))
 
 
 def _check_config(role: Role, config: BrokerConfig) -> None:

@@ -16,12 +16,13 @@ from hatwisted.broker.tables import TableOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
 from hatwisted.config.errors import SettingError
 from hatwisted.config.live import LiveConfig
-from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
+from hatwisted.config.schema import BrokerConfig, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
 from hatwisted.store.lifecycle.retention import FOR_A_MASTER, FOR_A_SLAVE, RetentionPolicy
 from hatwisted.store.messagestore import StoreOptions
+from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
 from hatwisted.wire.hostport import HostPort
 
 
@@ -30,7 +31,6 @@ def identity(config: BrokerConfig, resolve: Callable[[str], bytes]) -> BrokerIde
     return BrokerIdentity(
         cluster=config.broker_cluster_name,
         name=config.broker_name,
-        broker_id=config.broker_id,
         address=f"{config.broker_ip1}:{config.listen_port}",
         ha_address=f"{config.broker_ip2}:{config.ha_listen_port}",
         store_host=HostPort(_packed_address(config.broker_ip1, resolve), config.listen_port).pack(),
@@ -79,11 +79,11 @@ def table_options(live: LiveConfig[BrokerConfig]) -> TableOptions:
     )
 
 
-def sync_options(config: BrokerConfig) -> SyncOptions:
+def sync_options(config: BrokerConfig, role: Role) -> SyncOptions:
     """How a slave asks for its master's tables."""
     return SyncOptions(
         own_address=f"{config.broker_ip1}:{config.listen_port}",
-        broker_id=config.broker_id,
+        broker_id=role.broker_id,
         first_delay=config.slave_sync_first_delay / 1000,
         interval=config.slave_sync_interval / 1000,
     )
@@ -106,7 +106,13 @@ def first_topics(config: BrokerConfig) -> FirstTopics:
 def store_options(
     live: LiveConfig[BrokerConfig], identity: BrokerIdentity, role: Role, parts: Parts
 ) -> StoreOptions:
-    """What its message store is made with."""
+    """What a broker's message store is made with.
+
+    - live: the configuration, whose changes the store follows where it can
+    - identity: who the broker is
+    - role: master or slave
+    - parts: the node's surroundings
+    """
     config = live.config
     return StoreOptions(
         root=config.store_path_root_dir,
@@ -128,6 +134,7 @@ def store_options(
         retention=live.derived(retention_policy),
         local_time=parts.local_time,
         memory_bytes=parts.memory_bytes,
+        open_queue_files=min(OPEN_QUEUE_FILES, parts.descriptors // 4),
         process_id=parts.process_id,
         full_disk=lambda: FOR_A_SLAVE if role.slave else FOR_A_MASTER,
     )
@@ -146,7 +153,12 @@ def retention_policy(config: BrokerConfig) -> RetentionPolicy:
 
 
 def pull_options(config: BrokerConfig, memory_bytes: int, role: Role) -> PullOptions:
-    """memory_bytes: as for `store_options`."""
+    """What pulls are answered with.
+
+    - config: the effective configuration
+    - memory_bytes: of this machine, as for `store_options`
+    - role: master or slave
+    """
     return PullOptions(
         role=role,
         broker_permission=config.broker_permission,
@@ -157,10 +169,10 @@ def pull_options(config: BrokerConfig, memory_bytes: int, role: Role) -> PullOpt
     )
 
 
-def master_settings(config: BrokerConfig) -> MasterSettings:
+def master_settings(config: BrokerConfig, role: Role) -> MasterSettings:
     """The accept side of the HA link."""
     return MasterSettings(
-        sync=config.broker_role is BrokerRole.SYNC_MASTER,
+        sync=lambda: role.sync_master,
         heartbeat_interval=config.ha_send_heartbeat_interval / 1000,
         housekeeping_interval=config.ha_housekeeping_interval / 1000,
         batch_size=config.ha_transfer_batch_size,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from random import Random
 from typing import Protocol
 
@@ -12,7 +11,7 @@ from twisted.application.service import IService
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.remoting.interfaces import IConnecting, IListening
-from hatwisted.store.interfaces import IFileSystem, IWorker
+from hatwisted.store.interfaces import IFileSystem, IWorker, LocalTime
 
 
 class MakeWorker(Protocol):
@@ -35,12 +34,13 @@ class Parts:
     - random: jitter of retries
     - process_id: of the process that serves; asked when the node starts, since a daemon forks before
     - memory_bytes: physical memory, by which a broker tells recent messages from old ones
+    - descriptors: that the process may have, by which a broker decides how many files it keeps open
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself
     """
 
     clock: IReactorTime
-    local_time: Callable[[float], datetime]
+    local_time: LocalTime
     file_system: IFileSystem
     make_worker: MakeWorker
     listening: IListening
@@ -49,4 +49,5 @@ class Parts:
     random: Random
     process_id: Callable[[], int]
     memory_bytes: int
+    descriptors: int = 1 << 20
     steady_time: IService | None = None

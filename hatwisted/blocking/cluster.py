@@ -41,7 +41,12 @@ def blocking(
 
 
 class Producer:
-    """Made by `Cluster.producer`."""
+    """Made by `Cluster.producer`.
+
+    - driver: runs the logic until it has its answer
+    - core: the logic
+    - window: requests of `send_all` that may be waiting for answers
+    """
 
     def __init__(self, driver: BlockingDriver, core: producer.Producer, window: int) -> None:
         self._driver = driver
@@ -99,7 +104,7 @@ class Cluster:
     ) -> None:
         settings = name_servers
         if not isinstance(settings, ClusterSettings):
-            settings = ClusterSettings(split_addresses(settings))
+            settings = ClusterSettings(name_servers=split_addresses(settings))
         self._driver = BlockingDriver(Links(settings))
         self._link = ClusterLink(self._driver, settings.name_servers, client_id)
 

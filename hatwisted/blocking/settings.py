@@ -12,6 +12,7 @@ from typing import Final, Literal
 from hatwisted.blocking.security import Credentials, Tls
 from hatwisted.clientcore.address import parse_address
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 CONNECT_TIMEOUT: Final = 3.0
 """Seconds for the handshakes of TCP and TLS (RocketMQ's clients: 3 s)."""
@@ -20,14 +21,12 @@ ANSWER_TIMEOUT: Final = 15.0
 RETRIES: Final = 8
 """Rounds over all brokers of a group without any progress, with pauses that add up to 16 s: long enough for a
 broker to be restarted."""
-GROUP: Final = "TOOLS_CONSUMER"
-"""A group that every broker has from its first start on, even where groups aren't created on demand."""
 
 ReadFrom = Literal["slave", "master", "auto"]
 READ_FROM: Final[tuple[ReadFrom, ...]] = ("slave", "master", "auto")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClusterSettings:
     """name_servers: at least one. Timeouts in seconds. retries: rounds without progress before giving up.
 
@@ -36,7 +35,7 @@ class ClusterSettings:
     """
 
     name_servers: tuple[str, ...]
-    group: str = GROUP
+    group: str = TOOLS_GROUP
     read_from: ReadFrom = "slave"
     connect_timeout: float = CONNECT_TIMEOUT
     answer_timeout: float = ANSWER_TIMEOUT

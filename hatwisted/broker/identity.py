@@ -14,14 +14,13 @@ _IPV6_SIZE = 20
 class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """A broker's names and addresses.
 
-    - cluster, name: brokerClusterName and brokerName; broker_id: 0 of a master
+    - cluster, name: brokerClusterName and brokerName
     - address, ha_address: "host:port" for clients and for slaves, as configured
     - store_host: address and port as they brand every record, 8 or 20 bytes
     """
 
     cluster: str
     name: str
-    broker_id: int
     address: str
     ha_address: str
     store_host: bytes
@@ -31,12 +30,12 @@ class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
         """`store_host` as "ip:port"."""
         return str(HostPort.unpack(self.store_host, ipv6=len(self.store_host) == _IPV6_SIZE))
 
-    def header(self) -> RegisterBrokerHeader:
-        """The fields every request to a name server begins with."""
+    def header(self, broker_id: int) -> RegisterBrokerHeader:
+        """The fields every request to a name server begins with. broker_id: its number in the group."""
         return RegisterBrokerHeader(
             broker_name=self.name,
             broker_addr=self.address,
             cluster_name=self.cluster,
-            broker_id=self.broker_id,
+            broker_id=broker_id,
             ha_server_addr=self.ha_address,
         )

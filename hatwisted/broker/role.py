@@ -8,13 +8,25 @@ from hatwisted.config.schema import BrokerRole
 class Role:
     """A broker's role, in the one place where it stands.
 
-    Whoever does something else on a slave asks here, each time, and keeps no answer.
+    Whoever does something else on a slave asks here, each time, and keeps no answer. broker_id: its number in the
+    group, 0 of a master.
     """
 
-    def __init__(self, present: BrokerRole) -> None:
+    def __init__(self, present: BrokerRole, broker_id: int) -> None:
         self.present = present
+        self.broker_id = broker_id
+
+    def become(self, role: BrokerRole, broker_id: int) -> None:
+        """From now on it's this one."""
+        self.present = role
+        self.broker_id = broker_id
 
     @property
     def slave(self) -> bool:
         """Does this broker copy another one's log and tables?"""
         return self.present is BrokerRole.SLAVE
+
+    @property
+    def sync_master(self) -> bool:
+        """Do puts wait for slaves?"""
+        return self.present is BrokerRole.SYNC_MASTER

@@ -5,8 +5,8 @@ Values first: `message`, `sending` (messages as requests, answers as results), `
 `pullprogress`, `processqueue`, `allocation`, `subscription`. On them coroutines that await nothing but
 `tasks.Waiter`s: `producer`, `queuereader` -> `consumeservice` -> `assignment` -> `consumer`, `admin`.
 `clusterlink` is on top, `consumerstate` and `api` are what programs of every loop see, `session` (one
-identity among the brokers) under all its parts, and `driver` says what a loop has to give; `process` is what
-drivers take from theirs.
+identity among the brokers) under all its parts, and `driver` says what a loop has to give; `calls` is what
+its connections have in common, `process` what it takes from its process.
 
 What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`, `answers`,
 `errors`), `accumulator`, `sendwindow`, `compression` and `transactions` for sending; `membership`,

@@ -31,7 +31,7 @@ from hatwisted.clientcore.session import Session
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import MASTER_ID, BrokerData, ClusterInfo, TopicRoute
+from hatwisted.wire.registration import MASTER_ID, SINGLE_TAG, BrokerData, ClusterInfo, TopicRoute
 from hatwisted.wire.topics import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class Admin:
             "readQueueNums": queues,
             "writeQueueNums": queues,
             "perm": perm,
-            "topicFilterType": "SINGLE_TAG",
+            "topicFilterType": SINGLE_TAG,
             "topicSysFlag": 0,
             "order": False,
         }

@@ -12,12 +12,11 @@ from typing import Any, Final
 
 from hatwisted.clientcore.errors import UnreadableBody
 from hatwisted.wire import layout
+from hatwisted.wire.inflate import MAX_INFLATED, NotInflated, inflate
 
 COMPRESS_ABOVE: Final = 4096
 """Bytes of a body from which it is compressed (4.9.7: compressMsgBodyOverHowmuch)."""
 LEVEL: Final = 5
-MAX_INFLATED: Final = 64 * 1024 * 1024
-"""Bytes one body may grow to: far above a broker's maxMessageSize, so only an attack is stopped."""
 
 
 def compress(body: bytes, above: int = COMPRESS_ABOVE) -> tuple[bytes, int]:
@@ -36,7 +35,10 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
         return body
     kind = sys_flag & layout.SYS_COMPRESSION_MASK
     if kind in (0, layout.SYS_COMPRESSION_ZLIB):
-        return _inflate(body)
+        try:
+            return inflate(body)
+        except NotInflated as error:
+            raise UnreadableBody(f"the body is {error}") from None
     module, name = {
         layout.SYS_COMPRESSION_LZ4: ("lz4.frame", "LZ4"),
         layout.SYS_COMPRESSION_ZSTD: ("zstandard", "Zstandard"),
@@ -58,14 +60,3 @@ def _unpack(library: Any, body: bytes, kind: int) -> bytes:
         return bytes(library.decompress(body))
     # Frames written as a stream don't say their size: the limit has to be given.
     return bytes(library.ZstdDecompressor().decompress(body, max_output_size=MAX_INFLATED))
-
-
-def _inflate(body: bytes) -> bytes:
-    inflater = zlib.decompressobj()
-    try:
-        plain = inflater.decompress(body, MAX_INFLATED)
-    except zlib.error as error:
-        raise UnreadableBody(f"not a zlib body: {error}") from None
-    if not inflater.eof:
-        raise UnreadableBody(f"the body is cut short or inflates to more than {MAX_INFLATED} bytes")
-    return plain

@@ -2,7 +2,7 @@
 
 Each queue is consumed in order, one batch at a time, and the queues beside each other; so a queue's progress is
 one number, and a slow message delays its own queue only. Rejected: RocketMQ's pool that consumes one queue's
-messages in any order; its progress is the oldest unfinished message, and a crash repeats all behind it.
+messages in any order; its progress is the oldest unfinished message, and a crash repeats all after it.
 
 Two things can still put a later message before an earlier one: a failure, which goes on with the next and comes
 back, and a change of members, when old and new owner of a queue overlap. `orderly=True` excludes both, by
@@ -38,6 +38,7 @@ from hatwisted.clientcore.sendback import MAX_RECONSUME, SendBack
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.subscription import Sql, Subscription, parse_subscription
 from hatwisted.clientcore.tasks import Lock, Task, Waiter, ends_within
+from hatwisted.wire.consumerdata import ALL_TAGS, BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.topics import RETRY_PREFIX
@@ -112,7 +113,7 @@ class Consumer:
         }
         if not self._broadcasting:
             retry = RETRY_PREFIX + self.group
-            made[retry] = parse_subscription(retry, "*", version)
+            made[retry] = parse_subscription(retry, ALL_TAGS, version)
         return made
 
     def _rule(self) -> Rule:
@@ -247,7 +248,7 @@ class Consumer:
     # ---- sharing out queues
 
     def rebalance(self) -> None:
-        """Look anew who of the group reads what."""
+        """Rebalance: share the queues out again."""
         # One round under way and one after it see everything there is to see.
         if not self._balancing.waiting and self._running and not self._stopped:
             self._session.in_background(self._balance(), "rebalancing")
@@ -304,9 +305,9 @@ class Consumer:
         """Its entry in a heartbeat."""
         return {
             "consumeFromWhere": self._options.consume_from.value,
-            "consumeType": "CONSUME_PASSIVELY",
+            "consumeType": CONSUME_PASSIVELY,
             "groupName": self.group,
-            "messageModel": "BROADCASTING" if self._broadcasting else "CLUSTERING",
+            "messageModel": BROADCASTING if self._broadcasting else CLUSTERING,
             "subscriptionDataSet": [each.entry() for each in self._subscriptions.values()],
             "unitMode": False,
         }
@@ -350,11 +351,11 @@ class Consumer:
             "PROP_CLIENT_VERSION": "V4_9_7",
             "PROP_CONSUMEORDERLY": str(self.orderly).lower(),
             "PROP_CONSUMER_START_TIMESTAMP": str(round(self._started * 1000)),
-            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_CONSUME_TYPE": CONSUME_PASSIVELY,
             "PROP_NAMESERVER_ADDR": ";".join(self._session.routes.servers),
             "PROP_THREADPOOL_CORE_SIZE": "1",
             "consumeFromWhere": self._options.consume_from.value,
             "consumeMessageBatchMaxSize": str(self._options.batch),
             "consumerGroup": self.group,
-            "messageModel": "BROADCASTING" if self._broadcasting else "CLUSTERING",
+            "messageModel": BROADCASTING if self._broadcasting else CLUSTERING,
         }

@@ -9,10 +9,11 @@ from hatwisted.clientcore.answers import MemberList, decoded
 from hatwisted.clientcore.errors import BadAnswer, CallFailed, ClientError
 from hatwisted.clientcore.routes import readable_queues
 from hatwisted.clientcore.session import Session
-from hatwisted.clientcore.subscription import SQL92, Subscription
+from hatwisted.clientcore.subscription import Subscription
 from hatwisted.clientcore.tasks import gather
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import SQL92
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID, TopicRoute
 

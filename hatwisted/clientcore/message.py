@@ -14,17 +14,16 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messageid import encode_message_id
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.properties import encode_properties
-from hatwisted.wire.record import Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import Record
 
-PROPERTY_RETRY_TOPIC: Final = "RETRY_TOPIC"
-PROPERTY_ORIGIN_ID: Final = "ORIGIN_MESSAGE_ID"
 DELIVERY_PROPERTIES: Final = frozenset((
     "ARRIVE_TIME", "CLUSTER", "CONSUME_START_TIME", "DELAY", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET",
     "MSG_REGION", "ORIGIN_MESSAGE_ID", "PGROUP", "REAL_QID", "REAL_TOPIC", "RECONSUME_TIME", "RETRY_TOPIC",
     "TRACE_ON", "TRANSACTION_CHECK_TIMES", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "UNIQ_KEY", "WAIT",
     "__transactionId__",
 ))  # fmt: skip
-"""Properties that tell of one delivery: a message that is sent anew leaves them behind."""
+"""Properties of one delivery: a message that is sent again leaves them behind."""
 _TOPIC_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
@@ -147,7 +146,7 @@ def received(record: Record, broker_name: str) -> ReceivedMessage:
     properties = record.properties
     offset_id = encode_message_id(record.store_host, record.physical_offset)
     return ReceivedMessage(
-        topic=properties.get(PROPERTY_RETRY_TOPIC, record.topic),
+        topic=properties.get(layout.PROPERTY_RETRY_TOPIC, record.topic),
         queue=MessageQueue(broker_name=broker_name, queue_id=record.queue_id, topic=record.topic),
         queue_offset=record.queue_offset,
         body=decompress(record.body, record.sys_flag),

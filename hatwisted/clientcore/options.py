@@ -13,6 +13,7 @@ from typing import Final, TypedDict
 
 from hatwisted.clientcore.compression import COMPRESS_ABOVE
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.wire.consumerdata import CONSUME_FROM_FIRST, CONSUME_FROM_LAST, CONSUME_FROM_TIMESTAMP
 from hatwisted.wire.layout import MAX_MESSAGE_SIZE
 
 RETRIES: Final = 2
@@ -36,9 +37,9 @@ MAX_BATCH: Final = 1000
 class ConsumeFrom(Enum):
     """Where a group begins in a queue it has never read."""
 
-    LAST = "CONSUME_FROM_LAST_OFFSET"
-    FIRST = "CONSUME_FROM_FIRST_OFFSET"
-    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+    LAST = CONSUME_FROM_LAST
+    FIRST = CONSUME_FROM_FIRST
+    TIMESTAMP = CONSUME_FROM_TIMESTAMP
 
 
 class ProducerKeywords(TypedDict, total=False):
@@ -116,16 +117,14 @@ class ConsumerOptions:
     """How a consumer reads.
 
     batch: messages for one call
-    whole_batch: a batch that fails goes back as it is, behind its `ack_index` (4.9.7), instead of being halved
-    consume_from: where a new group begins
-    timestamp: ms since the epoch, for ConsumeFrom.TIMESTAMP
-    broadcasting: every member gets everything, and keeps its progress by itself
-    local_offsets: the file that a broadcasting member keeps it in; None: only while it runs
-    orderly: a failed message holds its queue up, and a queue never has two readers
-    suspension: seconds that a queue is then held up at a time
-    max_reconsume: failures until a dead letter; None: 16, and without end if orderly
-    prefetch_messages, prefetch_bytes: of one queue, read and not yet settled
-    auto_commit: note the progress every 5 s and at the stop; otherwise only when the program says `commit`
+    whole_batch: a batch that fails goes back as it is, from after its `ack_index` on (4.9.7), instead of
+    being halved consume_from: where a new group begins timestamp: ms since the epoch, for
+    ConsumeFrom.TIMESTAMP broadcasting: every member gets everything, and keeps its progress by itself
+    local_offsets: the file that a broadcasting member keeps it in; None: only while it runs orderly: a failed
+    message holds its queue up, and a queue never has two readers suspension: seconds that a queue is then
+    held up at a time max_reconsume: failures until a dead letter; None: 16, and without end if orderly
+    prefetch_messages, prefetch_bytes: of one queue, read and not yet settled auto_commit: note the progress
+    every 5 s and at the stop; otherwise only when the program says `commit`
     """
 
     batch: int = 1

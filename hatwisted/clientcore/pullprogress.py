@@ -15,6 +15,7 @@ from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.driver import Log
 from hatwisted.clientcore.errors import Refused
 from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.consumerdata import ALL_TAGS, TAG
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
@@ -23,7 +24,7 @@ MASTER_PREFERENCE: Final = 30.0
 """Seconds that no suggestion leads away from the master, after another broker couldn't serve a pull."""
 
 _PASSES: Final = frozenset((ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY))
-"""Answers that go on behind messages: those they bring, and those that a filter passes over."""
+"""Answers that continue after messages: those they bring, and those that a filter passes over."""
 _PULLED: Final = _PASSES | {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED}
 """Answers that say where to go on."""
 _LOST_MEMBERSHIP: Final = frozenset(
@@ -118,8 +119,8 @@ def pull_fields(
     flags: int,
     commit: int = 0,
     hold_ms: int = 0,
-    expression: str | None = "*",
-    expression_type: str = "TAG",
+    expression: str | None = ALL_TAGS,
+    expression_type: str = TAG,
     version: int = 0,
 ) -> dict[str, object]:
     """extFields of a pull.

@@ -17,9 +17,10 @@ from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.processqueue import ProcessQueue
 from hatwisted.clientcore.pullprogress import NextStep, PullProgress, pull_fields
 from hatwisted.clientcore.session import Session
-from hatwisted.clientcore.subscription import TAG, Subscription
+from hatwisted.clientcore.subscription import Subscription
 from hatwisted.clientcore.tasks import Task, Waiter, sleep
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import TAG
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import PullHeader

@@ -12,12 +12,13 @@ from typing import Final
 
 from hatwisted.clientcore.driver import Log
 from hatwisted.clientcore.errors import ClientError, NoRoute, Rejected
-from hatwisted.clientcore.message import PROPERTY_ORIGIN_ID, PROPERTY_RETRY_TOPIC, Message, ReceivedMessage
+from hatwisted.clientcore.message import Message, ReceivedMessage
 from hatwisted.clientcore.producer import Producer
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.tasks import sleep
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.layout import PROPERTY_ORIGIN_ID, PROPERTY_RETRY_TOPIC
 from hatwisted.wire.topics import RETRY_PREFIX
 
 MAX_RECONSUME: Final = 16

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from hatwisted.clientcore.message import checked_topic
+from hatwisted.wire.consumerdata import ALL_TAGS, SQL92, TAG
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.layout import PROPERTY_TAGS
-
-ALL: Final = "*"
-TAG: Final = "TAG"
-SQL92: Final = "SQL92"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +26,7 @@ class Subscription:
     @property
     def tags(self) -> frozenset[str]:
         """The wanted tags; empty means all."""
-        if self.kind != TAG or self.expression == ALL:
+        if self.kind != TAG or self.expression == ALL_TAGS:
             return frozenset()
         return frozenset(tag for each in self.expression.split("||") if (tag := each.strip()))
 
@@ -64,4 +60,4 @@ def parse_subscription(topic: str, expression: str | Sql, version: int) -> Subsc
     """expression: "*", tags separated by "||", or Sql. BadMessage for a bad topic."""
     if isinstance(expression, Sql):
         return Subscription(checked_topic(topic), expression.expression, SQL92, version)
-    return Subscription(checked_topic(topic), expression.strip() or ALL, TAG, version)
+    return Subscription(checked_topic(topic), expression.strip() or ALL_TAGS, TAG, version)

@@ -23,8 +23,9 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
+from hatwisted.clientcore.errors import CallFailed
 from hatwisted.config.javaproperties import format_property
-from hatwisted.remoting.client import CallFailed, RemotingClient
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import StoreLocked
 from hatwisted.store.interfaces import ILock
@@ -225,7 +226,7 @@ def _namesrv_conf(folder: str) -> dict[str, object]:
 
 
 def dies_with_us() -> list[str]:
-    """What to put in front of a command, so that it ends when this process does, however that ends."""
+    """What to put before a command, so that it ends when this process does, however that ends."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
 

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 from twisted.internet.defer import inlineCallbacks
 
-from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
+from hatwisted.clientcore.errors import CallFailed, Refused
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -76,6 +77,6 @@ class Monitor:
     def _ask(self, address: str, code: int, kind: type[_T]) -> Any:
         try:
             answer = yield self._client.ask(address, RemotingCommand(code=code), CALL_TIMEOUT)
-        except (CallFailed, RequestRefused):
+        except (CallFailed, Refused):
             return kind()
         return msgspec.json.decode(answer.body, type=kind)

@@ -18,7 +18,7 @@ from twisted.internet.threads import deferToThread
 from twisted.python.failure import Failure
 
 from hatwisted import client
-from hatwisted.clientcore.errors import BrokerGone, ClientError, NoRoute
+from hatwisted.clientcore.errors import BrokerGone, CallFailed, ClientError, NoRoute, Refused
 from hatwisted.demo.cluster import Cluster, DemoError
 from hatwisted.demo.consumer import Consumer, ReadBackError
 from hatwisted.demo.inputs import InputError, Source
@@ -27,7 +27,7 @@ from hatwisted.demo.monitor import UNKNOWN, Monitor
 from hatwisted.demo.pipelineprocess import INSTALL, PipelineProcess, missing_packages
 from hatwisted.demo.producer import Producer
 from hatwisted.demo.screen import Screen, messages
-from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.errors import StoreError
 from hatwisted.timing.periodic import PeriodicCall
@@ -47,7 +47,7 @@ EXPECTED = (
     ReadBackError,
     ClientError,
     CallFailed,
-    RequestRefused,
+    Refused,
     StoreError,
     OSError,
 )

@@ -29,7 +29,7 @@ from hatwisted.ha.events import FirstReport, MasterEvent, Report
 from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
-from hatwisted.ha.sockets import tune
+from hatwisted.ha.sockets import CLOSE_LINGER, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.interfaces import Buffer, IReplicatedLog
@@ -55,10 +55,6 @@ REFUSED_LINGER = 5.0
 """Seconds a slave whose offset the log lacks is kept before it's told and closed. RocketMQ's slave
 re-dials at once, so this is what sets the pace of its retries; as long as the wait before its own first
 report."""
-
-CLOSE_LINGER = 0.5
-"""Seconds for the last bytes to leave after a close; then the link is reset. Below the 1 s limit of a
-stop."""
 
 
 class LinkOwner(Shape):
@@ -234,7 +230,12 @@ class HAConnection(Protocol):
         return self.transport
 
     def send_fresh(self, start: int, size: int, framed: bytes) -> None:
-        """Live slaves: log bytes [start, start + size), just appended, as the frames `framed`."""
+        """Send log bytes that were just appended, to a live slave.
+
+        - start: their offset
+        - size: how many
+        - framed: the same as frames
+        """
         if self._paused and self._window_used + len(framed) > HA_WRITE_WINDOW:
             self._fall_behind()
             return

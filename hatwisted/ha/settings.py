@@ -5,13 +5,14 @@ A value that can't work is our operator's mistake and raises ValueError at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.wire.haframe import MAX_BODY, HaAck, HaFirstSync
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinkTimes:
     """`haSendHeartbeatInterval` and `haHousekeepingInterval`."""
 
@@ -42,12 +43,12 @@ class LinkTimes:
         return min(1.0, self.heartbeat_interval / 5)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MasterSettings(LinkTimes):
     """The accept side."""
 
-    sync: bool = False
-    """Do puts wait for slaves, as a SYNC_MASTER's do?"""
+    sync: Callable[[], bool] = lambda: False
+    """Do puts wait for slaves at present, as a SYNC_MASTER's do?"""
     batch_size: int = 32768
     """`haTransferBatchSize`: most body bytes of a frame."""
     fall_behind_max: int = 256 << 20
@@ -73,7 +74,7 @@ class MasterSettings(LinkTimes):
     @property
     def waits_for_slaves(self) -> bool:
         """Is a put short of something while no slave is linked?"""
-        return self.sync and self.in_sync_replicas != 1
+        return self.sync() and self.in_sync_replicas != 1
 
     @property
     def copies_needed(self) -> int:
@@ -81,7 +82,7 @@ class MasterSettings(LinkTimes):
         return max(self.in_sync_replicas or 1, self.min_in_sync_replicas or 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SlaveSettings(LinkTimes):
     """The dialling side."""
 

@@ -6,7 +6,7 @@ that none has come within a minute of the start. On an ASYNC_MASTER nobody waits
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
@@ -29,12 +29,18 @@ ALONE_LIMIT = 60.0
 
 
 class SlaveWatch:
-    """Tells of the slaves of one master. missed: do puts wait for them?"""
+    """Logs how a master's slaves are doing.
+
+    - clock: when to
+    - log: the master's
+    - replicas: what has been acknowledged
+    - missed: do puts wait for slaves at present?
+    """
 
     _log = Logger()
 
     def __init__(
-        self, clock: IReactorTime, log: IReplicatedLog, replicas: ReplicaTable, *, missed: bool
+        self, clock: IReactorTime, log: IReplicatedLog, replicas: ReplicaTable, *, missed: Callable[[], bool]
     ) -> None:
         self._clock = clock
         self._commit_log = log
@@ -50,7 +56,7 @@ class SlaveWatch:
         now = self._clock.seconds()
         self._running = True
         self._lag_due = now + FIRST_LAG_LOG
-        self._alone_due = now + ALONE_LIMIT if self._missed else None
+        self._alone_due = now + ALONE_LIMIT
 
     def stop(self) -> None:
         """The links end because this master does: nothing to worry about."""
@@ -61,9 +67,14 @@ class SlaveWatch:
         self._alone_due = None
 
     def left(self, link: HAConnection, why: str, others: int) -> None:
-        """A slave's link has ended; others: slaves that are linked still."""
+        """A slave's link has ended.
+
+        - link: which
+        - why: for people
+        - others: slaves that are still connected
+        """
         self._log.emit(
-            LogLevel.warn if self._running and self._missed else LogLevel.info,
+            LogLevel.warn if self._running and self._missed() else LogLevel.info,
             "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still "
             "connected: {others}",
             peer=link.peer,
@@ -78,7 +89,14 @@ class SlaveWatch:
         if now >= self._lag_due:
             self._lag_due = now + LAG_LOG_INTERVAL
             self._log_lag(links)
-        if self._alone_due is not None and now >= self._alone_due:
+        self._look_alone(now, links)
+
+    def _look_alone(self, now: float, links: Iterable[HAConnection]) -> None:
+        if self._alone_due is None:
+            return
+        if not self._missed() or any(link.progress.reported for link in links):
+            self._alone_due = now + ALONE_LIMIT
+        elif now >= self._alone_due:
             self._alone_due = None
             self._log.warn(
                 "no slave has connected since this SYNC_MASTER started {age:g} s ago: puts are answered "

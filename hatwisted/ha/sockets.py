@@ -1,4 +1,4 @@
-"""Options of the HA sockets, the same on both ends.
+"""Options of the HA sockets, and their end, the same on both sides.
 
 Nagle off, because a 12-byte frame or an 8-byte report must not wait for the next one. SO_LINGER stays off
 (the kernel sends what is left after a close). Buffer sizes stay with the kernel's autotuning unless
@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from twisted.internet.interfaces import ISystemHandle, ITCPTransport
+
+CLOSE_LINGER = 0.5
+"""Seconds for the last bytes to leave after a close; then the link is reset. Below the 1 s limit of a stop."""
 
 
 @dataclass(frozen=True)

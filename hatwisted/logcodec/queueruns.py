@@ -1,16 +1,16 @@
 """Runs of consecutive queue offsets: what a stretch of the log says about its topics' queues.
 
 Records of one queue carry consecutive queue offsets, so a stretch however long is mostly one run per queue.
-Runs of neighbouring stretches join; where two don't, messages are missing, or the topic was deleted and made
-anew. Both the audit (which tells such places) and the rebuild of queues (which has to place entries by them)
-go by them.
+Runs of neighbouring stretches join; where two don't, messages are missing, or the topic was deleted and
+created again. Both the audit (which tells such places) and the rebuild of queues (which has to place entries
+by them) go by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ import numpy.typing as npt
 from hatwisted.logcodec.queueentry import ENTRY
 from hatwisted.logcodec.scan import Records
 from hatwisted.wire import layout
-
-UNQUEUED: Final = layout.SYS_TRANSACTION_PREPARED
-"""The sysFlag bit that prepared and rolled-back records share: they have no place in a queue."""
 
 QueueName = tuple[str, int]
 """Topic and queue id."""
@@ -30,7 +27,7 @@ QueueName = tuple[str, int]
 class Run:
     """`count` records of one queue, in log order, with queue offsets from `first` on.
 
-    begin, end: physical offset of the first record, and behind the last one.
+    begin, end: physical offset of the first record, and after the last one.
     """
 
     first: int
@@ -57,7 +54,7 @@ class QueueRows(NamedTuple):
 def sorted_by_queue(scan: Records) -> tuple[npt.NDArray[Any], list[int]]:
     """Rows of the records that have a place in a queue, by queue and in log order within each; and where among
     them a run begins."""
-    unqueued = scan.sys_flags & UNQUEUED
+    unqueued = scan.sys_flags & layout.SYS_UNQUEUED
     rows = np.flatnonzero(unqueued == 0) if unqueued.any() else np.arange(len(scan))
     if not len(rows):
         return rows, []

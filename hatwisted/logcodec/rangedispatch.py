@@ -23,7 +23,7 @@ ITEMS: Final = np.dtype([("hash", "<i4"), ("physical", "<i8"), ("timestamp", "<i
 """Index items: key hash as an index file stores it, physical offset, store timestamp (ms)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DispatchOptions:
     """delay_levels: ms by level, from level 1 on; keys: are messages indexed; deleted: log offset by queue, below
     which no record belongs to a queue of this name any more."""

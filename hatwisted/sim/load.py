@@ -9,7 +9,8 @@ from random import Random
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
-from hatwisted.remoting.client import CallFailed, RemotingClient
+from hatwisted.clientcore.errors import CallFailed
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.sim.history import Place, Sent
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand

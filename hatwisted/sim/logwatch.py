@@ -10,7 +10,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.errors import CallFailed
 from hatwisted.sim.history import Violation
 from hatwisted.sim.simclock import PowerLoss
 from hatwisted.store.errors import StoreError

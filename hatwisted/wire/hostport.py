@@ -1,4 +1,4 @@
-"""A host as records and message ids store it: raw address bytes and a port."""
+"""A host as records and message ids store it (raw address bytes and a port), and as servers name it."""
 
 from __future__ import annotations
 
@@ -49,3 +49,12 @@ class HostPort(NamedTuple):
     def __str__(self) -> str:
         host = str(ipaddress.ip_address(self.address))
         return f"[{host}]:{self.port}" if self.is_ipv6 else f"{host}:{self.port}"
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """("host", port) of "host:port" as servers register it (the host may be an IPv6 address, with or without
+    brackets); ValueError with the text otherwise."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"not an address of the form host:port: {address!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)

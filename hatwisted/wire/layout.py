@@ -84,6 +84,8 @@ SYS_TRANSACTION_NONE: Final = 0x0
 SYS_TRANSACTION_PREPARED: Final = 0x4
 SYS_TRANSACTION_COMMIT: Final = 0x8
 SYS_TRANSACTION_ROLLBACK: Final = 0xC
+SYS_UNQUEUED: Final = SYS_TRANSACTION_PREPARED
+"""The bit that prepared and rolled-back messages share: they have no place in a queue and take no queue offset."""
 SYS_BORN_HOST_V6: Final = 0x10
 SYS_STORE_HOST_V6: Final = 0x20
 SYS_INNER_BATCH: Final = 0x40
@@ -109,6 +111,12 @@ PROPERTY_TRANSACTION: Final = "TRAN_MSG"
 PROPERTY_PRODUCER_GROUP: Final = "PGROUP"
 PROPERTY_MSG_REGION: Final = "MSG_REGION"
 PROPERTY_TRACE_ON: Final = "TRACE_ON"
+PROPERTY_RETRY_TOPIC: Final = "RETRY_TOPIC"
+"""Of a message that was sent back: the topic it came from."""
+PROPERTY_ORIGIN_ID: Final = "ORIGIN_MESSAGE_ID"
+"""Of a message that was sent back: the id of the first copy."""
+PROPERTY_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+"""Of a half message: how often its producer has been asked."""
 PROPERTY_RECORD_CRC: Final = "__CRC32#"
 KEY_SEPARATOR: Final = " "
 """Between the keys inside KEYS."""
@@ -135,7 +143,7 @@ MAX_RECORD_SIZE: Final = 1 << 30
 QUEUE_ENTRY: Final = struct.Struct(">qiq")
 QUEUE_ENTRY_SIZE: Final = 20
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
-"""Size field of the entries that fill a queue in front of its first real one."""
+"""Size field of the entries that fill a queue before its first real one."""
 
 FILE_NAME_DIGITS: Final = 20
 

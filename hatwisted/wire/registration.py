@@ -20,10 +20,12 @@ from msgspec import UNSET, UnsetType
 
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V3_0_11
-from hatwisted.wire.record import crc
+from hatwisted.wire.inflate import MAX_INFLATED, NotInflated, inflate
+from hatwisted.wire.storedrecord import crc
 
-MAX_INFLATED: Final = 64 * 1024 * 1024
-"""Bytes of an inflated registration: some 500,000 topics, far above any real broker."""
+SINGLE_TAG: Final = "SINGLE_TAG"
+MULTI_TAG: Final = "MULTI_TAG"
+"""What a topic's filter type can be; nothing depends on it."""
 _INT32: Final = struct.Struct(">i")
 _ZLIB: Final = 0x78
 """First byte of a zlib stream; JSON can't begin with it."""
@@ -65,7 +67,7 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     order: bool = False
     perm: int = 6
     read_queue_nums: int = 16
-    topic_filter_type: str = "SINGLE_TAG"
+    topic_filter_type: str = SINGLE_TAG
     topic_name: str
     topic_sys_flag: int = 0
     write_queue_nums: int = 16
@@ -168,7 +170,11 @@ def decode_register_body(
     if not data:
         return RegisterBody()
     if compressed or data[0] == _ZLIB:
-        return _inflated_body(_inflate(data))
+        try:
+            plain = inflate(data, MAX_INFLATED)
+        except NotInflated as error:
+            raise BadRegistration(f"compressed body: {error}") from None
+        return _inflated_body(plain)
     if version < V3_0_11:
         return RegisterBody(topic_config_serialize_wrapper=decode_body(data, TopicTable))
     return decode_body(data, RegisterBody)
@@ -181,17 +187,6 @@ def _topic_line(topic: TopicConfig) -> bytes:
 
 def _with_length(piece: bytes) -> bytes:
     return _INT32.pack(len(piece)) + piece
-
-
-def _inflate(data: bytes) -> bytes:
-    inflater = zlib.decompressobj()
-    try:
-        plain = inflater.decompress(data, MAX_INFLATED)
-    except zlib.error as error:
-        raise BadRegistration(f"compressed body: {error}") from None
-    if not inflater.eof:
-        raise BadRegistration(f"compressed body is cut short or inflates to more than {MAX_INFLATED} bytes")
-    return plain
 
 
 def _inflated_body(plain: bytes) -> RegisterBody:

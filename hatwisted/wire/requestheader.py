@@ -17,8 +17,13 @@ from typing import Annotated, Final
 
 import msgspec
 
+from hatwisted.wire.consumerdata import TAG
+
 _INT32_END: Final = 1 << 31
 _INT64_END: Final = 1 << 63
+
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+"""Field of a look-up by a producer's message id instead of a key."""
 
 NOT_SAID: Final = -_INT32_END
 """`max_reconsume_times` of a send without it, which isn't one with 0."""
@@ -192,7 +197,7 @@ class PullHeader(msgspec.Struct, frozen=True):
     suspend_timeout_millis: int
     sub_version: int
     subscription: str | None = None
-    expression_type: str = "TAG"
+    expression_type: str = TAG
     max_msg_bytes: int = -1
 
     COMMIT_OFFSET = 0x1
@@ -215,7 +220,7 @@ def parse_pull(ext: Mapping[str, str]) -> PullHeader:
         suspend_timeout_millis=long_field(ext, "suspendTimeoutMillis"),
         sub_version=long_field(ext, "subVersion"),
         subscription=ext.get("subscription"),
-        expression_type=ext.get("expressionType") or "TAG",
+        expression_type=ext.get("expressionType") or TAG,
         max_msg_bytes=int_field(ext, "maxMsgBytes", -1),
     )
 
@@ -239,7 +244,7 @@ def parse_query_message(ext: Mapping[str, str]) -> QueryMessageHeader:
         max_num=int_field(ext, "maxNum"),
         begin_timestamp=long_field(ext, "beginTimestamp"),
         end_timestamp=long_field(ext, "endTimestamp"),
-        by_unique_key=bool_field(ext, "_UNIQUE_KEY_QUERY"),
+        by_unique_key=bool_field(ext, UNIQUE_KEY_QUERY),
     )
 
 

@@ -36,7 +36,7 @@ class Sent:
 
 
 def settings_of(group: BrokerGroup, **settings: object) -> ClusterSettings:
-    return ClusterSettings((f"127.0.0.1:{group.namesrv_port}",), **settings)  # type: ignore[arg-type]
+    return ClusterSettings(name_servers=(f"127.0.0.1:{group.namesrv_port}",), **settings)  # type: ignore[arg-type]
 
 
 def bodies_of(first: int, count: int, size: int = 100) -> list[bytes]:

@@ -13,9 +13,6 @@ STALL_SECONDS = 10.0  # added to each timeout
 
 def patient(cluster: Cluster, seconds: float = STALL_SECONDS) -> Cluster:
     """The same cluster link, whose calls may take so much longer."""
-    remoting = cluster.driver.remoting
-    call = remoting.call
-    remoting.call = lambda address, command, timeout: call(  # type: ignore[method-assign]
-        address, command, timeout + seconds
-    )
+    call = cluster.driver.call
+    cluster.driver.call = lambda address, command, timeout: call(address, command, timeout + seconds)
     return cluster

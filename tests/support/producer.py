@@ -102,7 +102,7 @@ class Producer(threading.Thread):
         waiting: deque[tuple[int, list[int]]] = deque()
         due = time.monotonic()
         address = f"127.0.0.1:{self.port}"
-        connection = Connection(address, ClusterSettings((address,), answer_timeout=TIMEOUT))
+        connection = Connection(address, ClusterSettings(name_servers=(address,), answer_timeout=TIMEOUT))
         with closing(connection):
             while not self._stopping.is_set():
                 while len(waiting) < WINDOW and time.monotonic() >= due:

@@ -68,11 +68,13 @@ def request() -> RemotingCommand:
 
 
 def links_to(server: BreakingServer) -> Links:
-    return Links(ClusterSettings((server.address,), answer_timeout=30))
+    return Links(ClusterSettings(name_servers=(server.address,), answer_timeout=30))
 
 
 def test_every_call_of_a_broken_connection_fails_and_says_so(server: BreakingServer) -> None:
-    connection = Connection(server.address, ClusterSettings((server.address,), answer_timeout=30))
+    connection = Connection(
+        server.address, ClusterSettings(name_servers=(server.address,), answer_timeout=30)
+    )
     numbers = [connection.post(request()) for _ in range(2)]
     for number in numbers:
         with pytest.raises(ConnectionGone):
@@ -104,7 +106,10 @@ def test_calls_that_are_tried_again_at_once_get_their_answers_on_a_new_connectio
 @pytest.mark.parametrize("host", ["my..host", "x" * 64 + ".example"])
 def test_a_host_that_cannot_be_a_name_fails_as_a_call(host: str) -> None:
     address = f"{host}:9876"
-    with Links(ClusterSettings((address,))) as links, pytest.raises(ConnectFailed, match="not a host name"):
+    with (
+        Links(ClusterSettings(name_servers=(address,))) as links,
+        pytest.raises(ConnectFailed, match="not a host name"),
+    ):
         links.connection(address)
 
 

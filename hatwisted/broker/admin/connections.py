@@ -11,11 +11,12 @@ from collections.abc import Hashable, Mapping
 import msgspec
 
 from hatwisted.broker.consumer.clienttable import ClientTable, Member
-from hatwisted.broker.filter.subscriptiondata import ALL, Subscription
+from hatwisted.broker.filter.subscriptiondata import Subscription
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import ALL_TAGS
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import text_field
 
@@ -141,7 +142,7 @@ def subscription_data(wanted: Subscription) -> SubscriptionData:
         class_filter_mode=wanted.raw.get("classFilterMode") is True,
         code_set=sorted(wanted.tags_codes or ()),
         expression_type=wanted.expression_type,
-        sub_string=wanted.expression or ALL,
+        sub_string=wanted.expression or ALL_TAGS,
         sub_version=wanted.version,
         tags_set=[tag for tag in tags if tag],
         topic=wanted.topic,

@@ -12,7 +12,7 @@ from hatwisted.remoting.server import ProcessorTable, RemotingConnection, respon
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.requestheader import int_field, long_field, text_field
+from hatwisted.wire.requestheader import parse_query_message
 
 MAX_MESSAGES = 64
 """In one answer (RocketMQ's maxMsgsNumBatch)."""
@@ -34,16 +34,13 @@ class MessageQueryProcessor:
         table.register(RequestCode.QUERY_MESSAGE, answer_bad_requests(self.query))
 
     def query(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        ext = request.ext
-        topic, key = text_field(ext, "topic"), text_field(ext, "key")
-        count = int_field(ext, "maxNum")
-        begin, end = long_field(ext, "beginTimestamp"), long_field(ext, "endTimestamp")
-        if ext.get("_UNIQUE_KEY_QUERY") == "true":
-            count = UNIQUE_KEY_MESSAGES
+        header = parse_query_message(request.ext)
+        count = min(UNIQUE_KEY_MESSAGES if header.by_unique_key else header.max_num, MAX_MESSAGES)
         index = self._store.index
         offsets: list[int] = []
         if index is not None and count > 0:
-            offsets = index.query(topic, key, min(count, MAX_MESSAGES), begin, end)
+            times = header.begin_timestamp, header.end_timestamp
+            offsets = index.query(header.topic, header.key, count, *times)
         last = index.files[-1] if offsets and index is not None else None
         answer_ext = {
             "indexLastUpdateTimestamp": str(last.end_timestamp if last is not None else 0),

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from hatwisted.broker.consumer.clientcalls import STATUS_TIMEOUT, ClientCalls
 from hatwisted.broker.consumer.clienttable import ClientTable, Member
 from hatwisted.broker.requests import answer_bad_requests
-from hatwisted.remoting.client import CallFailed, CallTimedOut
+from hatwisted.clientcore.errors import CallFailed, CallTimedOut
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import fastjson

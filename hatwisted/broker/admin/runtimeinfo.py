@@ -9,10 +9,10 @@ expect them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.store.interfaces import LocalTime
 from hatwisted.store.log.put import PutStatus
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.periodic import PeriodicCall
@@ -29,9 +29,7 @@ _POOLS = {"send": 10_000, "pull": 100_000, "query": 20_000}
 class DayTotals:
     """What a rising total was this morning and the morning before, in local time."""
 
-    def __init__(
-        self, clock: IReactorTime, total: Callable[[], int], local_time: Callable[[float], datetime]
-    ) -> None:
+    def __init__(self, clock: IReactorTime, total: Callable[[], int], local_time: LocalTime) -> None:
         self._clock = clock
         self._total = total
         self._local_time = local_time
@@ -61,9 +59,7 @@ class DayTotals:
 class RuntimeInfo:
     """Gathers the figures of a store. local_time: the wall clock's time of seconds since the epoch."""
 
-    def __init__(
-        self, clock: IReactorTime, store: MessageStore, local_time: Callable[[float], datetime]
-    ) -> None:
+    def __init__(self, clock: IReactorTime, store: MessageStore, local_time: LocalTime) -> None:
         self._sources: list[Callable[[], Mapping[str, str]]] = []
         self._clock = clock
         self._store = store

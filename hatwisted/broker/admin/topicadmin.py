@@ -3,7 +3,7 @@ topics cleaned up, CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELET
 
 A topic counts as made once the name servers know it, so 17 is answered when they have answered, or have had
 their time. Deleting takes the queues out of service in slices and off the reactor's back (`QueueRemoval`). A
-group's progress in the topic goes with it, as in 5.x and not in 4.9.7, where a consumer of the topic made anew
+group's progress in the topic goes with it, as in 5.x and not in 4.9.7, where a consumer of the topic created again
 passes over as many messages as it had consumed of the old one.
 
 A slave makes and deletes no topics, but 5.x tools needn't know. It may be told to clean up, but then it only
@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.broker.consumer.consumeroffset import SEPARATOR
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
@@ -26,8 +27,14 @@ from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
-from hatwisted.wire.layout import SCHEDULE_TOPIC
-from hatwisted.wire.registration import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
+from hatwisted.wire.registration import (
+    MULTI_TAG,
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    SINGLE_TAG,
+    TopicConfig,
+)
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, int_field, text_field
 
@@ -41,7 +48,7 @@ NOT_ON_A_SLAVE = (
     "Can't modify topic or subscription group from slave broker, please execute it from master broker."
 )
 
-_FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+_FILTER_TYPES = (SINGLE_TAG, MULTI_TAG)
 _ALL_PERMISSIONS = PERM_READ | PERM_WRITE | PERM_INHERIT
 
 _Answer = RemotingCommand | Deferred[RemotingCommand]
@@ -141,7 +148,9 @@ class TopicAdmin:
     # -- what is left of them --------------------------------------------------------------------------------
 
     def clean_expired(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
-        dropped = self._store.removal.drop_expired(lambda topic: topic == SCHEDULE_TOPIC)
+        # The queue of a topic that goes on keeps its numbering, and with it its last file (RocketMQ's begins at 0
+        # again, below its groups' progress).
+        dropped = self._store.removal.drop_expired(lambda topic: not self._is_unused(topic))
         return dropped.addCallback(self._cleaned, request)
 
     def clean_unused(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
@@ -163,8 +172,19 @@ class TopicAdmin:
         return max((self._store.message_time(topic, queue_id, end - 1) for queue_id, end in ends), default=-1)
 
     def _cleaned(self, dropped: int, request: RemotingCommand) -> RemotingCommand:
+        if not self._role.slave:
+            self._forget_progress()
         self._log.info("{count} queues removed on request {code}", count=dropped, code=int(request.code))
         return response(request)
+
+    def _forget_progress(self) -> None:
+        """In topics that are neither known nor have a queue: created again, they are numbered from 0."""
+        kept = {queue.topic for queue in self._store.queues}
+        for topic in dict.fromkeys(
+            key.partition(SEPARATOR)[0] for key in self._offsets.progress().offset_table
+        ):
+            if topic not in kept and self._is_unused(topic):
+                self._offsets.remove_topic(topic)
 
     def delete_expired(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """The next rounds of retention remove what is old enough, whatever the hour."""

@@ -1,9 +1,9 @@
 """Consumer groups: who is connected, what their settings are, how far they have come.
 
 Read `clienttable` (heartbeats to groups and members), `subscriptiongroup` (settings), `consumeroffset` (the
-table of offsets), `offsetcommit` (which commits count), `offsetsync` (offsets that flow back from a slave),
-`rebalancelocks` (ordered consumption), `clientcalls` (requests from the broker to a client) and
-`consumerprocessors` (the requests of all this).
+table of offsets), `offsetcommit` (which commits count), `staleoffsets` (those of before a loss), `offsetsync`
+(offsets that flow back from a slave), `rebalancelocks` (ordered consumption), `clientcalls` (requests from the
+broker to a client) and `consumerprocessors` (the requests of all this).
 
 It never assigns queues to members: clients share them out among themselves, by what they are told here. An
 offset doesn't move back unless somebody can mean it; see `offsetcommit`.

@@ -18,6 +18,15 @@ from twisted.logger import Logger
 
 from hatwisted.broker.filter.subscriptiondata import Subscription, parse_subscription
 from hatwisted.broker.requests import BadClientData
+from hatwisted.wire.consumerdata import (
+    BROADCASTING,
+    CLUSTERING,
+    CONSUME_FROM,
+    CONSUME_FROM_LAST,
+    CONSUME_PASSIVELY,
+    CONSUME_TYPES,
+    MESSAGE_MODELS,
+)
 
 CLIENT_TTL = 120.0
 """Seconds after its last heartbeat that a client is still counted; clients beat every 30 s (4.9.7: 120 s)."""
@@ -29,10 +38,6 @@ MAX_SUBSCRIPTIONS_PER_GROUP = 10_000
 """Topics one group may subscribe to; more in one heartbeat is refused."""
 
 _SILENT = "{key} has sent no heartbeat for {group} for {ttl} s and is dropped from it"
-
-_CONSUME_TYPES = {0: "CONSUME_ACTIVELY", 1: "CONSUME_PASSIVELY"}
-_MESSAGE_MODELS = {0: "BROADCASTING", 1: "CLUSTERING"}
-_CONSUME_FROM = {0: "CONSUME_FROM_LAST_OFFSET", 4: "CONSUME_FROM_FIRST_OFFSET", 5: "CONSUME_FROM_TIMESTAMP"}
 
 
 class ConsumerData(msgspec.Struct, frozen=True):
@@ -73,7 +78,7 @@ class ConsumerGroup:
 
     @property
     def broadcasting(self) -> bool:
-        return self.data.message_model == "BROADCASTING"
+        return self.data.message_model == BROADCASTING
 
     def client_ids(self) -> list[str]:
         return [member.client_id for member in self.members.values()]
@@ -236,9 +241,9 @@ def _consumer(item: dict[str, object]) -> ConsumerData:
         raise BadClientData(f"more than {MAX_SUBSCRIPTIONS_PER_GROUP} subscriptions in one group")
     return ConsumerData(
         group=_text(item.get("groupName")),
-        consume_type=_enum(item.get("consumeType"), _CONSUME_TYPES, "CONSUME_PASSIVELY"),
-        message_model=_enum(item.get("messageModel"), _MESSAGE_MODELS, "CLUSTERING"),
-        consume_from=_enum(item.get("consumeFromWhere"), _CONSUME_FROM, "CONSUME_FROM_LAST_OFFSET"),
+        consume_type=_enum(item.get("consumeType"), CONSUME_TYPES, CONSUME_PASSIVELY),
+        message_model=_enum(item.get("messageModel"), MESSAGE_MODELS, CLUSTERING),
+        consume_from=_enum(item.get("consumeFromWhere"), CONSUME_FROM, CONSUME_FROM_LAST),
         unit_mode=item.get("unitMode") is True,
         subscriptions=tuple(parse_subscription(subscription) for subscription in subscriptions),
     )

@@ -18,7 +18,6 @@ from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.offsetcommit import OffsetCommits
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, SubscriptionGroupTable
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
-from hatwisted.broker.filter.subscriptiondata import TAG
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, TopicConfigTable, name_problem
@@ -27,6 +26,7 @@ from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import TAG
 from hatwisted.wire.layout import MAX_TOPIC_LENGTH
 from hatwisted.wire.registration import UNIT_SUBSCRIPTION
 from hatwisted.wire.remoting import RemotingCommand, encode_command
@@ -192,7 +192,7 @@ class ConsumerProcessors:
         """Answered with success even if it came too late to count; see OffsetCommits.
 
         A master keeps progress in topics that it has, as in 5.x: consumers of a deleted topic go on committing,
-        and would pass over the first messages of one made anew. A slave may not have heard of the topic yet.
+        and would pass over the first messages of one created again. A slave may not have heard of the topic yet.
         """
         ext = request.ext
         group, topic = text_field(ext, "consumerGroup"), text_field(ext, "topic")

@@ -9,6 +9,8 @@ queue's new owner has committed since. Here a lower offset counts only from some
 - any member within RESET_GRACE after an operator's reset (222), which the members themselves carry out;
 - anyone, when what is kept lies beyond the queue's end: that is no progress but a queue that has lost its tail.
 
+Nor does it leap ahead: an offset from before such a loss doesn't count (`staleoffsets`).
+
 Any other lower offset is a late commit. It's answered with success, because a client can do nothing about it,
 and changes nothing: at the worst messages of the overlap aren't seen again that were processed already.
 """
@@ -22,6 +24,7 @@ from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.staleoffsets import StaleOffsets
 from hatwisted.remoting.server import RemotingConnection
 
 RESET_GRACE = 60.0
@@ -54,6 +57,7 @@ class OffsetCommits:
         self._holders: dict[_Key, RemotingConnection] = {}
         self._held: dict[RemotingConnection, dict[_Key, None]] = {}
         self._resets: dict[_Key, float] = {}
+        self.stale = StaleOffsets(offsets, queue_end)
         offsets.on_joined(self._overtaken)
 
     def asked(self, connection: RemotingConnection, group: str, topic: str, queue_id: int) -> None:
@@ -66,6 +70,8 @@ class OffsetCommits:
     ) -> bool:
         """Take a commit, unless it's a late one; was it taken?"""
         key = (group, topic, queue_id)
+        if self.stale.standing(group, topic, queue_id, offset) is not None:
+            return False
         known = self._offsets.query(group, topic, queue_id)
         member = self._is_member(connection, group)
         if known is not None and offset < known and member and not self._may_go_back(key, connection, known):

@@ -17,10 +17,11 @@ from twisted.logger import Logger
 
 from hatwisted.broker.role import Role
 from hatwisted.wire import fastjson
+from hatwisted.wire.consumerdata import TOOLS_GROUP
 from hatwisted.wire.registration import DataVersion, decode_body, encode_body
 
 FIRST_GROUPS = (
-    "TOOLS_CONSUMER",
+    TOOLS_GROUP,
     "FILTERSRV_CONSUMER",
     "SELF_TEST_C_GROUP",
     "CID_ONS-HTTP-PROXY",

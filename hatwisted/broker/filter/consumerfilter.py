@@ -25,14 +25,10 @@ from hatwisted.sqlfilter.expression import Lookup, Sql92Filter, sql92_filter
 from hatwisted.store.interfaces import Buffer
 from hatwisted.store.queue.reading import RecordTest
 from hatwisted.wire import fastjson
+from hatwisted.wire.consumerdata import SQL92
+from hatwisted.wire.layout import PROPERTY_RETRY_TOPIC
 from hatwisted.wire.properties import find_property
-from hatwisted.wire.record import raw_properties
-
-SQL92 = "SQL92"
-"""The expression type that is compiled here; RocketMQ has no other."""
-
-RETRY_TOPIC = "RETRY_TOPIC"
-"""Property of a message that was sent back: the topic it came from."""
+from hatwisted.wire.recordreader import raw_properties
 
 KEEP_DEAD = 24 * 3600 * 1000
 """ms that a departed group's filters are kept (filterDataCleanTimeSpan)."""
@@ -149,7 +145,7 @@ class ConsumerFilterTable:
 
         def passes(record: Buffer) -> bool:
             look = record_lookup(record)
-            known = self.find(look(RETRY_TOPIC) or "", group)
+            known = self.find(look(PROPERTY_RETRY_TOPIC) or "", group)
             return known is None or known.compiled.matches(look)
 
         known = self._groups.get(group, {}).values()
@@ -320,7 +316,7 @@ def _differs(old: ConsumerFilter, wanted: Subscription) -> bool:
 
 
 class _Saved(msgspec.Struct, rename="camel"):
-    """One filter in the file; `bloom_filter_data` is made anew, `dead` follows from the times."""
+    """One filter in the file; `bloom_filter_data` is recomputed, `dead` follows from the times."""
 
     consumer_group: str
     topic: str

@@ -11,11 +11,8 @@ from collections.abc import Mapping
 import msgspec
 
 from hatwisted.broker.requests import BadClientData
+from hatwisted.wire.consumerdata import ALL_TAGS, TAG
 from hatwisted.wire.javahash import java_hash
-
-ALL = "*"
-TAG = "TAG"
-"""The expression type that needs no evaluation of properties; None and "" mean it too."""
 
 
 class Subscription(msgspec.Struct, frozen=True):
@@ -40,7 +37,7 @@ class Subscription(msgspec.Struct, frozen=True):
 
 def tags_codes(expression: str | None) -> frozenset[int] | None:
     """Hashes of the tags in `a || b`; None (all records) for "*", "" and None."""
-    if not expression or expression == ALL:
+    if not expression or expression == ALL_TAGS:
         return None
     tags = (tag.strip() for tag in expression.split("||"))
     return frozenset(java_hash(tag) for tag in tags if tag)
@@ -50,7 +47,7 @@ def subscribe(topic: str, expression: str | None, expression_type: str | None, v
     """The subscription a pull request carries itself (flag 4)."""
     kind = expression_type or TAG
     codes = tags_codes(expression) if kind == TAG else None
-    return Subscription(topic, expression or ALL, version, codes, kind)
+    return Subscription(topic, expression or ALL_TAGS, version, codes, kind)
 
 
 def parse_subscription(data: Mapping[str, object]) -> Subscription:

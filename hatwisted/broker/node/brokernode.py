@@ -110,13 +110,14 @@ class BrokerNode(Service):
     def __init__(self, parts: NodeParts, services: RoleServices) -> None:
         self.parts = parts
         self._factories = [RemotingServerFactory(ProcessorTable(), parts.clock) for _ in parts.ports]
-        self._take_role(services)
+        self.take_role(services)
         self._stops: list[Callable[[], object]] = []
         """How to end what has been started, in the order of the start."""
         self._progress_due = 0.0
 
-    def _take_role(self, services: RoleServices) -> None:
-        """Answer as this role does, from the next request on."""
+    def take_role(self, services: RoleServices) -> None:
+        """Answer as this role does, from the next request on. While the node runs, the services of the role before
+        have stopped, and whoever calls starts these."""
         self.services = services
         table = self.parts.processors.joined(services.processors)
         for port, factory in zip(self.parts.ports, self._factories, strict=True):
@@ -132,6 +133,8 @@ class BrokerNode(Service):
         self._log_loaded(parts.store.load(self._progress))
         self._stops += (parts.store.stop, parts.client.close)
         parts.tables.load()
+        if not parts.role.slave:
+            parts.consumers.progress.stale.begin()
         parts.store.start()
         self._start(parts.tables.start, parts.tables.stop)
         for port, factory in zip(parts.ports, self._factories, strict=True):

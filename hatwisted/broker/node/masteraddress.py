@@ -27,9 +27,13 @@ class MasterAddress:
         self._known = KnownMaster()
         self._listeners: list[Callable[[], None]] = []
 
-    def on_change(self, listener: Callable[[], None]) -> None:
+    def add_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the name servers say something else than before."""
         self._listeners.append(listener)
+
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        """Undo `add_listener`."""
+        self._listeners.remove(listener)
 
     def learn(self, known: KnownMaster) -> None:
         """The name servers say so."""

@@ -26,8 +26,10 @@ from twisted.python.failure import Failure
 
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.masteraddress import KnownMaster
+from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
-from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused
+from hatwisted.clientcore.errors import CallFailed, Refused
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire import fastjson
@@ -44,6 +46,7 @@ from hatwisted.wire.registration import (
     encode_register_body,
 )
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import RegisterBrokerHeader
 
 PERIOD_LIMITS = (10.0, 60.0)
 """Seconds; a configured period is brought within these, as RocketMQ does."""
@@ -87,9 +90,11 @@ class Registration:
         clock: IReactorTime,
         topics: TopicConfigTable,
         identity: BrokerIdentity,
+        role: Role,
         options: RegistrationOptions,
     ) -> None:
-        self.identity = identity
+        self._identity = identity
+        self._role = role
         self.period = min(max(options.period, PERIOD_LIMITS[0]), PERIOD_LIMITS[1])
         self.timeout = options.timeout
         self.running = False
@@ -117,7 +122,7 @@ class Registration:
         self._loop.start(self.period, now=True)
 
     def _periodic(self) -> None:
-        if self._always or self.identity.broker_id != MASTER_ID:
+        if self._always or self._role.broker_id != MASTER_ID:
             self.register_now()
             return
         for name_server in self._name_servers.values():
@@ -149,26 +154,30 @@ class Registration:
         waits = [name_server.unregister() for name_server in self._name_servers.values()]
         return DeferredList(waits).addCallback(lambda _: None)
 
+    def header(self) -> RegisterBrokerHeader:
+        """Who we are at present."""
+        return self._identity.header(self._role.broker_id)
+
     def request(self) -> RemotingCommand:
         """The registration as of now."""
         table = self._topics.table(self._permission)
         body = encode_register_body(RegisterBody(topic_config_serialize_wrapper=table), self._compressed)
         header = msgspec.structs.replace(
-            self.identity.header(), compressed=self._compressed, body_crc32=body_checksum(body)
+            self.header(), compressed=self._compressed, body_crc32=body_checksum(body)
         )
         return RemotingCommand(RequestCode.REGISTER_BROKER, ext=header.to_ext(), body=body)
 
     def question(self) -> tuple[RemotingCommand, DataVersion]:
         """Whether a name server has our topics as of now, and the version it should hold."""
         version = self._topics.version
-        ext = self.identity.header().to_ext()
+        ext = self.header().to_ext()
         return RemotingCommand(RequestCode.QUERY_DATA_VERSION, ext=ext, body=encode_body(version)), version
 
     def answered(self, response: RemotingCommand) -> None:
         """A name server took a registration: see what it says of ordered topics and of the master."""
         if response.body:
             self._take_ordered(response)
-        if self.identity.broker_id == 0:
+        if self._role.broker_id == MASTER_ID:
             return
         masters = [name_server.master for name_server in self._name_servers.values()]
         told = [master for master in masters if master is not None and master.address]
@@ -254,7 +263,7 @@ class _NameServer:
     def unregister(self) -> Deferred[None]:
         self._retry.cancel()
         self._once_more = False
-        ext = self._owner.identity.header().to_ext()
+        ext = self._owner.header().to_ext()
         command = RemotingCommand(RequestCode.UNREGISTER_BROKER, ext=ext)
         call = self._client.ask(self._address, command, UNREGISTER_TIMEOUT)
         return call.addCallbacks(lambda _: None, self._not_unregistered)
@@ -282,7 +291,7 @@ class _NameServer:
 
     def _failed(self, failure: Failure) -> None:
         """Told once; the next line is that it works again."""
-        failure.trap(CallFailed, RequestRefused)
+        failure.trap(CallFailed, Refused)
         self._failures += 1
         if self._failures == 1:
             self._log.warn("not registered: {error}", error=failure.getErrorMessage())
@@ -305,7 +314,7 @@ class _NameServer:
                 done.callback(None)
 
     def _not_unregistered(self, failure: Failure) -> None:
-        failure.trap(CallFailed, RequestRefused)
+        failure.trap(CallFailed, Refused)
         self._log.info("not unregistered: {error}", error=failure.getErrorMessage())
 
 
@@ -318,5 +327,5 @@ def _holds(answer: RemotingCommand, version: DataVersion) -> bool:
 
 def _unanswered(failure: Failure) -> bool:
     """A name server that can't be asked, or doesn't know the question, is registered with."""
-    failure.trap(CallFailed, RequestRefused)
+    failure.trap(CallFailed, Refused)
     return False

@@ -40,14 +40,12 @@ class SlaveRole:
         self._store = node.store
         self._registration = node.registration
         self._master = node.master
-        self._running = False
         self.ha_client = ha_client
         hold = TableHold(node.clock, node.store.log, node.store.flusher.flush_now)
         self.synchronizer = SlaveSynchronizer(
             node.client, node.clock, node.tables, sync, hold, lambda: logs_agree(ha_client)
         )
         self._look = PeriodicCall(node.clock, "searching for a master", self._look_for_master)
-        node.master.on_change(self._follow)
         # The moment when a master has come, or come back.
         ha_client.on_join(self.synchronizer.round_now)
         self.processors = ProcessorTable()
@@ -61,7 +59,7 @@ class SlaveRole:
 
     def start(self) -> None:
         """Copy."""
-        self._running = True
+        self._master.add_listener(self._follow)
         self._follow()
         self.ha_client.startService()
         self.synchronizer.start()
@@ -73,12 +71,11 @@ class SlaveRole:
             self._registration.register_now()
 
     def _follow(self) -> None:
-        if self._running:
-            self.synchronizer.follow(self._master.tables)
+        self.synchronizer.follow(self._master.tables)
 
     def stop_taking(self) -> None:
         """Ask for no tables any more; the log is copied on until the link closes."""
-        self._running = False
+        self._master.remove_listener(self._follow)
         self._store.remove_arrival_listener(self.synchronizer.arrived)
         self.synchronizer.stop()
         self._look.stop()

@@ -34,9 +34,11 @@ from hatwisted.broker.consumer.subscriptiongroup import GroupTable
 from hatwisted.broker.node.masterlog import log_bounds
 from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.remoting.client import CallFailed, RemotingClient, RequestRefused, parse_address
+from hatwisted.clientcore.errors import CallFailed, Refused
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.hostport import host_and_port
 from hatwisted.wire.registration import TopicTable, decode_body
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -52,7 +54,7 @@ VIP_DISTANCE = 2
 
 def vip_address(address: str) -> str:
     """ "host:port" of the fast port that belongs to a broker's address."""
-    host, port = parse_address(address)
+    host, port = host_and_port(address)
     return f"{host}:{port - VIP_DISTANCE}"
 
 
@@ -232,7 +234,7 @@ class SlaveSynchronizer:
         """Told when it begins; the rounds after that are silent until one has worked."""
         if failure.check(CancelledError):
             failure.raiseException()
-        if not failure.check(CallFailed, RequestRefused, ValueError):
+        if not failure.check(CallFailed, Refused, ValueError):
             self._log.failure("copying {what} failed", failure, what=code.name)
         elif code not in self._failing:
             self._failing.add(code)

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors, ConsumerTables
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
-from hatwisted.broker.filter.consumerfilter import SQL92, record_test
+from hatwisted.broker.filter.consumerfilter import record_test
 from hatwisted.broker.filter.subscriptiondata import Subscription, subscribe
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
 from hatwisted.broker.requests import Refusal
@@ -26,6 +26,7 @@ from hatwisted.remoting.server import ProcessorTable, RemotingConnection, respon
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.queue.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import SQL92
 from hatwisted.wire.registration import PERM_READ
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, PullHeader, parse_pull
@@ -122,6 +123,10 @@ class PullProcessor:
         wanted = self._admit(header, group)
         if isinstance(wanted, Refusal):
             return response(request, wanted.code, wanted.remark)
+        offset = header.queue_offset
+        standing = self._progress.stale.pulled(header.consumer_group, header.topic, header.queue_id, offset)
+        if standing is not None:
+            return self._send_back(connection, request, header, standing)
         if (
             header.sys_flag & PullHeader.COMMIT_OFFSET
             and not self._options().role.slave
@@ -142,6 +147,16 @@ class PullProcessor:
         if waits and self._held(pull, header):
             return None
         return self._answer(pull, result)
+
+    def _send_back(
+        self, connection: RemotingConnection, request: RemotingCommand, header: PullHeader, standing: int
+    ) -> RemotingCommand:
+        """To where the group stands: what it asks for are messages of before a loss (`staleoffsets`)."""
+        queue = (header.topic, header.queue_id)
+        pull = HeldPull(connection, request, queue, standing, 1, 1, None, self._retry)
+        found = self._look(pull)
+        low, high = found.min_offset, found.max_offset
+        return self._answer(pull, GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, standing, low, high))
 
     def _retry(self, pull: HeldPull, final: bool) -> bool:
         """Look again for a held pull; see HeldPull."""
@@ -262,7 +277,7 @@ class PullProcessor:
         return not knows
 
     def _passed_over(self, pull: HeldPull, result: GetResult) -> bool:
-        """Were all new messages for others? Then the pull waits on behind them."""
+        """Were all new messages for others? Then the pull waits on after them."""
         if result.status is not GetStatus.NO_MATCHED_MESSAGE:
             return False
         pull.offset = result.next_begin_offset

@@ -17,7 +17,7 @@ from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
-from hatwisted.remoting.client import CallFailed
+from hatwisted.clientcore.errors import CallFailed
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.properties import decode_properties, encode_properties

@@ -30,19 +30,17 @@ from hatwisted.remoting.server import ProcessorTable, RemotingConnection, respon
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.layout import PROPERTY_DELAY, PROPERTY_WAIT
+from hatwisted.wire.layout import PROPERTY_DELAY, PROPERTY_ORIGIN_ID, PROPERTY_RETRY_TOPIC, PROPERTY_WAIT
 from hatwisted.wire.messageid import encode_message_id
-from hatwisted.wire.record import Record
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import bool_field, int_field, long_field, text_field
+from hatwisted.wire.storedrecord import Record
 
 FIRST_LEVEL = 3
 """Delay level of the first repetition; each further one waits a level longer."""
 
 NO_SLAVE = "no slave is connected, or close enough to be waited for: the copy isn't stored"
 
-PROPERTY_RETRY_TOPIC = "RETRY_TOPIC"
-PROPERTY_ORIGIN_ID = "ORIGIN_MESSAGE_ID"
 
 _UNIT_RETRY = 2
 """topicSysFlag of the retry topic of a group in unit mode."""

@@ -17,7 +17,7 @@ import msgspec
 from hatwisted.broker.put.innerput import InnerMessage
 from hatwisted.wire import layout
 from hatwisted.wire.properties import NoDestination, destination, set_destination
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 HALF_QUEUE = 0
 """All halves are in one queue, and so are all ops: the order of their offsets is the order of time."""
@@ -26,7 +26,6 @@ CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 """Consumer group under which the progress of checking is kept in consumerOffset.json."""
 
 OP_TAG = "d"
-PROPERTY_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 PROPERTY_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PROPERTY_FIRST_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 

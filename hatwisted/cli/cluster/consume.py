@@ -20,8 +20,9 @@ from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom
-from hatwisted.clientcore.subscription import ALL, Sql
+from hatwisted.clientcore.subscription import Sql
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.consumerdata import ALL_TAGS
 
 
 @click.command("consume")
@@ -65,7 +66,7 @@ def consume(**options: Any) -> None:
         options["begin"] = _consume_from(options["begin"])
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--from") from error
-    if options["sql"] is not None and options["tags"] != ALL:
+    if options["sql"] is not None and options["tags"] != ALL_TAGS:
         raise click.UsageError("--tags and --sql can't be combined: in SQL, the tag is the property TAGS")
     if options["broadcast"] is not None:
         _check_writable(Path(options["broadcast"]))
@@ -121,7 +122,7 @@ class _Printing:
         # The bar and the messages would overwrite each other on one terminal.
         if sys.stderr.isatty() and not sys.stdout.isatty():
             self._progress.start()
-        interrupt.on_request = consumer.stop
+        interrupt.on_request(consumer.stop)
         self._since = cluster.clock.seconds()
         watch = PeriodicCall(
             cluster.clock, "the look for an idle topic", lambda: self._look_idle(cluster, consumer.stop)

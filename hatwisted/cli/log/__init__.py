@@ -1,9 +1,9 @@
-"""`hatwisted log`: looking at, checking and repairing a store folder, offline.
+"""`hatwisted log`: inspecting, checking and repairing a store folder, offline.
 
-Read `storesizes` (finding one's way in a folder that any broker has written) and `logwalk` (the whole log,
-over damage as well). Looking: `dump` with `recordformat`. Checking: `check` with `queuecheck`, `indexcheck`,
-`findings` and `checktext`. Two copies: `compare`, `divergence`. Mending: `repair`, `indexcommand`. `logcommand` is
-what the commands share.
+Start with `storesizes` (the files of a folder that any broker may have written); all commands read the log
+with `hatwisted.logcodec.logwalk`, which goes on after damage. Inspecting: `dump` with `recordformat`. Checking:
+`check` with `queuecheck`, `indexcheck`, `findings` and `checktext`. Comparing two copies: `compare`,
+`divergence`. Repairing: `repair`, `indexcommand`. `logcommand` is what the commands share.
 
-Only repair, cut and index write; they say what they would do before they do it, and keep what they cut off.
+Only repair, cut and index write. Repair and cut show their plan first, and keep what they remove.
 """

@@ -52,7 +52,10 @@ def rebuild(
     except PipelineError as error:
         raise CannotRun(str(error)) from error
     try:
-        options = ReadOptions(DispatchOptions(layout.levels(), layout.index, deleted_ends(root)))
+        dispatch = DispatchOptions(
+            delay_levels=layout.levels(), keys=layout.index, deleted=deleted_ends(root)
+        )
+        options = ReadOptions(dispatch=dispatch)
         parts, walk = read_in_order(log, log.min_offset, folders.path, options, progress)
         for damage in walk.damages:
             raise DamagedLog(*damage[:2], walk.written, damage.reason, log.path_of(damage.offset))

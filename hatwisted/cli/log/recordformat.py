@@ -8,15 +8,15 @@ inflated for display, as far as INFLATE_LIMIT.
 from __future__ import annotations
 
 import base64
-import zlib
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import msgspec
 
 from hatwisted.wire import layout
+from hatwisted.wire.inflate import NotInflated, inflate
 from hatwisted.wire.messageid import encode_message_id
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 BodyForm = Literal["text", "base64", "none"]
 
@@ -40,12 +40,9 @@ def body_text(record: Record) -> str | None:
     body = record.body
     try:
         if compression(record) == "zlib":
-            inflater = zlib.decompressobj()
-            body = inflater.decompress(body, INFLATE_LIMIT)
-            if not inflater.eof:
-                return None
+            body = inflate(body, INFLATE_LIMIT)
         return body.decode() if compression(record) in (None, "zlib") else None
-    except (zlib.error, UnicodeDecodeError):
+    except (NotInflated, UnicodeDecodeError):
         return None
 
 

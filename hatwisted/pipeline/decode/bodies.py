@@ -18,11 +18,12 @@ from isal import isal_zlib
 from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.decode.ragged import gather, patch
 from hatwisted.wire import layout
+from hatwisted.wire.inflate import NotInflated, inflate
 
 LARGEST_BODY: Final = 256 << 20
 """Bytes a body may have when decompressed. RocketMQ's default limit is 4 MiB, compressed."""
 BATCH_BYTES: Final = 64 << 20
-"""Decompressed bytes behind which a batch ends."""
+"""Decompressed bytes after which a batch ends."""
 
 SMALL_BODY: Final = 512
 """Bytes of an average body below which handing bodies over as bytes objects, made all at once, is cheaper than as
@@ -61,7 +62,7 @@ def bodies(records: Records, stored: pa.Array) -> Bodies:
 def _decompress(
     records: Records, rows: npt.NDArray[Any], flags: list[int]
 ) -> tuple[list[bytes | memoryview], dict[int, str], int]:
-    """Bodies of compressed rows, what is wrong with some, and the row in front of which the batch ends."""
+    """Bodies of compressed rows, what is wrong with some, and the row before which the batch ends."""
     view = memoryview(records.buf)
     starts, ends = records.body_at[rows].tolist(), records.body_ends[rows].tolist()
     found: list[bytes | memoryview] = []
@@ -80,29 +81,26 @@ def _decompress(
 
 
 def decompress(stored: memoryview, sys_flag: int, limit: int = LARGEST_BODY) -> bytes:
-    """One body; BadBody when it isn't what its sysFlag says, or has more than `limit` bytes."""
+    """One body. Raises BadBody if it isn't what its sysFlag says.
+
+    - stored: its bytes in the log
+    - sys_flag: the record's, which names the compression
+    - limit: bytes at most, decompressed
+    """
     kind = sys_flag & layout.SYS_COMPRESSION_MASK
     if not len(stored):
         raise BadBody("the body is empty, which a compressed one never is")
     if kind in _ARROW_CODECS:
         found = _with_arrow(stored, _ARROW_CODECS[kind], limit)
     elif kind in (0, layout.SYS_COMPRESSION_ZLIB):
-        found = _with_zlib(stored, limit)
+        try:
+            return inflate(stored, limit)
+        except NotInflated as error:
+            raise BadBody(f"the body is {error}") from None
     else:
         raise BadBody(f"sysFlag {sys_flag:#x} names an unknown compression")
     if len(found) > limit:
         raise BadBody(f"the body has more than {limit} bytes when decompressed")
-    return found
-
-
-def _with_zlib(stored: memoryview, limit: int) -> bytes:
-    stream = isal_zlib.decompressobj()
-    try:
-        found: bytes = stream.decompress(stored, limit + 1)
-    except isal_zlib.error as error:  # type: ignore[misc]
-        raise BadBody(f"the body isn't zlib: {error}") from None
-    if not stream.eof and len(found) <= limit:
-        raise BadBody("the body isn't zlib: it breaks off")
     return found
 
 

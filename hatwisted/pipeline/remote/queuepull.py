@@ -79,8 +79,12 @@ def queue_name(queue: MessageQueue) -> str:
 
 
 class QueuePull:
-    """Reads `wanted` once. fail_on_loss: raise OffsetsGone for deleted messages; otherwise tell the log and go
-    on behind them."""
+    """Reads a range once.
+
+    - links: connections to the cluster
+    - wanted: the range
+    - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
+    """
 
     def __init__(self, links: Links, wanted: QueueRange, *, fail_on_loss: bool = True) -> None:
         self._links = links

@@ -52,7 +52,7 @@ NO_CLAIM: Final = Claim(Writer(()), 0)
 """What files of a user's own write carry: no run ever takes them for its own."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SinkOptions:
     """Where a write goes and under which name; picklable, as tasks need it."""
 
@@ -70,15 +70,14 @@ class SinkOptions:
         path = options.text("path")
         if path is None:
             raise BadOption(f"{FORMAT}: option path is missing; give the folder of the table")
+        plans = options.choice("rows", ("rows", "plans"), "rows") == "plans"
         return cls(
-            local_folder(path),
-            options.text("txnAppId"),
-            options.integer("txnVersion"),
-            options.items("partitionBy") or PARTITION_BY,
-            decode_claim(options.text("claim")),
-            options.items("columns")
-            if options.choice("rows", ("rows", "plans"), "rows") == "plans"
-            else None,
+            path=local_folder(path),
+            application=options.text("txnAppId"),
+            number=options.integer("txnVersion"),
+            partition_by=options.items("partitionBy") or PARTITION_BY,
+            claim=decode_claim(options.text("claim")),
+            planned=options.items("columns") if plans else None,
         )
 
 

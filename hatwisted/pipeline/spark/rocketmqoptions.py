@@ -10,7 +10,6 @@ from hatwisted.blocking.security import VERIFY, Credentials, Tls
 from hatwisted.blocking.settings import (
     ANSWER_TIMEOUT,
     CONNECT_TIMEOUT,
-    GROUP,
     READ_FROM,
     RETRIES,
     ClusterSettings,
@@ -20,6 +19,7 @@ from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
 from hatwisted.pipeline.spark.readoptions import BadOption, OffsetBound, Options, Start
+from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 NAME: Final = "rocketmq"
 _TLS_OPTIONS: Final = ("tlsTrustFile", "tlsCertificate", "tlsKey", "tlsKeyPassword", "tlsVerify")
@@ -69,7 +69,7 @@ def cluster_settings(options: Options) -> ClusterSettings:
     retries = options.integer("retries")
     return ClusterSettings(
         name_servers=split_addresses(servers),
-        group=options.text("group") or GROUP,
+        group=options.text("group") or TOOLS_GROUP,
         read_from=options.choice("readFrom", READ_FROM, "slave"),
         connect_timeout=_seconds(options, "connectTimeoutMs", CONNECT_TIMEOUT),
         answer_timeout=_seconds(options, "answerTimeoutMs", ANSWER_TIMEOUT),
@@ -80,7 +80,12 @@ def cluster_settings(options: Options) -> ClusterSettings:
 
 
 def place(options: Options, name: str, default: OffsetBound) -> Start:
-    """An end, a time, or offsets, of which nothing but the queues' names is still to be checked."""
+    """An end, a time, or offsets by queue; the queues' names are yet to be checked.
+
+    - options: of the read
+    - name: of the option
+    - default: if it isn't given
+    """
     start = options.start(name, default)
     if isinstance(start, dict):
         try:

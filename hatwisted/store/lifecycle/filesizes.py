@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from os.path import isdir, join
+from os.path import join
 from typing import Final
 
 from hatwisted.store.index.indexfile import file_length
@@ -26,8 +26,16 @@ def common_size(fs: IFileSystem, folder: str) -> int | None:
 def queue_file_size(fs: IFileSystem, folder: str) -> int | None:
     """Bytes of a consume queue file, by the queues under `folder`; None without any."""
     topics = (join(folder, topic) for topic in fs.listdir(folder))
-    queues = (join(topic, name) for topic in topics if isdir(topic) for name in fs.listdir(topic))
-    return next((size for queue in queues if isdir(queue) and (size := common_size(fs, queue))), None)
+    queues = (join(topic, name) for topic in topics for name in _names(fs, topic))
+    return next((size for queue in queues if _names(fs, queue) and (size := common_size(fs, queue))), None)
+
+
+def _names(fs: IFileSystem, path: str) -> list[str]:
+    """What is in a folder; nothing in a file that lies where a folder could."""
+    try:
+        return fs.listdir(path)
+    except NotADirectoryError:
+        return []
 
 
 def index_shape(fs: IFileSystem, folder: str) -> tuple[int, int] | None:

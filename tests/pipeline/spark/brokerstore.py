@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from datetime import datetime
 
 from twisted.internet.task import Clock
 
@@ -26,6 +28,8 @@ def main(folder: str, records: str, per_second: str) -> None:
         consume_queue_file_size=20_000,
         index_slots=100,
         index_items=100_000,
+        local_time=datetime.fromtimestamp,
+        process_id=os.getpid,
     )
     clock = Clock()
     clock.advance(time.time())

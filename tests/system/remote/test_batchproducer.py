@@ -31,7 +31,7 @@ class TestProducer(unittest.TestCase):
         self.broker = self.enterContext(Taker())
         self.names = self.enterContext(ScriptedNameServer({0: self.broker.address}))
         self.names.queues = 4
-        settings = ClusterSettings((self.names.address,), retries=3)
+        settings = ClusterSettings(name_servers=(self.names.address,), retries=3)
         self.paused = []
         self.links = self.enterContext(Links(settings, sleep=self.paused.append))
         self.producer = Producer(self.links, wall_clock=lambda: 1700000000.5)

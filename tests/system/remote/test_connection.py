@@ -33,7 +33,9 @@ from tests.support.scriptedgroup import (
     response,
 )
 
-SETTINGS = ClusterSettings(("127.0.0.1:1",), connect_timeout=30.0, answer_timeout=30.0, retries=0)
+SETTINGS = ClusterSettings(
+    name_servers=("127.0.0.1:1",), connect_timeout=30.0, answer_timeout=30.0, retries=0
+)
 """Time enough for every answer that's meant to come; who means none says so."""
 
 
@@ -276,7 +278,7 @@ class SettingsTest(TestCase):
 
     def test_no_name_server(self) -> None:
         with self.assertRaisesRegex(BadSetting, "no name server"):
-            ClusterSettings(())
+            ClusterSettings(name_servers=())
 
     def test_errors_cross_process_borders(self) -> None:
         refused = Refused.of("h:1", RemotingCommand(16, flag=1, remark="no"), "a pull")

@@ -14,7 +14,8 @@ from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
 from hatwisted.pipeline.jobs.messages.importing import ImportStopped, Sending, import_messages
 from hatwisted.pipeline.jobs.messages.messagefiles import BadMessageFile
 from hatwisted.tap.realparts import real_parts
-from hatwisted.wire.record import Record, decode_record
+from hatwisted.wire.record import decode_record
+from hatwisted.wire.storedrecord import Record
 from testbed.processes import BROKER_PORTS, free_port
 from tests.unit.client.rig import ClusterRig, asynchronous
 
@@ -38,7 +39,7 @@ class TestImport(TestCase):
         return str(path)
 
     async def send(self, rows, retries=2, skip=0, **sending):
-        settings = ClusterSettings((self.rig.names.address,), retries=retries)
+        settings = ClusterSettings(name_servers=(self.rig.names.address,), retries=retries)
         path = self.file(rows)
         return await deferToThread(
             import_messages, [path], settings, sending=Sending(**sending), skip=skip, progress=self.progress

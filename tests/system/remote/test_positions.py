@@ -15,7 +15,8 @@ from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import SYS_BORN_HOST_V6
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.record import Record, crc, encode_record
+from hatwisted.wire.record import encode_record
+from hatwisted.wire.storedrecord import Record, crc
 from tests.support.scriptedgroup import (
     BROKER,
     STORED,
@@ -33,7 +34,7 @@ class PositionsCase(TestCase):
         self.stack = contextlib.ExitStack()
         self.addCleanup(self.stack.close)
         self.links = self.stack.enter_context(
-            Links(ClusterSettings(("127.0.0.1:1",), retries=1), sleep=lambda seconds: None)
+            Links(ClusterSettings(name_servers=("127.0.0.1:1",), retries=1), sleep=lambda seconds: None)
         )
 
     def place(self, *brokers: ScriptedBroker) -> dict[MessageQueue, dict[int, str]]:

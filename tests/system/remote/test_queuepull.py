@@ -46,7 +46,9 @@ class GroupCase(TestCase):
                 self.stack.enter_context(broker)
                 self.replicas[number] = broker.address
         self.names = self.stack.enter_context(ScriptedNameServer(self.replicas))
-        plain = ClusterSettings((self.names.address,), connect_timeout=30.0, answer_timeout=30.0, retries=3)
+        plain = ClusterSettings(
+            name_servers=(self.names.address,), connect_timeout=30.0, answer_timeout=30.0, retries=3
+        )
         links = Links(replace(plain, **settings), sleep=self.pauses.append)  # type: ignore[arg-type]
         return self.stack.enter_context(links)
 

@@ -31,7 +31,7 @@ class NameServerCase(TestCase):
                 self.stack.enter_context(server)
                 server = server.address
             addresses.append(server)
-        settings = replace(ClusterSettings(tuple(addresses)), retries=retries)
+        settings = replace(ClusterSettings(name_servers=tuple(addresses)), retries=retries)
         return Routes(self.stack.enter_context(Links(settings, sleep=self.pauses.append)))
 
 

@@ -7,7 +7,8 @@ import time
 from twisted.internet import defer, reactor
 from twisted.trial.unittest import TestCase
 
-from hatwisted.remoting.client import CallTimedOut, RemotingClient
+from hatwisted.clientcore.errors import CallTimedOut
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand

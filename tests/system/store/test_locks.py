@@ -114,8 +114,8 @@ OTHER_BROKER = """
     from hatwisted.store.disk.filesystem import PosixFileSystem
     from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
     fs = PosixFileSystem()
-    StoreLock(fs, sys.argv[1]).acquire()
-    AbortFile(fs, sys.argv[1]).create()
+    StoreLock(fs, sys.argv[1], sys.argv[1] + "/commitlog").acquire()
+    AbortFile(fs, sys.argv[1], os.getpid).create()
     print("up", flush=True)
     sys.stdin.read()
 """
@@ -127,7 +127,7 @@ class StoreLockTests(FileCase):
         self.root = self.folder
 
     def lock(self) -> StoreLock:
-        lock = StoreLock(self.fs, self.root)
+        lock = StoreLock(self.fs, self.root, self.root + "/commitlog")
         self.addCleanup(lock.release)
         return lock
 
@@ -141,7 +141,7 @@ class StoreLockTests(FileCase):
         self.addCleanup(other.communicate)
         assert other.stdout is not None
         self.assertEqual(other.stdout.readline(), b"up\n")
-        lock, abort = self.lock(), AbortFile(self.fs, self.root)
+        lock, abort = self.lock(), AbortFile(self.fs, self.root, os.getpid)
         self.assertIn(f"held by process {other.pid};", str(self.assertRaises(StoreLocked, lock.acquire)))
         other.kill()
         other.wait()

@@ -12,10 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from hatwisted.assembly import nameserver
 from hatwisted.assembly.nameserver import Stack, embed_name_server, stacked
+from hatwisted.clientcore.errors import CallFailed
 from hatwisted.config.errors import SettingError
 from hatwisted.config.load import load_broker_config
 from hatwisted.config.schema import BrokerConfig
-from hatwisted.remoting.client import CallFailed, RemotingClient
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.tap.embedded import build_master
 from hatwisted.tap.realparts import real_parts

@@ -8,7 +8,7 @@ from hatwisted.assembly.options import pull_options
 from hatwisted.broker.role import Role
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 
-ROLE = Role(BrokerRole.ASYNC_MASTER)
+ROLE = Role(BrokerRole.ASYNC_MASTER, 0)
 
 
 class PullOptionsTests(SynchronousTestCase):

@@ -131,8 +131,8 @@ class BrokerRig:
         yield self.until(lambda: stopped.called)
         yield stopped
 
-    def new_client(self):
-        client = RemotingClient(self.host, self.clock)
+    def new_client(self, on_request=lambda address, request: None):
+        client = RemotingClient(self.host, self.clock, on_request)
         self.case.addCleanup(client.close)
         return client
 

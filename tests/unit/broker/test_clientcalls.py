@@ -5,7 +5,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer import clientcalls
 from hatwisted.broker.consumer.clientcalls import ClientCalls
-from hatwisted.remoting.client import CallTimedOut, ConnectionGone, TooManyCalls
+from hatwisted.clientcore.errors import CallTimedOut, ConnectionGone, TooManyCalls
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import BrokerRig, TalkingClient
 

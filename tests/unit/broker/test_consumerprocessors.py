@@ -27,17 +27,8 @@ class ConsumerCase(TestCase):
 
     def listening(self):
         """A client whose incoming requests are kept: (client, requests)."""
-        client = self.rig.new_client()
         requests = []
-        link = client._link(self.rig.address)
-        received = link.received
-
-        def receive(commands):
-            requests.extend(c for c in commands if not c.is_response)
-            received(commands)
-
-        link.received = receive
-        return client, requests
+        return self.rig.new_client(lambda _, request: requests.append(request)), requests
 
 
 class TestHeartbeats(ConsumerCase):

@@ -2,6 +2,7 @@
 
 import json
 
+from msgspec.structs import replace
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
@@ -81,9 +82,9 @@ class TestAnswers(PullCase):
         rig.put()
         answer = yield rig.pull(0)
         self.assertFalse(answer.binary)
-        rig.client._numbered, number = (
-            lambda c, f: setattr(c, "binary", True) or number(c, f),
-            rig.client._numbered,
+        call = rig.client.call
+        rig.client.call = lambda address, request, timeout: call(
+            address, replace(request, binary=True), timeout
         )
         answer = yield rig.pull(0)
         self.assertTrue(answer.binary)

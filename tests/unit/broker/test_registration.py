@@ -16,8 +16,9 @@ from hatwisted.broker.node.registration import (
     Registration,
     RegistrationOptions,
 )
+from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
-from hatwisted.config.schema import NamesrvConfig
+from hatwisted.config.schema import BrokerRole, NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
@@ -55,13 +56,13 @@ class RegistrationCase(TestCase):
         identity = BrokerIdentity(
             cluster="DefaultCluster",
             name="broker-a",
-            broker_id=broker_id,
             address=f"127.0.0.1:109{broker_id + 1}1",
             ha_address=f"127.0.0.1:109{broker_id + 1}2",
             store_host=bytes(8),
         )
         options = RegistrationOptions(name_servers=name_servers, **kwargs)
-        registration = Registration(client, self.clock, topics, identity, options)
+        role = Role(BrokerRole.SLAVE if broker_id else BrokerRole.ASYNC_MASTER, broker_id)
+        registration = Registration(client, self.clock, topics, identity, role, options)
         registration.on_master(self.masters.append)
         registration.topics = topics
         self.addCleanup(self.stop, registration)
@@ -381,8 +382,8 @@ class TestMaster(RegistrationCase):
         for registration in (master, slave):
             registration.start()
             yield registration.settled()
-        moved = msgspec.structs.replace(master.identity, ha_address="10.0.0.9:10912")
-        master.identity = moved
+        moved = msgspec.structs.replace(master._identity, ha_address="10.0.0.9:10912")
+        master._identity = moved
         for _ in range(2):
             self.clock.advance(30)
             for registration in (master, slave):
@@ -405,8 +406,8 @@ class TestMaster(RegistrationCase):
         yield master.stop()
         yield self.until(lambda: not self.addresses(living).get(0))
         moved = self.broker(living.address)
-        moved.identity = msgspec.structs.replace(
-            moved.identity, address="10.0.0.9:10911", ha_address="10.0.0.9:10912"
+        moved._identity = msgspec.structs.replace(
+            moved._identity, address="10.0.0.9:10911", ha_address="10.0.0.9:10912"
         )
         moved.start()
         yield moved.settled()

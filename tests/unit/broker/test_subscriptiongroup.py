@@ -24,7 +24,9 @@ class TestGroups(SynchronousTestCase):
         self.groups = self.table()
 
     def table(self, role=BrokerRole.ASYNC_MASTER, auto_create=True):
-        groups = SubscriptionGroupTable(Clock(), Role(role), lambda: auto_create)
+        groups = SubscriptionGroupTable(
+            Clock(), Role(role, int(role is BrokerRole.SLAVE)), lambda: auto_create
+        )
         groups.on_change(lambda: self.changes.append(groups.version.counter))
         return groups
 

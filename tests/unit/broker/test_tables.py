@@ -19,7 +19,7 @@ class TablesTests(SynchronousTestCase):
         self.root = Path(self.mktemp()).absolute()
         first = FirstTopics(broker_name="broker-a")
         given = TableOptions(root=str(self.root), first=first, **options)
-        role = Role(BrokerRole.SLAVE if slave else BrokerRole.ASYNC_MASTER)
+        role = Role(BrokerRole.SLAVE if slave else BrokerRole.ASYNC_MASTER, int(slave))
         tables = BrokerTables(self.clock, PosixFileSystem(), InlineWorker(), given, role)
         tables.load()
         tables.start()

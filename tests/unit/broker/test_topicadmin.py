@@ -137,6 +137,9 @@ class TestTopics(TestCase):
         self.assertIsNotNone(rig.store.queues.find("T", 0))
         rig.store.log.files.delete_before(1 << 20)
         self.assertEqual((yield rig.ask(CLEAN_EXPIRED)).code, 0)
+        self.assertEqual([queue.topic for queue in rig.store.queues], ["T", "Long"])
+        rig.tables.topics.delete("T")
+        self.assertEqual((yield rig.ask(CLEAN_EXPIRED)).code, 0)
         self.assertEqual([queue.topic for queue in rig.store.queues], ["Long"])
 
     @inlineCallbacks

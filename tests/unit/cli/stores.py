@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +21,8 @@ from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import file_name
-from hatwisted.wire.record import Record, encode_blank, encode_record, make_record
+from hatwisted.wire.record import encode_blank, encode_record, make_record
+from hatwisted.wire.storedrecord import Record
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 GOLDEN_END = 111713
@@ -105,6 +108,8 @@ def start_store(store: Path) -> RecoveryReport:
         index_slots=1000,
         index_items=4000,
         delay_levels=GOLDEN_DELAYS,
+        local_time=datetime.fromtimestamp,
+        process_id=os.getpid,
     )
     started = MessageStore(options, Clock(), PosixFileSystem(), InlineWorker(), InlineWorker())
     report = started.load()

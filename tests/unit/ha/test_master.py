@@ -541,7 +541,7 @@ class LifeTests(SynchronousTestCase):
     def test_a_slave_lost_on_a_sync_master_is_a_warning(self) -> None:
         for sync, level in ((True, "warn"), (False, "info")):
             caught = LogCatcher(self)
-            rig = MasterRig(filled(1000), sync=sync)
+            rig = MasterRig(filled(1000), sync=lambda sync=sync: sync)
             rig.slave(1000, host="10.0.0.3")
             slave = rig.slave(400)
             slave.lose()
@@ -553,7 +553,7 @@ class LifeTests(SynchronousTestCase):
 
     def test_a_slave_that_leaves_because_the_master_stops_is_not(self) -> None:
         caught = LogCatcher(self)
-        rig = MasterRig(filled(1000), sync=True)
+        rig = MasterRig(filled(1000), sync=lambda: True)
         slave = rig.slave(1000)
         rig.service.stopService()
         slave.lose()
@@ -561,7 +561,7 @@ class LifeTests(SynchronousTestCase):
 
     def test_a_sync_master_without_a_slave_says_so_once_after_a_minute(self) -> None:
         caught = LogCatcher(self)
-        rig = MasterRig(filled(1000), sync=True)
+        rig = MasterRig(filled(1000), sync=lambda: True)
         rig.slave(host="10.0.0.9")  # a stranger is no slave
         rig.seconds(59)
         self.assertEqual([text for text in caught.texts("warn") if "no slave has connected" in text], [])
@@ -572,8 +572,8 @@ class LifeTests(SynchronousTestCase):
     def test_nobody_waits_so_nobody_misses_a_slave(self) -> None:
         caught = LogCatcher(self)
         MasterRig(filled(1000)).seconds(120)
-        MasterRig(filled(1000), sync=True, in_sync_replicas=1).seconds(120)
-        with_slave = MasterRig(filled(1000), sync=True)
+        MasterRig(filled(1000), sync=lambda: True, in_sync_replicas=1).seconds(120)
+        with_slave = MasterRig(filled(1000), sync=lambda: True)
         with_slave.slave(1000)
         with_slave.seconds(120)
         self.assertEqual([text for text in caught.texts("warn") if "no slave has connected" in text], [])

@@ -4,19 +4,15 @@ from twisted.internet import defer, task
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
-from hatwisted.remoting import client
-from hatwisted.remoting.client import (
-    MAX_CALLS,
-    CallTimedOut,
-    ConnectFailed,
-    ConnectionGone,
-    RemotingClient,
-    RequestRefused,
-    TooManyCalls,
-    parse_address,
-)
+from hatwisted.clientcore.calls import MAX_CALLS, Channel, ChannelTable
+from hatwisted.clientcore.errors import CallTimedOut, ConnectFailed, ConnectionGone, Refused, TooManyCalls
+from hatwisted.clientcore.tasks import Waiter
+from hatwisted.remoting.client import RemotingClient, channel_table
+from hatwisted.remoting.deferreds import fired
 from hatwisted.remoting.server import IDLE_LIMIT, ProcessorTable, RemotingServerFactory, response
+from hatwisted.remoting.twistedlog import TwistedLog
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.hostport import host_and_port
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from tests.support.loopback import loopback
 
@@ -30,6 +26,8 @@ class ClientCase(TestCase):
         self.clock = task.Clock()
         self.client = RemotingClient(loopback, self.clock)
         self.addCleanup(self.client.close)
+        self.channels = channel_table(loopback, self.clock, TwistedLog("tests"))
+        self.addCleanup(lambda: fired(self.channels.close()))
         self.seen = []
 
     def serve(self, handler, code=ROUTE, port=0):
@@ -52,6 +50,14 @@ class ClientCase(TestCase):
         self.seen.append((connection, request))
         return response(request, body=request.body)
 
+    def answer_with(self, on_request, lost=lambda address: None):
+        """What servers ask on `channels` is answered so."""
+        self.channels.serve(lambda _, request: on_request(request), lost)
+
+    def ask_by_channels(self, address):
+        """A call that servers can ask back on."""
+        return fired(self.channels.call(address, RemotingCommand(ROUTE), 5))
+
     def until(self, happened):
         """Let the reactor turn until `happened()`; the test's own timeout bounds it."""
         loop = task.LoopingCall(lambda: happened() and loop.stop())
@@ -63,13 +69,6 @@ class SlowTurns(task.Clock):
 
     def callLater(self, when, *call, **named):
         return super().callLater(max(when, 0.001), *call, **named)
-
-
-class NobodyThere:
-    """An endpoint whose peer never answers."""
-
-    def connect(self, factory):
-        return defer.Deferred()
 
 
 class TestCalls(ClientCase):
@@ -102,8 +101,8 @@ class TestCalls(ClientCase):
     @defer.inlineCallbacks
     def test_ask_fails_on_any_other_code(self):
         address = self.serve(lambda _, request: response(request, ResponseCode.TOPIC_NOT_EXIST, "no T"))
-        error = yield self.assertFailure(self.client.ask(address, RemotingCommand(ROUTE), 5), RequestRefused)
-        self.assertEqual(error.response.code, 17)
+        error = yield self.assertFailure(self.client.ask(address, RemotingCommand(ROUTE), 5), Refused)
+        self.assertEqual(error.code, 17)
         self.assertIn(address, str(error))
         self.assertIn("no T", str(error))
 
@@ -129,15 +128,15 @@ class TestCalls(ClientCase):
     @defer.inlineCallbacks
     def test_answers_to_the_server_may_come_later_or_fail(self):
         address = self.serve(self.echo)
-        yield self.client.call(address, RemotingCommand(ROUTE), 5)
-        connection, answers, waiting = self.seen[0][0], [], {70: defer.Deferred(), 71: defer.Deferred()}
+        yield self.ask_by_channels(address)
+        connection, answers, asked, waiting = self.seen[0][0], [], [], {70: Waiter(), 71: Waiter()}
         connection._run_one = lambda table, command: answers.append(command)
-        self.client.on_request = lambda _, request: waiting[request.opaque]
+        self.answer_with(lambda request: asked.append(request) or waiting[request.opaque])
         for opaque in waiting:
             connection.send(encode_command(RemotingCommand(307, opaque=opaque)))
-        yield self.until(lambda: all(each.callbacks for each in waiting.values()))
-        waiting[71].callback(RemotingCommand(0, body=b"late"))
-        waiting[70].errback(ValueError("no idea"))
+        yield self.until(lambda: len(asked) == 2)
+        waiting[71].fire(RemotingCommand(0, body=b"late"))
+        waiting[70].fail(ValueError("no idea"))
         yield self.until(lambda: len(answers) == 2)
         self.assertEqual([(a.opaque, a.code, a.body) for a in answers], [(71, 0, b"late"), (70, 1, b"")])
         self.assertIn("no idea", answers[1].remark)
@@ -146,10 +145,10 @@ class TestCalls(ClientCase):
     @defer.inlineCallbacks
     def test_a_question_that_breaks_its_answerer_costs_no_connection(self):
         address = self.serve(self.echo)
-        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        yield self.ask_by_channels(address)
         connection, answers = self.seen[0][0], []
         connection._run_one = lambda table, command: answers.append(command)
-        self.client.on_request = lambda _, request: {}[request.code]
+        self.answer_with(lambda request: {}[request.code])
         connection.send(encode_command(RemotingCommand(307, opaque=70)))
         yield self.until(lambda: answers)
         self.assertEqual((answers[0].opaque, answers[0].code), (70, 1))
@@ -159,30 +158,28 @@ class TestCalls(ClientCase):
     @defer.inlineCallbacks
     def test_an_answer_is_for_the_connection_that_asked(self):
         address = self.serve(self.echo)
-        yield self.client.call(address, RemotingCommand(ROUTE), 5)
-        waiting = []
-        self.client.on_request = lambda _, request: waiting.append(defer.Deferred()) or waiting[-1]
+        yield self.ask_by_channels(address)
+        waiting, lost = [], []
+        self.answer_with(lambda _: waiting.append(Waiter()) or waiting[-1], lost.append)
         self.seen[0][0].send(encode_command(RemotingCommand(307, opaque=70)))
         yield self.until(lambda: waiting)
         self.seen[0][0].abort()
-        lost = []
-        self.client.on_lost(lost.append)
         yield self.until(lambda: lost)
-        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        yield self.ask_by_channels(address)
         answers = []
         self.seen[-1][0]._run_one = lambda table, command: answers.append(command)
-        waiting[0].callback(RemotingCommand(0))
-        self.client.oneway(address, RemotingCommand(ROUTE, body=b"behind it"))
+        waiting[0].fire(RemotingCommand(0))
+        self.channels.oneway(address, RemotingCommand(ROUTE, body=b"behind it"))
         yield self.until(lambda: answers or len(self.seen) == 3)
         self.assertEqual([each.body for each in answers], [b"behind it"])
 
     def test_bad_address_is_named(self):
         error = self.failureResultOf(self.client.call("nowhere", RemotingCommand(ROUTE), 1), ValueError)
         self.assertIn("'nowhere'", error.getErrorMessage())
-        self.assertEqual(parse_address("[fd00::1]:9876"), ("fd00::1", 9876))
-        self.assertEqual(parse_address("host.example:10912"), ("host.example", 10912))
+        self.assertEqual(host_and_port("[fd00::1]:9876"), ("fd00::1", 9876))
+        self.assertEqual(host_and_port("host.example:10912"), ("host.example", 10912))
         for text in ("h", "h:", ":1", "h:0", "h:65536", "h:x", ""):
-            self.assertRaises(ValueError, parse_address, text)
+            self.assertRaises(ValueError, host_and_port, text)
 
 
 class TestFailures(ClientCase):
@@ -213,9 +210,10 @@ class TestFailures(ClientCase):
 
     def test_other_answers_put_a_timeout_off_by_no_more_than_the_grace(self):
         clock = SlowTurns()
-        link = client._Link("a:1", NobodyThere(), clock, self.fail, self.fail)
-        waiting = link.call(RemotingCommand(ROUTE), 3)
-        chatter = task.LoopingCall(link.received, [])
+        table = ChannelTable(clock.callLater, lambda channel, host, port: channel.close, TwistedLog("tests"))
+        channel = Channel(table, "a:1")
+        waiting = fired(channel.call(RemotingCommand(ROUTE), 3))
+        chatter = task.LoopingCall(channel.received, b"")
         chatter.clock = clock
         chatter.start(0.001)
         clock.pump([0.001] * 3400)

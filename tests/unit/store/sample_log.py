@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from twisted.internet.task import Clock
@@ -158,7 +159,11 @@ class SampleStore:
         self.index: IndexService | None = None
         if index:
             self.index = IndexService(
-                fs, os.path.join(root, "index"), self.clock, IndexOptions(SLOTS, ITEMS), worker
+                fs,
+                os.path.join(root, "index"),
+                self.clock,
+                IndexOptions(slots=SLOTS, items=ITEMS, local_time=datetime.fromtimestamp),
+                worker,
             )  # type: ignore[arg-type]
         self.checkpoint = StoreCheckpoint(fs, os.path.join(root, "checkpoint"))
         self.files.load()

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 from twisted.internet.task import Clock
@@ -32,6 +33,8 @@ class TestDeletedQueues(SynchronousTestCase):
             commit_log_file_size=FILE_SIZE,
             consume_queue_file_size=2000,
             index_enable=False,
+            local_time=datetime.fromtimestamp,
+            process_id=os.getpid,
         )
         self.store = MessageStore(options, self.clock, fs, worker, worker)
         self.report = self.store.load()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,7 @@ class IndexTestCase(SynchronousTestCase):
             self.fs,
             self.directory,
             self.clock,
-            IndexOptions(slots, items),
+            IndexOptions(slots=slots, items=items, local_time=datetime.fromtimestamp),
             InlineWorker() if worker is None else worker,
         )
         service.load()
@@ -253,7 +254,13 @@ class RollTests(IndexTestCase):
 
     def test_a_worker_that_fails_at_once_is_no_reason_to_try_without_a_pause(self) -> None:
         fs = FaultyFileSystem()
-        service = IndexService(fs, self.directory, self.clock, IndexOptions(7, 5), InlineWorker())
+        service = IndexService(
+            fs,
+            self.directory,
+            self.clock,
+            IndexOptions(slots=7, items=5, local_time=datetime.fromtimestamp),
+            InlineWorker(),
+        )
         fs.fail("reserve", error=errno.ENOSPC)
         self.assertEqual(service.append_few([(1, 1, 1)]), 0)
         self.failureResultOf(service.when_ready(), StoreFull)
@@ -456,7 +463,13 @@ class LoadTests(IndexTestCase):
         for offer in (service_few, service_columns):
             path.write_bytes(raw)
             full = fs.fail("reserve", error=errno.ENOSPC, path=path.name, times=None)
-            service = IndexService(fs, self.directory, self.clock, IndexOptions(7, 5), InlineWorker())
+            service = IndexService(
+                fs,
+                self.directory,
+                self.clock,
+                IndexOptions(slots=7, items=5, local_time=datetime.fromtimestamp),
+                InlineWorker(),
+            )
             service.load()
             self.assertRaises(StoreFull, offer, service, [(2, 2, 2)])
             service.repair(0)

@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from twisted.internet.defer import Deferred
@@ -173,6 +174,19 @@ class LogStub:
         self.max_offset = 0
 
 
+class AgesByTouch:
+    """Files are as old as their `stamp` says."""
+
+    def __init__(self, files: FileQueue, clock: Clock) -> None:
+        self._files = files
+        self._clock = clock
+
+    def look(self) -> None: ...
+
+    def age(self, start: int) -> float:
+        return self._clock.seconds() - self._files.file_mtime(start)
+
+
 class IndexStub:
     def __init__(self) -> None:
         self.begins: list[int] = []
@@ -219,8 +233,8 @@ class RetentionCase(DiskCase):
             self.clock,
             self.worker,
             self.watermark,
-            Expiring(self.log, self.queues, self.index),
-            RetentionRules(lambda: policy or RetentionPolicy()),
+            Expiring(self.log, AgesByTouch(self.log.files, self.clock), self.queues, self.index),
+            RetentionRules(lambda: policy or RetentionPolicy(), local_time=datetime.fromtimestamp),
         )
 
     def left(self) -> list[int]:
@@ -525,8 +539,8 @@ class FollowTheLogTests(RetentionCase):
             self.clock,
             self.worker,
             self.watch(),
-            Expiring(self.log, [Idle() for _ in range(130)]),
-            RetentionRules(),
+            Expiring(self.log, AgesByTouch(self.log.files, self.clock), [Idle() for _ in range(130)]),
+            RetentionRules(local_time=datetime.fromtimestamp),
         )
         done = retention.run_round()
         self.assertEqual(len(turns), 64)

@@ -18,8 +18,8 @@ class FolderCase(SynchronousTestCase):
 
 
 class StoreLockTests(FolderCase):
-    def lock(self) -> StoreLock:
-        lock = StoreLock(self.fs, self.root)
+    def lock(self, log_folder: str = "") -> StoreLock:
+        lock = StoreLock(self.fs, self.root, log_folder or os.path.join(self.root, "commitlog"))
         self.addCleanup(lock.release)
         return lock
 
@@ -40,13 +40,46 @@ class StoreLockTests(FolderCase):
         with open(os.path.join(self.root, "lock"), "rb") as file:
             self.assertEqual(file.read(), b"lock")
 
+    def other_root(self, log_folder: str) -> StoreLock:
+        """A store elsewhere with this log."""
+        lock = StoreLock(self.fs, os.path.abspath(self.mktemp()), log_folder)
+        self.addCleanup(lock.release)
+        return lock
+
+    def test_two_stores_of_one_log_are_one_too_many(self) -> None:
+        for log_folder in (os.path.join(self.root, "commitlog"), os.path.abspath(self.mktemp())):
+            first, second = self.lock(log_folder), self.other_root(log_folder)
+            first.acquire()
+            self.assertRaises(StoreLocked, second.acquire)
+            self.assertFalse(second.held)
+            first.release()
+            second.acquire()
+            self.assertRaises(StoreLocked, first.acquire)
+            second.release()
+            first.acquire()
+            first.release()
+
+    def test_another_name_of_the_same_folder_is_the_same(self) -> None:
+        log_folder = os.path.join(self.root, "log")
+        os.makedirs(log_folder)
+        other_name = os.path.abspath(self.mktemp())
+        os.symlink(log_folder, other_name)
+        self.lock(log_folder).acquire()
+        self.assertRaises(StoreLocked, self.other_root(other_name).acquire)
+
+    def test_logs_beside_each_other_are_two(self) -> None:
+        folder = os.path.abspath(self.mktemp())
+        self.lock(os.path.join(folder, "a-log")).acquire()
+        self.other_root(os.path.join(folder, "b-log")).acquire()
+        self.assertEqual(self.fs.listdir(folder), ["a-log.lock", "b-log.lock"])
+
 
 class AbortFileTests(FolderCase):
     def test_there_while_running_gone_after_a_clean_exit(self) -> None:
         abort = AbortFile(self.fs, self.root, process_id=lambda: 77)
         self.assertFalse(abort.exists)
         abort.create()
-        self.assertTrue(AbortFile(self.fs, self.root).exists)
+        self.assertTrue(AbortFile(self.fs, self.root, os.getpid).exists)
         self.assertEqual(self.fs.read(os.path.join(self.root, "abort")), b"77")
         abort.remove()
         self.assertFalse(abort.exists)
@@ -56,10 +89,10 @@ class AbortFileTests(FolderCase):
         os.makedirs(self.root)
         with open(os.path.join(self.root, "abort"), "wb"):
             pass
-        self.assertTrue(AbortFile(self.fs, self.root).exists)
+        self.assertTrue(AbortFile(self.fs, self.root, os.getpid).exists)
 
     def test_both_ends_are_made_durable(self) -> None:
-        abort = AbortFile(self.fs, self.root)
+        abort = AbortFile(self.fs, self.root, os.getpid)
         abort.create()
         self.assertEqual(self.fs.count("replace", "abort"), 1)
         abort.remove()

@@ -6,6 +6,7 @@ import random
 import shutil
 import tempfile
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest import TestCase
@@ -18,7 +19,7 @@ from hatwisted.logcodec.queueruns import QueueName, Run
 from hatwisted.logcodec.rangedispatch import ITEMS as ITEM
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.jobs.reindex.indexfiles import plan_index
-from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexResult, reindex
+from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexOptions, ReindexResult, reindex
 from hatwisted.pipeline.jobs.reindex.spool import items_path
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.store.disk.filesystem import PosixFileSystem
@@ -34,6 +35,11 @@ LAYOUT = Layout(queue_file_size=QUEUE_FILE_SIZE, slots=SLOTS, items=ITEMS)
 """As the golden store has it, and the sample stores."""
 
 
+def local(seconds: float) -> str:
+    """The name of a file made at this time, as this host's clock shows it."""
+    return file_name_at(seconds, datetime.fromtimestamp)
+
+
 class ReindexCase(TestCase):
     def setUp(self) -> None:
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -41,7 +47,7 @@ class ReindexCase(TestCase):
 
     def rebuilt(self, source: Path, target: Path, **options: Any) -> ReindexResult:
         options.setdefault("layout", LAYOUT)
-        return reindex(InlineTasks(), str(source), str(target), **options)
+        return reindex(InlineTasks(), str(source), str(target), ReindexOptions(**options))
 
     def assert_same(self, built: Path, expected: Path) -> None:
         """The same queue files, and the same index files under whatever names."""
@@ -262,15 +268,13 @@ class IndexNameTests(ReindexCase):
     def test_an_index_file_is_named_by_its_first_record(self) -> None:
         first, second = 1_700_000_000_123, 1_700_000_050_456
         names = self.names(first, first + 5, second, now=1_800_000_000.0)
-        self.assertEqual(names, [file_name_at(first / 1000), file_name_at(second / 1000)])
+        self.assertEqual(names, [local(first / 1000), local(second / 1000)])
 
     def test_names_rise_and_none_lies_in_the_future(self) -> None:
         now = 1_700_000_000.0
         first, second, third = self.names(*[1 << 60] * 5, now=now)
-        self.assertEqual(
-            (first, int(second), int(third)), (file_name_at(now), int(first) + 1, int(first) + 2)
-        )
-        self.assertEqual(self.names(-5, now=now), [file_name_at(0)])
+        self.assertEqual((first, int(second), int(third)), (local(now), int(first) + 1, int(first) + 2))
+        self.assertEqual(self.names(-5, now=now), [local(0)])
 
 
 class DamageTests(ReindexCase):

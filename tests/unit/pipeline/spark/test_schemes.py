@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
-
-pytest.importorskip("pyspark")
-pytest.importorskip("fsspec")
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.pipeline.spark.commitlogsource import CommitLogSource
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
@@ -41,25 +36,24 @@ class Remembering(LocalFileSystem):
         self.dircache.clear()
 
 
-@pytest.fixture
-def scheme() -> Iterator[str]:
-    fsspec.register_implementation("remembering", Remembering, clobber=True)
-    yield "remembering"
-    Remembering.clear_instance_cache()
+class SchemeTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        fsspec.register_implementation("remembering", Remembering, clobber=True)
+        self.addCleanup(Remembering.clear_instance_cache)
 
-
-def test_a_growing_log_is_read_once(scheme: str, tmp_path: Path) -> None:
-    log = GrowingStore(tmp_path / "broker-a")
-    schema = spark_schema(("physical_offset",))
-    paths = json.dumps([f"{scheme}://{tmp_path}/broker-*"])
-    reader = CommitLogSource({"paths": paths, "columns": "physical_offset"}).streamReader(schema)
-    seen: list[int] = []
-    at = reader.initialOffset()
-    for _ in range(12):
-        log.append(500)
-        end = reader.latestOffset(at, ReadAllAvailable())
-        for part in reader.partitions(at, end):
-            seen += [offset for batch in reader.read(part) for offset in batch[0].to_pylist()]
-        at = end
-    assert len(list(log.root.glob("commitlog/*"))) > 2
-    assert seen == log.offsets
+    def test_a_growing_log_is_read_once(self) -> None:
+        folder = Path(self.mktemp()).absolute()
+        log = GrowingStore(folder / "broker-a")
+        schema = spark_schema(("physical_offset",))
+        paths = json.dumps([f"remembering://{folder}/broker-*"])
+        reader = CommitLogSource({"paths": paths, "columns": "physical_offset"}).streamReader(schema)
+        seen: list[int] = []
+        at = reader.initialOffset()
+        for _ in range(12):
+            log.append(500)
+            end = reader.latestOffset(at, ReadAllAvailable())
+            for part in reader.partitions(at, end):
+                seen += [offset for batch in reader.read(part) for offset in batch[0].to_pylist()]
+            at = end
+        self.assertGreater(len(list(log.root.glob("commitlog/*"))), 2)
+        self.assertEqual(seen, log.offsets)

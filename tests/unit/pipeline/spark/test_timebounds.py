@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("pyspark")
+from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.storefolder import LogStore
@@ -20,52 +18,54 @@ from hatwisted.pipeline.spark.storelist import StoreList
 from tests.support.growing import FIRST_TIME, STEP, GrowingStore
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> GrowingStore:
-    return GrowingStore(tmp_path / "broker-a")
-
-
-class TestTimeBounds:
+class TimeBoundsTests(SynchronousTestCase):
     GRAIN = 4 << 10
 
-    def bounds(self, log: GrowingStore, *where: Condition) -> tuple[int, int]:
-        return time_bounds(LogStore.open(str(log.root)), where, self.GRAIN)
+    def setUp(self) -> None:
+        self.log = GrowingStore(Path(self.mktemp()) / "broker-a")
 
-    def test_a_span_in_the_middle(self, log: GrowingStore) -> None:
+    def bounds(self, *where: Condition) -> tuple[int, int]:
+        return time_bounds(LogStore.open(str(self.log.root)), where, self.GRAIN)
+
+    def test_a_span_in_the_middle(self) -> None:
+        log = self.log
         log.append(3000)
         first, last = (datetime.fromtimestamp((FIRST_TIME + STEP * at) / 1000, UTC) for at in (1500, 1600))
         begin, end = self.bounds(
-            log, Condition("store_timestamp", ">=", first), Condition("store_timestamp", "<", last)
+            Condition("store_timestamp", ">=", first), Condition("store_timestamp", "<", last)
         )
         slack = CLOCK_SLACK // timedelta(milliseconds=STEP)
-        assert log.offsets[1500 - slack] - self.GRAIN <= begin <= log.offsets[1500 - slack]
-        assert log.offsets[1599 + slack] < end <= log.offsets[1600 + slack] + self.GRAIN
+        self.assertTrue(log.offsets[1500 - slack] - self.GRAIN <= begin <= log.offsets[1500 - slack])
+        self.assertTrue(log.offsets[1599 + slack] < end <= log.offsets[1600 + slack] + self.GRAIN)
 
-    def test_one_moment_and_several(self, log: GrowingStore) -> None:
+    def test_one_moment_and_several(self) -> None:
+        log = self.log
         log.append(3000)
         times = [datetime.fromtimestamp((FIRST_TIME + STEP * at) / 1000, UTC) for at in (1000, 2000)]
-        begin, end = self.bounds(log, Condition("store_timestamp", "in", tuple(times)))
-        assert begin <= log.offsets[1000] and log.offsets[2000] < end
-        assert end - begin < log.offsets[-1]
-        begin, end = self.bounds(log, Condition("store_timestamp", "=", times[0]))
-        assert begin <= log.offsets[1000] < end < log.offsets[2000]
+        begin, end = self.bounds(Condition("store_timestamp", "in", tuple(times)))
+        self.assertTrue(begin <= log.offsets[1000] and log.offsets[2000] < end)
+        self.assertTrue(end - begin < log.offsets[-1])
+        begin, end = self.bounds(Condition("store_timestamp", "=", times[0]))
+        self.assertTrue(begin <= log.offsets[1000] < end < log.offsets[2000])
 
-    def test_times_at_which_nothing_was_stored(self, log: GrowingStore) -> None:
+    def test_times_at_which_nothing_was_stored(self) -> None:
+        log = self.log
         log.append(500)
         whole = (0, LogStore.open(str(log.root)).end())
         year = datetime(2020, 1, 1, tzinfo=UTC)
-        assert self.bounds(log, Condition("store_timestamp", ">=", year)) == whole
-        begin, end = self.bounds(log, Condition("store_timestamp", "<", year))
-        assert end - begin <= self.GRAIN
+        self.assertEqual(self.bounds(Condition("store_timestamp", ">=", year)), whole)
+        begin, end = self.bounds(Condition("store_timestamp", "<", year))
+        self.assertTrue(end - begin <= self.GRAIN)
         ages = Condition("store_timestamp", ">=", datetime.min.replace(tzinfo=UTC))
         ever = Condition("store_timestamp", "<", datetime.max.replace(tzinfo=UTC))
-        assert self.bounds(log, ages, ever) == whole
-        assert self.bounds(log, Condition("born_timestamp", "<", year)) == whole
+        self.assertEqual(self.bounds(ages, ever), whole)
+        self.assertEqual(self.bounds(Condition("born_timestamp", "<", year)), whole)
 
-    def test_an_empty_store(self, log: GrowingStore) -> None:
-        assert self.bounds(log, Condition("store_timestamp", "<", datetime.now(UTC))) == (0, 0)
+    def test_an_empty_store(self) -> None:
+        self.assertEqual(self.bounds(Condition("store_timestamp", "<", datetime.now(UTC))), (0, 0))
 
-    def test_a_read_skips_what_it_leaves_out(self, log: GrowingStore) -> None:
+    def test_a_read_skips_what_it_leaves_out(self) -> None:
+        log = self.log
         log.append(3000)
         at = datetime.fromtimestamp((FIRST_TIME + STEP * 1500) / 1000, UTC)
         given = {"storeTimestampFrom": at.isoformat(), "physicalOffsetTo": "600000"}
@@ -75,6 +75,6 @@ class TestTimeBounds:
         found = [
             offset for each in partitions for batch in reader.read(each) for offset in batch[0].to_pylist()
         ]
-        assert found == [offset for offset in log.offsets[1500:] if offset < 600_000]
+        self.assertEqual(found, [offset for offset in log.offsets[1500:] if offset < 600_000])
         assert isinstance(partitions[0], LogPartition)
-        assert log.offsets[1000] < partitions[0].split.begin
+        self.assertTrue(log.offsets[1000] < partitions[0].split.begin)

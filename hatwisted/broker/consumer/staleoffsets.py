@@ -1,0 +1,76 @@
+"""Queue offsets from before a loss, and what becomes of those that remember them.
+
+A master may begin with less than its clients have seen: a failure of power has taken the log's unsynced tail, or
+it was a slave that hadn't got all. The same offsets are then given to new messages. A group that goes on where it
+was would pass over these, silently, and RocketMQ's do. So at start
+
+- progress beyond its queue's end comes back to that end, as a reset, so that it counts on the other broker too;
+- a group with progress isn't believed an offset beyond the end that its queue had then, before it has pulled from
+  within: its pull is sent back to where it stands, its commit changes nothing. It may get some messages twice.
+
+A clean exit proves nothing, for the store may be that of a slave. Groups without progress begin wherever they
+like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.logger import Logger
+
+from hatwisted.broker.consumer.consumeroffset import SEPARATOR, ConsumerOffsetTable
+
+
+class StaleOffsets:
+    """The groups of `offsets` that haven't shown yet that they mean this log. queue_end(topic, queue id): a
+    queue's max offset."""
+
+    _log = Logger()
+
+    def __init__(self, offsets: ConsumerOffsetTable, queue_end: Callable[[str, int], int]) -> None:
+        self._offsets = offsets
+        self._queue_end = queue_end
+        self._ends: dict[str, dict[int, int]] = {}
+        """Ends of queues at start, by topic@group and queue id: at most the rows that the table had then."""
+
+    def begin(self) -> None:
+        """This broker is the master from now on, with these queues."""
+        self._ends = {
+            key: {queue_id: self._queue_end(key.partition(SEPARATOR)[0], queue_id) for queue_id in row}
+            for key, row in self._offsets.progress().offset_table.items()
+        }
+        for key, row in self._ends.items():
+            topic, _, group = key.partition(SEPARATOR)
+            for queue_id, end in row.items():
+                offset = self._offsets.query(group, topic, queue_id) or 0
+                if offset > end:
+                    self._log.warn(
+                        "group {group} had come to offset {offset} of {topic}/{queue_id}, which ends at {end}: "
+                        "it goes on there",
+                        group=group,
+                        offset=offset,
+                        topic=topic,
+                        queue_id=queue_id,
+                        end=end,
+                    )
+                    self._offsets.reset(group, topic, queue_id, end)
+
+    def standing(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
+        """Where the group really stands if `offset` can't be believed; None if it can."""
+        if not self._ends:
+            return None
+        end = self._ends.get(f"{topic}{SEPARATOR}{group}", {}).get(queue_id)
+        if end is None or offset <= end:
+            return None
+        known = self._offsets.query(group, topic, queue_id)
+        return known if known is not None and known <= end else None
+
+    def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
+        """The group pulls at `offset`: as `standing`, and once that can be believed, so is all that follows."""
+        standing = self.standing(group, topic, queue_id, offset)
+        if standing is None and self._ends:
+            key = f"{topic}{SEPARATOR}{group}"
+            row = self._ends.get(key)
+            if row is not None and row.pop(queue_id, None) is not None and not row:
+                del self._ends[key]
+        return standing

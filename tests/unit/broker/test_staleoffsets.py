@@ -1,0 +1,134 @@
+"""Offsets from before a loss: groups get every message that is put after it, whatever they remember."""
+
+import json
+from pathlib import Path
+
+from twisted.internet.defer import inlineCallbacks
+from twisted.trial.unittest import TestCase
+
+from tests.unit.broker.rig import BrokerRig, records
+
+COMMIT, QUERY, CLEAN_EXPIRED = 15, 14, 306
+
+
+class StaleOffsetsCase(TestCase):
+    @inlineCallbacks
+    def restarted(self, *, put, kept, topic="T"):
+        """A broker whose queue holds `put` messages and whose table says that group g has come to `kept`."""
+        rig = BrokerRig(self)
+        rig.put(topic, count=put, body=b"old")
+        yield rig.stop()
+        table = {"offsetTable": {f"{topic}@g": {0: kept}}}
+        (Path(rig.root) / "config" / "consumerOffset.json").write_text(json.dumps(table))
+        self.rig = BrokerRig(self, root=rig.root)
+
+    @inlineCallbacks
+    def consume(self, at):
+        """What a consumer gets that goes where it's sent: bodies, until it has reached the queue's end."""
+        bodies = []
+        for _ in range(20):
+            answer = yield self.rig.pull(at)
+            bodies += [record.body for record in records(answer)]
+            at = int(answer.ext["nextBeginOffset"])
+            if answer.code == 19:
+                return bodies
+        self.fail(f"a consumer goes in circles at {at}")
+
+    def commit(self, offset):
+        return self.rig.ask(COMMIT, consumerGroup="g", topic="T", queueId=0, commitOffset=offset)
+
+    @inlineCallbacks
+    def known(self):
+        answer = yield self.rig.ask(QUERY, consumerGroup="g", topic="T", queueId=0)
+        return int(answer.ext["offset"])
+
+
+class AfterALossTests(StaleOffsetsCase):
+    @inlineCallbacks
+    def test_B165_progress_beyond_its_queue_comes_back_to_the_end_at_start(self):
+        yield self.restarted(put=50, kept=100)
+        self.assertEqual((yield self.known()), 50)
+        self.rig.put(count=45, body=b"new")
+        self.assertEqual((yield self.consume((yield self.known()))), [b"new"] * 45)
+
+    @inlineCallbacks
+    def test_B165_that_counts_as_a_reset_for_the_other_broker(self):
+        yield self.restarted(put=50, kept=100)
+        self.assertGreater(self.rig.tables.offsets.progress().reset_of("T@g", 0), 0)
+
+    @inlineCallbacks
+    def test_B165_a_consumer_that_remembers_a_lost_offset_is_sent_back(self):
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        got = yield self.consume(100)
+        self.assertEqual(got, [b"old"] * 10 + [b"new"] * 80)
+
+    @inlineCallbacks
+    def test_B165_and_what_it_commits_of_that_is_no_progress(self):
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        yield self.commit(100)
+        yield self.rig.pull(60, flags=5, commitOffset=60)
+        self.assertEqual((yield self.known()), 40)
+
+    @inlineCallbacks
+    def test_whoever_has_pulled_what_was_there_at_start_goes_on(self):
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        yield self.rig.pull(50)
+        answer = yield self.rig.pull(90)
+        self.assertEqual((answer.code, len(records(answer))), (0, 32))
+        yield self.commit(90)
+        self.assertEqual((yield self.known()), 90)
+
+    @inlineCallbacks
+    def test_an_operators_reset_counts_at_once(self):
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        self.rig.tables.offsets.reset("g", "T", 0, 120)
+        answer = yield self.rig.pull(120)
+        self.assertEqual((answer.code, len(records(answer))), (0, 10))
+
+    @inlineCallbacks
+    def test_a_group_without_progress_begins_where_it_likes(self):
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        answer = yield self.rig.pull(120, group="fresh")
+        self.assertEqual((answer.code, len(records(answer))), (0, 10))
+
+    @inlineCallbacks
+    def test_B165_a_queue_that_the_log_has_no_record_of(self):
+        """As on a slave with the last file only, made the master: the queue's numbering begins at 0."""
+        yield self.restarted(put=5, kept=30, topic="idle")
+        yield self.rig.stop()
+        config = Path(self.rig.root) / "config" / "consumerOffset.json"
+        config.write_text(json.dumps({"offsetTable": {"T@g": {0: 30}}}))
+        self.rig = BrokerRig(self, root=self.rig.root)
+        self.rig.put(count=10, body=b"new")
+        self.assertEqual((yield self.consume((yield self.known()))), [b"new"] * 10)
+
+
+class EmptiedQueueTests(StaleOffsetsCase):
+    @inlineCallbacks
+    def test_B165_numbering_goes_on_when_all_of_a_queue_has_expired(self):
+        rig = self.rig = BrokerRig(self)
+        rig.put(count=30)
+        yield self.commit(30)
+        rig.put("Long", body=bytes(1_000_000), count=2)
+        rig.store.log.files.delete_before(1 << 20)
+        self.assertEqual((yield rig.ask(CLEAN_EXPIRED)).code, 0)
+        rig.put(count=10, body=b"new")
+        self.assertEqual((yield self.consume(30)), [b"new"] * 10)
+
+    @inlineCallbacks
+    def test_a_topic_that_is_no_more_leaves_nothing_behind(self):
+        rig = self.rig = BrokerRig(self)
+        rig.put(count=30)
+        yield self.commit(30)
+        rig.put("Long", body=bytes(1_000_000), count=2)
+        rig.store.log.files.delete_before(1 << 20)
+        rig.tables.topics.delete("T")
+        self.assertEqual((yield rig.ask(CLEAN_EXPIRED)).code, 0)
+        self.assertIsNone(rig.store.queues.find("T", 0))
+        rig.put(count=10, body=b"new")
+        self.assertEqual((yield self.consume((yield self.known()))), [b"new"] * 10)
