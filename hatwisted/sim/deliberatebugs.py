@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haclient import HAClient
+from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
 from hatwisted.store.lifecycle import recovery
 from hatwisted.store.lifecycle.storelock import AbortFile
@@ -47,10 +48,6 @@ def _report_more(client: HAClient, offset: int) -> None:
 
 def _acknowledge_received(client: HAClient) -> None:
     client._report_growth(client._log.max_offset)
-
-
-def _join_anyway(service: HAClientService, _difference: str | None, link: HAClient) -> None:
-    service._join(link)
 
 
 def _wait_for_nobody(_line: object, _first: int, last: int, _deadline: float | None = None) -> Deferred[int]:
@@ -100,7 +97,7 @@ BUGS: dict[str, Bug] = {
     "ack-before-sync": Bug(
         "haAck=durable acknowledges what was received", HAClient, "_acknowledge", _acknowledge_received
     ),
-    "join-unchecked": Bug("a slave joins whatever its log holds", HAClientService, "_compared", _join_anyway),
+    "join-unchecked": Bug("a slave joins whatever its log holds", Overlap, "_compare", _nothing),
     "slave-unawaited": Bug(
         "SEND_OK of a SYNC_MASTER before its slave has it", GroupTransferService, "wait", _wait_for_nobody
     ),

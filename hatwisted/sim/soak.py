@@ -113,10 +113,8 @@ def soak(jobs: Iterator[Job], workers: int, ends: float) -> Iterator[Report]:
     """Reports as they come, until `ends` (`time.monotonic`) or the end of the jobs. workers: processes; 0: this
     one."""
     if not workers:
-        for job in jobs:
-            if time.monotonic() >= ends:
-                return
-            yield run_job(job)
+        while time.monotonic() < ends and (here := next(jobs, None)) is not None:
+            yield run_job(here)
         return
     context = get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=quiet) as pool:
