@@ -90,7 +90,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     broker_ip1: Name = msgspec.field(name="brokerIP1", default="127.0.0.1")
     """Address in routes and, as storeHost, in every record."""
     broker_ip2: Name = msgspec.field(name="brokerIP2", default="127.0.0.1")
-    """Address that slaves are told to connect to."""
+    """Address that slaves are given to connect to."""
     bind_address: Name = "0.0.0.0"
     """Where to listen, all three ports (RocketMQ 5.x)."""
     listen_port: Annotated[int, BROKER_PORT] = 10911

@@ -96,7 +96,7 @@ class StoreOptions:
     retention: Callable[[], RetentionPolicy] = RetentionPolicy
     """The policy at present."""
     local_time: LocalTime
-    """What hours of housekeeping and names of index files are told by."""
+    """The clock for hours of housekeeping and names of index files."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
     open_queue_files: int = OPEN_QUEUE_FILES

@@ -284,7 +284,7 @@ class ConsumeQueue:
 
     @property
     def unsynced(self) -> SyncMark | None:
-        """What `synced` has to be told once everything that's in files now is durable; None if it is."""
+        """What `synced` is to be called with once everything in files now is durable; None if it already is."""
         if self._written <= self._flushed and self._cuts == self._cuts_synced:
             return None
         return SyncMark(self._written, self._files.names_changed, self._life, self._cuts)
