@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
+from twisted.logger import Logger
 
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import claim, interface_of
@@ -100,13 +101,18 @@ def with_name_server(config: BrokerConfig, name_server: EmbeddedNameServer) -> B
 
 class Stack(MultiService):
     """Services that stand on each other: started in the order they were added, stopped the other way round,
-    each when the one above it has stopped."""
+    each when the one above it has stopped, or has failed to."""
+
+    _log = Logger()
 
     @inlineCallbacks
     def stopService(self) -> Generator[Deferred[Any], Any, None]:
         Service.stopService(self)
         for service in reversed(list(self)):
-            yield maybeDeferred(service.stopService)
+            try:
+                yield maybeDeferred(service.stopService)
+            except Exception:
+                self._log.failure("stopping {what} failed", what=service)
 
 
 def stacked(*services: IService) -> Stack:
