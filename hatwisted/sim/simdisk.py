@@ -11,8 +11,8 @@ any time before: a beginning of the journal, and any of the dirty pages (4 KiB),
 A file's creation isn't durable by a `datasync` of the file: POSIX doesn't say so. A sync that fails leaves
 pages that count as clean and may be lost all the same, as on Linux.
 
-Errors and failures of power are told to strike at operations counted from now (`strike`): a process dies in the
-midst of a step, not between two.
+Errors and failures of power are set to strike at operations counted from now (`strike`): a process dies in the
+middle of a step, not between two.
 """
 
 from __future__ import annotations
