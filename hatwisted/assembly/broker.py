@@ -1,7 +1,7 @@
 """A broker put together from its configuration.
 
-Ports are claimed at the end, before the process forks, so that one in use is told on the operator's terminal;
-all else that can fail does so when the node starts. Nothing is told of anything after it was made, but for who
+Ports are claimed at the end, before the process forks, so that one in use is reported on the operator's terminal;
+all else that can fail does so when the node starts. Nothing is assigned after construction, except who
 listens to whom: those lines stand here.
 """
 
@@ -171,7 +171,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         connecting=parts.connecting,
         random=parts.random,
         master_address=lambda: master.ha,
-        master_log=MasterLog(node.client, node.store, lambda: master.log),
+        master_log=MasterLog(node.client, lambda: master.log),
         flush_now=node.store.flusher.flush_now,
     )
     ha_client = HAClientService(link_parts, options.slave_settings(config))

@@ -28,17 +28,16 @@ Sleep = Callable[[float], None]
 
 
 class Links:
-    """Connections with one cluster's settings, for one thread. clock, sleep: replaced by tests."""
+    """Connections with one cluster's settings, for one thread.
+
+    - settings: of the cluster
+    - clock: seconds, monotonic
+    - sleep: waits for some seconds
+    """
 
     def __init__(
         self, settings: ClusterSettings, clock: Clock = time.monotonic, sleep: Sleep = time.sleep
     ) -> None:
-        """Connections with one cluster's settings, for one thread.
-
-        - settings: of the cluster
-        - clock: seconds, monotonic
-        - sleep: waits for some seconds
-        """
         self.settings = settings
         self.clock = clock
         self._sleep = sleep

@@ -24,7 +24,7 @@ from hatwisted.wire.messagequeue import MessageQueue
 LOCK_RETRY: Final = 1.0
 """Seconds until a lock that somebody else has is asked for again (5.3.3: 1 s; 4.9.7: at the next share-out)."""
 PROGRESS_RETRY: Final = 3.0
-"""Seconds until a queue is looked at again whose progress couldn't be told."""
+"""Seconds until a queue is tried again whose offset couldn't be read."""
 
 
 class Owner(Protocol):

@@ -57,7 +57,7 @@ CallLater = Callable[[float, Callable[[], object]], Timer]
 
 
 class Socket(Protocol):
-    """An open connection. Its end is told to the channel, whoever wanted it."""
+    """An open connection. The channel hears of its end, whoever wanted it."""
 
     def write(self, data: bytes) -> object:
         """Send."""
@@ -70,8 +70,8 @@ class Socket(Protocol):
 
 
 Dial = Callable[["Channel", str, int], Callable[[], object]]
-"""`dial(channel, host, port)` connects within CONNECT_TIMEOUT, tells the channel what comes of it, and gives what
-calls the attempt off."""
+"""`dial(channel, host, port)` connects within CONNECT_TIMEOUT, reports to the channel what comes of it, and
+gives what calls the attempt off."""
 
 
 class _Call:
@@ -156,7 +156,7 @@ class Channel:
 
     def _dial(self) -> None:
         self._silent = 0
-        # Set before: a connection refused at once has been told when `dial` returns.
+        # Set before: a connection refused at once has been reported when `dial` returns.
         self._dialling = True
         call_off = self._table.dial(self, self._host, self._port)
         if self._dialling:

@@ -16,7 +16,7 @@ from hatwisted.clientcore.tasks import Clock, Task, Waiter, Work
 from hatwisted.wire.remoting import RemotingCommand
 
 Answer = RemotingCommand | Waiter[RemotingCommand] | None
-"""What a server that asks is told: now, later, or that this isn't known here (or nothing, if it was oneway)."""
+"""The answer to a server's request: now, later, or that it isn't known here (or nothing, if it was oneway)."""
 
 
 class Log(Protocol):

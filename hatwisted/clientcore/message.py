@@ -23,7 +23,7 @@ DELIVERY_PROPERTIES: Final = frozenset((
     "TRACE_ON", "TRANSACTION_CHECK_TIMES", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "UNIQ_KEY", "WAIT",
     "__transactionId__",
 ))  # fmt: skip
-"""Properties that tell of one delivery: a message that is sent anew leaves them behind."""
+"""Properties of one delivery: a message that is sent again leaves them behind."""
 _TOPIC_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 

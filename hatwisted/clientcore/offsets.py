@@ -63,8 +63,8 @@ class BrokerOffsets:
         parts: dict[str, dict[MessageQueue, int]] = {}
         for queue, offset in offsets.items():
             parts.setdefault(queue.broker_name, {})[queue] = offset
-        told = await gather(self._write(part) for part in parts.values())
-        return [error for errors in told for error in errors]
+        failures = await gather(self._write(part) for part in parts.values())
+        return [error for errors in failures for error in errors]
 
     async def _write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
         failed: list[Exception] = []

@@ -69,7 +69,7 @@ class QueueLocks:
         return ours, others
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Give up; a broker that can't be told lets them lapse."""
+        """Release locks; at a broker that can't be reached they lapse."""
         mine = [queue for queue in queues if self._locked.pop(queue, None) is not None]
         await gather(self._unlock(name, part) for name, part in _by_broker(mine).items())
 

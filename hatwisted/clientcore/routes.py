@@ -1,4 +1,4 @@
-"""Where topics live, as the name servers tell: one copy for all producers and consumers of a program.
+"""Where topics live, according to the name servers: one copy for all producers and consumers of a program.
 
 What is known is used at once and asked again every 30 s; whoever finds it wrong has it asked again at the next
 use. That nobody knows a topic any more changes nothing: a name server that has just started says so of all of
@@ -58,17 +58,17 @@ class Routes:
 
     async def ask(self, request: RemotingCommand) -> tuple[str, RemotingCommand]:
         """(address, answer) of the first name server that answers. Raises NoNameServer."""
-        told = []
+        errors = []
         for address in list(self._servers):
             try:
                 answer = await self._driver.call(address, request, CALL_TIMEOUT)
             except CallFailed as error:
-                told.append(str(error))
+                errors.append(str(error))
                 if self._servers[0] == address:
                     self._servers.append(self._servers.pop(0))
                 continue
             return address, answer
-        raise NoNameServer("no name server answered: " + "; ".join(told))
+        raise NoNameServer("no name server answered: " + "; ".join(errors))
 
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRoute | None:
         """Where `topic` lives, None if nobody knows it. fresh: don't use what is remembered; what was known stays
@@ -107,7 +107,7 @@ class Routes:
         return route
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Ask anew for `topics`; what can't be asked stays as it was known."""
+        """Ask again for `topics`; what can't be asked stays as it was known."""
         for topic in topics:
             try:
                 await self.route(topic, fresh=True)

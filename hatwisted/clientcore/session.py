@@ -91,7 +91,7 @@ class Session:
             self._refresh.start()
 
     async def leave(self, member: GroupMember, *, consumer: bool) -> None:
-        """Take `member` out of the heartbeats and tell all brokers that heard of it."""
+        """Take `member` out of the heartbeats and unregister it from all brokers that know it."""
         table = self._consumers if consumer else self._producers
         if table.get(member.group) is not member:
             return

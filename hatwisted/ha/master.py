@@ -79,8 +79,12 @@ class HAMasterFactory(Factory):
 class HAService(Service):
     """The master's HA service.
 
-    log: what is replicated; listen: binds the HA port for a factory (`reactor.listenTCP` with the port filled
-    in); group_transfer: who is told how far replication has come.
+    - log: what is replicated
+    - clock: timers of all links
+    - listen: binds the HA port for a factory (`reactor.listenTCP` with the port filled in)
+    - group_transfer: completes the waits that an acknowledgement covers
+    - settings: time limits, sizes, what a put waits for
+    - dialect: the HA protocol; None: RocketMQ 4's
     """
 
     _logger = Logger()
@@ -95,15 +99,6 @@ class HAService(Service):
         settings: MasterSettings | None = None,
         dialect: IHaDialect | None = None,
     ) -> None:
-        """The master's HA service.
-
-        - log: what is replicated
-        - clock: timers of all links
-        - listen: binds the HA port for a factory (`reactor.listenTCP` with the port filled in)
-        - group_transfer: completes the waits that an acknowledgement covers
-        - settings: time limits, sizes, what a put waits for
-        - dialect: the HA protocol; None: RocketMQ 4's
-        """
         self.log = log
         self.clock = clock
         self.settings = settings or MasterSettings()

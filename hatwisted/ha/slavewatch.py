@@ -29,20 +29,19 @@ ALONE_LIMIT = 60.0
 
 
 class SlaveWatch:
-    """Tells of the slaves of one master. missed: do puts wait for them at present?"""
+    """Logs how a master's slaves are doing.
+
+    - clock: when to
+    - log: the master's
+    - replicas: what has been acknowledged
+    - missed: do puts wait for slaves at present?
+    """
 
     _log = Logger()
 
     def __init__(
         self, clock: IReactorTime, log: IReplicatedLog, replicas: ReplicaTable, *, missed: Callable[[], bool]
     ) -> None:
-        """Logs how a master's slaves are doing.
-
-        - clock: when to
-        - log: the master's
-        - replicas: what has been acknowledged
-        - missed: do puts wait for slaves at present?
-        """
         self._clock = clock
         self._commit_log = log
         self._replicas = replicas

@@ -109,7 +109,7 @@ class MemoryNetwork:
         return MemoryHost(self, address)
 
     def cut(self) -> None:
-        """All connections break now: what is under way is lost, both ends are told."""
+        """All connections break now: what is under way is lost, both ends notice."""
         for transport in list(self.transports):
             transport.lost(ConnectionLost())
 

@@ -1,7 +1,7 @@
 """Moving a group to another place: INVOKE_BROKER_TO_RESET_OFFSET 222, by which RESET_CONSUMER_CLIENT_OFFSET 220
 goes to the group's members, and CLONE_GROUP_OFFSET 314.
 
-A living group carries a reset out itself: each member is told the new offsets, stops its queues, lets what it's
+A living group carries a reset out itself: each member gets the new offsets, stops its queues, lets what it's
 working on end, commits and begins again. So the table of offsets changes by the members' commits, which may go
 back for a while (see OffsetCommits). A group that is offline is answered 206, and the tool commits by itself;
 but when 5.x tools name one queue, which they don't repeat in the old way, the broker commits at once.

@@ -6,7 +6,7 @@ broker's mode says, because somebody forgets the original once the copy is settl
 taken at present comes back as a put refused, so that a caller has one place to look: the status.
 
 Rejected: a Deferred that fails for a refusal. Of a hundred messages put together some may be stored and
-others not, and what becomes of a refused one (again later, told to a client) is decided by its status.
+others not, and what becomes of a refused one (tried again later, answered to a client) is decided by its status.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ Answer = RemotingCommand | Deferred[RemotingCommand] | None
 
 
 class Outcome(NamedTuple):
-    """What the end of a transaction came to. stored: does an op tell of the decision?"""
+    """What the end of a transaction came to. stored: is there an op with the decision?"""
 
     code: int
     remark: str | None
@@ -146,7 +146,8 @@ class EndTransactionProcessor:
         outcome = _outcome(put)
         if put.status not in STORED:
             self._log.warn(
-                "the decision about half message {offset} wasn't stored; its producer will be asked: {reason}",
+                "the decision about half message {offset} wasn't stored; its producer will be asked: "
+                "{reason}",
                 offset=half_offset,
                 reason=outcome.remark,
             )

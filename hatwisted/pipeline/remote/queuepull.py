@@ -79,16 +79,14 @@ def queue_name(queue: MessageQueue) -> str:
 
 
 class QueuePull:
-    """Reads `wanted` once. fail_on_loss: raise OffsetsGone for deleted messages; otherwise tell the log and go
-    on behind them."""
+    """Reads a range once.
+
+    - links: connections to the cluster
+    - wanted: the range
+    - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
+    """
 
     def __init__(self, links: Links, wanted: QueueRange, *, fail_on_loss: bool = True) -> None:
-        """Reads a range once.
-
-        - links: connections to the cluster
-        - wanted: the range
-        - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
-        """
         self._links = links
         self._queue = wanted.queue
         self._next = wanted.begin
@@ -270,16 +268,16 @@ class QueuePull:
 
     def _final_error(self) -> ClientError:
         where = f"{queue_name(self._queue)} at offset {self._next} of {self._end}"
-        told = [f"{address} lacks it ({each.status})" for address, each in self._lacking.items()]
-        told += [str(error) for error in self._failed.values()]
-        story = "; ".join(told) or "no broker of this name is known"
+        reasons = [f"{address} lacks it ({each.status})" for address, each in self._lacking.items()]
+        reasons += [str(error) for error in self._failed.values()]
+        details = "; ".join(reasons) or "no broker of this name is known"
         if not self._failed and MASTER_ID in self._replicas:
             return OffsetsNotFound(
-                f"{where}: no broker has it: {story}: was the topic deleted, or the master replaced?"
+                f"{where}: no broker has it: {details}: was the topic deleted, or the master replaced?"
             )
         refusals = [error for error in self._failed.values() if isinstance(error, Refused)]
         if refusals and len(refusals) == len(self._failed):
-            return RefusedByAll(f"{where}: {story}", refusals[-1])
+            return RefusedByAll(f"{where}: {details}", refusals[-1])
         return BrokerGone(
-            f"{where}: {story}: nothing of the range counts as read; read it again once it's back"
+            f"{where}: {details}: nothing of the range counts as read; read it again once it's back"
         )

@@ -111,7 +111,7 @@ class ChangesMissedTests(FollowerCase):
         answer = self.make("T")
         self.assertEqual(answer.code, 0)
         self.assertEqual(answer.remark, f"done here, and not known to be on these slaves yet: {SLAVE}")
-        self.assertAlmostEqual(self.clock.seconds() - begun, TELL_WAIT, delta=0.5)
+        self.assertApproximates(self.clock.seconds() - begun, TELL_WAIT, 0.5)
         self.nodes.crash(slave, SLAVE)
 
     def test_B99a_a_linked_slave_that_does_not_watch_is_named_at_once(self) -> None:
