@@ -1,7 +1,7 @@
 """Calls to servers without a socket: one channel per address, answers paired with calls by opaque.
 
 Strategy: a `Channel` per address owns whatever is known of it: its socket if there is one, the calls under way,
-the frames that wait for the socket. It dials when somebody asks and nobody is connected, and never by itself:
+the frames that wait for the socket. It dials when there is a request and no connection, and never on its own:
 who calls decides how often a dead server is tried. The driver says what dials and what a socket is (`Dial`,
 `Socket`).
 
@@ -43,7 +43,7 @@ from hatwisted.wire.remoting import (
 CONNECT_TIMEOUT: Final = 3.0
 """Seconds for the TCP handshake; RocketMQ's clients give it the same."""
 MAX_CALLS: Final = 1024
-"""Calls without an answer on one channel, and frames that wait for its socket: more means that somebody doesn't
+"""Calls without an answer on one channel, and frames that wait for its socket: more means that a program doesn't
 wait."""
 SILENT_CALLS: Final = 2
 """Timeouts in a row, without a byte from the server in between, after which a socket is dropped."""

@@ -170,7 +170,7 @@ class Rejected(ClientError):
 
 
 class Unsettled(ClientError):
-    """The program had the message when its queue, or the consumer, went: nobody knows what became of it."""
+    """The program had the message when its queue, or the consumer, went: what became of it isn't known."""
 
 
 class UnreadableBody(ClientError):

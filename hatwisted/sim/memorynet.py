@@ -129,7 +129,7 @@ class MemoryNetwork:
         return self.clock.callLater(self.latency(), function, *args)
 
     def free_port(self) -> int:
-        """A port number that nobody had before."""
+        """A port number never used before."""
         return next(self._ephemeral)
 
     def listener(self, host: str, port: int) -> MemoryPort | None:

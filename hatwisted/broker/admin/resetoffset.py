@@ -100,7 +100,7 @@ class OffsetResets:
         return response(request, body=body)
 
     def _all_targets(self, config: TopicConfig, group: str, timestamp: int, force: bool) -> Offsets | Refusal:
-        """Where all queues are to go. Without force nobody is moved forward."""
+        """Where all queues are to go. Without force no queue is moved forward."""
         targets = {}
         for queue_id in range(config.write_queue_nums):
             now = self._offsets.query(group, config.topic_name, queue_id)

@@ -77,7 +77,7 @@ class RuntimeInfo:
         self._sources.remove(source)
 
     def start(self) -> None:
-        """Begin to watch for midnight. This is when the broker has started, for whoever asks."""
+        """Begin to watch for midnight. This also counts as the broker's start time."""
         self._started = self._clock.seconds()
         self._loop.start(DAY_CHECK_INTERVAL)
 

@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 BEING_ENDED = Outcome(ResponseCode.SYSTEM_BUSY, "this transaction is just being ended", False)
-"""To whoever ends a transaction while the first word about it isn't safe yet."""
+"""The answer to a second end of a transaction while the first isn't safe yet."""
 
 
 class EndTransaction(msgspec.Struct, frozen=True):

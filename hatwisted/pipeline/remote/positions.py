@@ -60,7 +60,7 @@ Placed = Mapping[MessageQueue, Replicas]
 
 
 def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
-    """The bounds of each queue. BrokerGone if nobody of a group answers, Refused if all refuse."""
+    """The bounds of each queue. BrokerGone if no broker of a group answers, Refused if all refuse."""
     codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
 
     def ask(group: Sequence[MessageQueue]) -> list[RemotingCommand]:

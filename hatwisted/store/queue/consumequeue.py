@@ -393,7 +393,7 @@ class ConsumeQueue:
         self._files.close()
 
     def abandon(self) -> None:
-        """The files are another's from now on: whoever still holds this queue finds it empty."""
+        """The files belong to another queue from now on: what still holds this one finds it empty."""
         self._files.detach_before(self._file_end)
         self._tail.clear()
         self._end = self._written = self._file_end = self._flushed = 0
