@@ -64,6 +64,7 @@ PROOF: Final = 16
 HEADS_SIZE: Final = 256 << 10
 """Bytes looked through for heads at once: they stay in the processor's cache."""
 
+_BLANK_MAGIC: Final = layout.MAGIC_BLANK.to_bytes(4, "big")
 _HEAD_END: Final = layout.PHYSICAL_OFFSET_AT + 8
 _LONGEST_HEAD: Final = layout.FIXED_FIELDS[3].size
 _SLACK: Final = layout.MAX_TOPIC_LENGTH_V2 + layout.MAX_PROPERTIES_LENGTH + 2 * layout.IPV6_EXTRA + 1
@@ -167,6 +168,27 @@ class RecordSearch:
             if not own:
                 return self.next_record(max(at, offset + 1), limit)
             at += own
+
+    def end_of_damage(self, offset: int, limit: int) -> int:
+        """Where the chain, which leads to `offset` and no further, goes on, or where the blank that closes the file
+        begins; `limit` if neither is below it."""
+        goes_on = self.after_damage(offset, limit)
+        before = limit if goes_on is None else goes_on
+        blank = self._closing_blank(offset + 1, before)
+        return before if blank is None else blank
+
+    def _closing_blank(self, offset: int, limit: int) -> int | None:
+        """Where in [offset, limit) a blank begins that reaches up to the file's end."""
+        overlap = layout.BLANK_HEAD_SIZE - 1
+        for at in range(offset, limit, CHUNK):
+            chunk = self._log.read(at, min(CHUNK + overlap, limit - at))
+            position = chunk.find(_BLANK_MAGIC, layout.MAGIC_AT)
+            while position >= 0:
+                start = at + position - layout.MAGIC_AT
+                if self.is_file_end(start):
+                    return start
+                position = chunk.find(_BLANK_MAGIC, position + 1)
+        return None
 
     def at_or_behind_damage(self, offset: int, limit: int) -> int | None:
         """The same, if the chain may go on at `offset` itself."""
