@@ -20,7 +20,7 @@ from hatwisted.wire.remoting import RemotingCommand
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
-"""Seconds before the next round after one in which nobody could help; doubled with each."""
+"""Seconds before the next round after one in which no server could help; doubled with each."""
 DEAD_FOR: Final = 30.0
 """Seconds that a server which couldn't be reached is the last choice."""
 
@@ -103,7 +103,7 @@ class Links:
         return answers
 
     def pause(self, tried: int) -> None:
-        """Wait after the round `tried` (from 0) in which nobody could help."""
+        """Wait after the round `tried` (from 0) in which no server could help."""
         self.pause_for(min(FIRST_PAUSE * 2 ** min(tried, 16), LONGEST_PAUSE))
 
     def pause_for(self, seconds: float) -> None:
