@@ -173,12 +173,14 @@ class QueueReader(ProcessQueue):
             self.queue,
             self.next,
             PULL_MESSAGES,
-            flags=flags,
-            commit=self.progress if commits else 0,
-            hold_ms=int(HOLD * 1000),
-            expression=subscription.expression if by_tag else None,
-            expression_type=subscription.kind,
-            version=subscription.version,
+            PullTerms(
+                flags=flags,
+                commit=self.progress if commits else 0,
+                hold_ms=int(HOLD * 1000),
+                expression=subscription.expression if by_tag else None,
+                expression_type=subscription.kind,
+                version=subscription.version,
+            ),
         )
 
     async def _take_in(self, address: str, answer: RemotingCommand, began: float) -> float:

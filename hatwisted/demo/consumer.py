@@ -73,7 +73,7 @@ class Consumer:
 
     def _pull(self, topic: str, queue: int, offset: int) -> dict[str, object]:
         place = MessageQueue(broker_name="", queue_id=queue, topic=topic)
-        return pull_fields(GROUP, place, offset, PULL_COUNT, flags=PullHeader.SUBSCRIPTION)
+        return pull_fields(GROUP, place, offset, PULL_COUNT)
 
     def _compare(self, body: bytes, topic: str, queue: int, checksums: array[int]) -> int:
         """The offset after the last of these records."""

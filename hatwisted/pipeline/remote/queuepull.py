@@ -152,7 +152,7 @@ class QueuePull:
 
     def _request(self, step: PullRequest) -> RemotingCommand:
         group, count = self._links.settings.group, step.end - step.begin
-        fields = pull_fields(group, self._queue, step.begin, count, flags=PullHeader.SUBSCRIPTION)
+        fields = pull_fields(group, self._queue, step.begin, count)
         return command(RequestCode.PULL_MESSAGE, fields)
 
     def _advance(self, asked: PullRequest, found: Found) -> None:

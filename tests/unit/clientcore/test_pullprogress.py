@@ -73,7 +73,8 @@ class AnswerTests(SynchronousTestCase):
         self.assertIn("only a master may move the offset", logged.records[0].message)
 
     def test_fields_of_a_pull(self) -> None:
-        fields = pull_fields("g", QUEUE, 50, 32, flags=6, hold_ms=15_000, expression="a || b", version=7)
+        terms = PullTerms(flags=6, hold_ms=15_000, expression="a || b", version=7)
+        fields = pull_fields("g", QUEUE, 50, 32, terms)
         expected = {
             "consumerGroup": "g", "topic": "T", "queueId": 1, "queueOffset": 50, "maxMsgNums": 32, "sysFlag": 6,
             "commitOffset": 0, "suspendTimeoutMillis": 15_000, "subscription": "a || b", "subVersion": 7,
