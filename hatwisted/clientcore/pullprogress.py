@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -19,6 +20,7 @@ from hatwisted.wire.consumerdata import ALL_TAGS, TAG
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import PullHeader
 
 MASTER_PREFERENCE: Final = 30.0
 """Seconds that no suggestion leads away from the master, after another broker couldn't serve a pull."""

@@ -15,7 +15,7 @@ from hatwisted.clientcore.message import ReceivedMessage, decode_records, receiv
 from hatwisted.clientcore.offsets import broker_address
 from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.processqueue import ProcessQueue
-from hatwisted.clientcore.pullprogress import NextStep, PullProgress, pull_fields
+from hatwisted.clientcore.pullprogress import NextStep, PullProgress, PullTerms, pull_fields
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.subscription import Subscription
 from hatwisted.clientcore.tasks import Task, Waiter, sleep

@@ -22,7 +22,6 @@ from hatwisted.demo.producer import NOTHING, Stored
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.requestheader import PullHeader
 
 GROUP = "demo-consumer"
 PULL_COUNT = 32

@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hatwisted.ha.errors import FrameMismatch
-from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.logcodec.recordhead import LARGEST_HEAD, MAGICS, read_head
+from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.wire import layout
 from hatwisted.wire.haframe import HaFirstSync
 

@@ -19,7 +19,6 @@ NO_TIME: Final = -1
 """RocketMQ's answer where there is no record to take a time from."""
 
 
-
 class ReadableBytes(Protocol):
     """Whatever reads a log."""
 

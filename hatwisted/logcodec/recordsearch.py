@@ -170,8 +170,8 @@ class RecordSearch:
             at += own
 
     def end_of_damage(self, offset: int, limit: int) -> int:
-        """Where the chain, which leads to `offset` and no further, goes on, or where the blank that closes the file
-        begins; `limit` if neither is below it."""
+        """Where the chain, which leads to `offset` and no further, continues, or where the blank that closes the
+        file begins; `limit` if neither is below it."""
         goes_on = self.after_damage(offset, limit)
         before = limit if goes_on is None else goes_on
         blank = self._closing_blank(offset + 1, before)

@@ -21,16 +21,15 @@ from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import BadAnswer, BrokerGone, ClientError, Refused, RefusedByAll
 from hatwisted.clientcore.pullprogress import queue_fields
 from hatwisted.clientcore.routes import Replicas
+from hatwisted.logcodec.recordhead import read_head
 from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
 from hatwisted.wire.codes import RequestCode
-from hatwisted.logcodec.recordhead import read_head
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
 FIRST_LOOK: Final = 8
 """Messages looked at on each side of what a broker answered; doubled until the time's edge is among them."""
-
 
 
 @dataclass(frozen=True, slots=True)

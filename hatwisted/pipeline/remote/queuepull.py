@@ -44,7 +44,6 @@ from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.requestheader import PullHeader
 
 STEP: Final = 32
 """Messages of one pull; brokers give no more at once."""

@@ -10,7 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.clientcore.driver import StandardLog
 from hatwisted.clientcore.errors import BadAnswer, Refused
 from hatwisted.clientcore.processqueue import ProcessQueue
-from hatwisted.clientcore.pullprogress import MASTER_PREFERENCE, NextStep, PullProgress, pull_fields
+from hatwisted.clientcore.pullprogress import (
+    MASTER_PREFERENCE,
+    NextStep,
+    PullProgress,
+    PullTerms,
+    pull_fields,
+)
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
 
