@@ -31,26 +31,18 @@ class RecordHead(NamedTuple):
     body_at: int
 
 
+def _fields(born_host: int, store_host: int) -> struct.Struct:
+    """RecordHead's, but for the last."""
+    return struct.Struct(f">iI4xi4xqqi8x{born_host}xq{store_host}x4x8xi")
+
+
+_FIELDS: Final = (_fields(8, 8), _fields(20, 8), _fields(8, 20), _fields(20, 20))
+
+
 def read_head(data: bytes | memoryview, at: int = 0) -> RecordHead | None:
     """The head at byte `at`, if all of it is there. Only the magic says that it's one: see MAGICS."""
-    if len(data) - at < layout.BODY_AT:
+    room = len(data) - at
+    if room < layout.BODY_AT:
         return None
-    (sys_flag,) = _INT.unpack_from(data, at + layout.SYS_FLAG_AT)
-    fields = layout.FIXED_FIELDS[sys_flag >> 4 & 3]
-    if len(data) - at < fields.size:
-        return None
-    size, magic, _, queue_id, _, queue_offset, physical_offset, *rest = fields.unpack_from(data, at)
-    return RecordHead(
-        size=size,
-        magic=magic,
-        queue_id=queue_id,
-        queue_offset=queue_offset,
-        physical_offset=physical_offset,
-        sys_flag=sys_flag,
-        store_timestamp=rest[4],
-        body_length=rest[-1],
-        body_at=fields.size,
-    )
-
-
-_INT: Final = struct.Struct(">i")
+    fields = _FIELDS[data[at + layout.SYS_FLAG_AT + 3] >> 4 & 3]
+    return RecordHead(*fields.unpack_from(data, at), fields.size) if room >= fields.size else None
