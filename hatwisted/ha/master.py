@@ -374,6 +374,10 @@ class HAService(Service):
             "slaveFallBehindBytes": str(self.fall_behind),
         }
 
+    def slave_hosts(self) -> list[str]:
+        """Hosts of the slaves that are linked, one for each link."""
+        return [link.host for link in self._links if link.progress.reported]
+
     def status(self) -> list[SlaveStatus]:
         """All links, oldest first; those before their first report have offsets of -1."""
         end = self.log.max_offset
