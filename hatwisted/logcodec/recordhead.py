@@ -45,4 +45,6 @@ def read_head(data: bytes | memoryview, at: int = 0) -> RecordHead | None:
     if room < layout.BODY_AT:
         return None
     fields = _FIELDS[data[at + layout.SYS_FLAG_AT + 3] >> 4 & 3]
-    return RecordHead(*fields.unpack_from(data, at), fields.size) if room >= fields.size else None
+    if room < fields.size:
+        return None
+    return RecordHead._make((*fields.unpack_from(data, at), fields.size))
