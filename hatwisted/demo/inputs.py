@@ -18,7 +18,8 @@ from typing import NamedTuple, Protocol
 
 from hatwisted.wire import layout
 from hatwisted.wire.properties import decode_properties, encode_properties
-from hatwisted.wire.record import END, NEED_DATA, Blank, CorruptRecord, Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import END, NEED_DATA, Blank, CorruptRecord, Record
 from hatwisted.wire.storenames import LOG_FOLDER
 
 # A line longer than this is sent in pieces: the broker's maxMessageSize is 4 MiB.

@@ -36,8 +36,7 @@ class GroupTransferService:
 
         - clock: source of time
         - timeout: seconds a put waits for its slave (slaveTimeout or syncFlushTimeout). All waits share it,
-          so deadlines rise in
-        the order of the offsets, which is what makes one timer enough
+          so deadlines rise in the order of the offsets, which is what makes one timer enough
         - max_waits: open at a time; further ones are answered at once
         """
         self._clock = clock

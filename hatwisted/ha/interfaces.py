@@ -26,9 +26,6 @@ class IMasterLog(Interface):
     def bounds() -> Deferred[tuple[int, int]]:
         """(commitLogMinOffset, commitLogMaxOffset); may fail."""
 
-    def difference() -> Deferred[str | None]:
-        """Why our log isn't a prefix of the master's; None if it is, or if that can't be said; may fail."""
-
 
 class IReportReceiver(Interface):
     """The master's side of one link: bytes from a slave in, events out. No I/O."""

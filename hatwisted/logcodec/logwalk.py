@@ -25,7 +25,8 @@ from typing import Final, NamedTuple, Protocol
 from hatwisted.logcodec.recordsearch import records_behind, written_end
 from hatwisted.logcodec.scan import Records, ScanEnd, Stop
 from hatwisted.logcodec.window import LogBytes, LogWindow, file_end, filled_from
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 CHUNK: Final = 1 << 20
 """Bytes read at once; they stay in the processor's cache for the checksums."""

@@ -30,7 +30,7 @@ from hatwisted.logcodec.queueentry import (
     count_in_use,
 )
 from hatwisted.logcodec.queueruns import QueueName, Run
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.scan import LARGEST_RECORD, Longs, Stop
 from hatwisted.logcodec.window import BREAKS, LogBytes, LogWindow, file_end, filled_from
 from hatwisted.wire import layout
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 CHUNK: Final = 1 << 20
 """Bytes of log read at once."""

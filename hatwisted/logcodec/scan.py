@@ -6,7 +6,7 @@ that follow the chain of sizes to the byte. `walk` is a tight loop, some 100 ns 
 faster to look at every byte: `search` finds the first byte of the magic, and each candidate must carry the offset
 it lies at and begin where its predecessor ends; where one doesn't (a body may hold a whole record) the loop
 decides. Then numpy gathers the fixed fields of all records at once, through a view of 88 bytes at every byte
-position whose indexing is one memcpy a record, and every length is checked, as `wire.record` does for one.
+position whose indexing is one memcpy a record, and every length is checked, as `wire.recordreader` does for one.
 Topics are told apart by a hash of their bytes that is verified. What the properties say is a second step
 (`dispatchscan`), because recovery needs only this one.
 
@@ -29,7 +29,8 @@ import numpy.typing as npt
 from isal.isal_zlib import crc32
 
 from hatwisted.wire import layout
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 Buffer = bytes | memoryview
 Longs = npt.NDArray[np.int64]

@@ -103,6 +103,9 @@ class IFileSystem(Interface):
     def mtime(path: str) -> float:
         """Last modification, seconds since the epoch."""
 
+    def real_path(path: str) -> str:
+        """The one name of a file or folder that may be reached by several. It needn't be there."""
+
     def makedirs(path: str) -> None:
         """Make the folder and its parents."""
 
@@ -150,6 +153,10 @@ class IReplicatedLog(Interface):
     def read(offset: int, limit: int) -> bytes:
         """At most `limit` bytes from `offset`, never past a file's end nor past max_offset; b"" at the end.
         Raises KeyError-like `LookupError` when offset is below min_offset."""
+
+    def last_record_start() -> int:
+        """Where the last whole record in front of max_offset begins, whatever lies behind it: a blank, or part of
+        a record. The first byte held if there is none, max_offset of an empty log. May read some MiB."""
 
     def append_raw(offset: int, buffers: Sequence[Buffer]) -> None:
         """Slave side: append replicated bytes, whole or not at all. `offset` must be max_offset, unless the

@@ -55,7 +55,7 @@ from hatwisted.store.stats import StoreStats
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.throttle import LogThrottle, more_like_it
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 from hatwisted.wire.storenames import CHECKPOINT_FILE, INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 GROUP_COMMIT_IDLE = 0.01
@@ -284,7 +284,7 @@ class MessageStore:
         self.log.append(puts)
 
     def _flushed(self, offset: int, store_timestamp: int) -> None:
-        self.checkpoint.physic_timestamp = max(self.checkpoint.physic_timestamp, store_timestamp)
+        self.checkpoint.advance(physic=store_timestamp)
 
     def _sync_dispatched(self) -> Deferred[bool]:
         """Make queues and index durable, then say so in the checkpoint: never the other way round. Fires with
@@ -296,13 +296,13 @@ class MessageStore:
 
         def synced(_: object) -> object:
             checkpoint = self.checkpoint
-            checkpoint.logics_timestamp = max(checkpoint.logics_timestamp, queued)
+            checkpoint.advance(logics=queued)
             if self.log.last_store_timestamp == 0:
                 # Nothing was put here, so the log's newest time is known from dispatch only (a slave).
                 flushed = dispatched if self.log.flushed_offset >= self.dispatcher.reput_offset else 0
-                checkpoint.physic_timestamp = max(checkpoint.physic_timestamp, flushed)
+                checkpoint.advance(physic=flushed)
             if self.index is not None:
-                checkpoint.index_timestamp = max(checkpoint.index_timestamp, self.index.checkpoint_timestamp)
+                checkpoint.advance(index=self.index.checkpoint_timestamp)
             return self._worker.run(checkpoint.flush)
 
         done = cast("Deferred[bool]", self._queue_writer.write_all())
@@ -351,9 +351,8 @@ class MessageStore:
             if (left_out := self._wrong_entries.admit(str(error))) is not None:
                 self._logger.critical("{error}{more}", error=error, more=more_like_it(left_out))
             raise
-        self.stats.count_get(result.count if result.status is GetStatus.FOUND else 0)
         took = int((self._clock.seconds() - before) * 1000)
-        self.stats.get_entire_time_max = max(self.stats.get_entire_time_max, took)
+        self.stats.count_get(result.count if result.status is GetStatus.FOUND else 0, took)
         return result
 
     def queue_offsets(self, topic: str, queue_id: int) -> tuple[int, int]:

@@ -180,7 +180,9 @@ class TopicAdmin:
     def _forget_progress(self) -> None:
         """In topics that are neither known nor have a queue: made anew, they are numbered from 0."""
         kept = {queue.topic for queue in self._store.queues}
-        for topic in {key.partition(SEPARATOR)[0] for key in self._offsets.progress().offset_table}:
+        for topic in dict.fromkeys(
+            key.partition(SEPARATOR)[0] for key in self._offsets.progress().offset_table
+        ):
             if topic not in kept and self._is_unused(topic):
                 self._offsets.remove_topic(topic)
 

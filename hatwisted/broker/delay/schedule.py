@@ -49,7 +49,8 @@ from hatwisted.wire.layout import (
     SCHEDULE_TOPIC,
 )
 from hatwisted.wire.properties import NoDestination, destination
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 FIRST_DELAY = 1.0
 """Seconds from the start to the first delivery."""

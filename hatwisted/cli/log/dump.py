@@ -22,7 +22,8 @@ from hatwisted.logcodec.scan import Longs, Records, Stop
 from hatwisted.logcodec.window import LogWindow, filled_from
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
-from hatwisted.wire.record import Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import Record
 
 POLL_INTERVAL: Final = 0.2
 """Seconds between looks at a log that is followed."""

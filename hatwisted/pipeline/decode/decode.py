@@ -30,8 +30,7 @@ def decode_buffer(
     - data: their bytes
     - columns: which; None: all
     - base: physical offset of the first byte, which the records are checked against; None for records that
-      didn't follow one
-    another in the log
+      didn't follow one another in the log
     - broker: for the column and errors
     - file: for the column and errors
     - where: conditions that rows fulfil

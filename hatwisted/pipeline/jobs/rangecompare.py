@@ -26,7 +26,7 @@ from hatwisted.logcodec.recordsearch import records_behind
 from hatwisted.pipeline.jobs.rangewalk import Buffer, Filler, Step, WalkedLog, edge, walk_range
 from hatwisted.pipeline.jobs.recordfields import field_at
 from hatwisted.wire import layout
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 MAX_RANGES: Final = 1000
 """Differing ranges told of one part and copy; more are only counted. A log that differs in every other

@@ -298,6 +298,10 @@ class PosixFileSystem:
         """See IFileSystem."""
         return os.stat(path).st_mtime
 
+    def real_path(self, path: str) -> str:
+        """See IFileSystem."""
+        return os.path.realpath(path)
+
     def makedirs(self, path: str) -> None:
         """See IFileSystem."""
         os.makedirs(path, exist_ok=True)

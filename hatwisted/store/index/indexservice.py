@@ -99,8 +99,7 @@ class IndexService:
         """Oldest first."""
         self.checkpoint_timestamp = 0
         """Last store timestamp (ms) of the newest full file that is on disk, for the checkpoint."""
-        self.blocking = False
-        """Make files here and now instead of in the worker: for a dispatch that runs before the reactor."""
+        self._blocking = False
 
     # -- what is there ---------------------------------------------------------------------------------------
 
@@ -255,11 +254,21 @@ class IndexService:
     def _next_path(self) -> str:
         return self._directory + ".next"
 
+    @contextlib.contextmanager
+    def files_at_once(self) -> Iterator[None]:
+        """Within it files are made here and now instead of in the worker: for a dispatch that runs before the
+        reactor does."""
+        self._blocking = True
+        try:
+            yield
+        finally:
+            self._blocking = False
+
     def _prepare(self) -> None:
         if self._preparing:
             return
         self._failure = None
-        if self.blocking or self._worker is None:
+        if self._blocking or self._worker is None:
             self._next = self._make()
             return
         self._preparing = True

@@ -58,6 +58,13 @@ class StoreCheckpoint:
         self.confirm_offset = 0
         self.indexed: tuple[int, int] | None = None
 
+    def advance(self, *, physic: int = 0, logics: int = 0, index: int = 0) -> None:
+        """Log, queues or index are on disk as far as records stored at these times (ms); earlier ones than known
+        change nothing."""
+        self.physic_timestamp = max(self.physic_timestamp, physic)
+        self.logics_timestamp = max(self.logics_timestamp, logics)
+        self.index_timestamp = max(self.index_timestamp, index)
+
     def load(self, now: int | None = None) -> None:
         """Read the file; zeros for what isn't there, and for times that can't be true at `now` (ms)."""
         self._stored = self._fs.read(self._path) if self._fs.exists(self._path) else b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hatwisted.logcodec.queueentry import BLANK_RECORD_SIZE, PLACE, place
 from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 
 class QueueEvidence:

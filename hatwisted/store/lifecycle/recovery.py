@@ -21,6 +21,7 @@ damage: start is refused with `DamagedLog` and nothing is touched.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -108,8 +109,7 @@ def recover(
     - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
     - progress: called with (bytes done, bytes in all)
     - before_changes: called before anything is cut or built, once the store is known to be accepted: a
-      recovery that is
-    killed must be recognised as one
+      recovery that is killed must be recognised as one
 
     Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
@@ -287,14 +287,11 @@ class _Recovery:
         start = self.report.dispatched_from
         self._done += self.report.end - self.report.start
         self._total = self._done + self.report.end - start
-        if self._index is not None:
-            self._index.blocking = True
-        dispatcher.begin_at(start)
-        while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
-            self._tick(self._done + dispatcher.reput_offset - start)
-        self._queues.write_out()
-        if self._index is not None:
-            self._index.blocking = False
+        with contextlib.nullcontext() if self._index is None else self._index.files_at_once():
+            dispatcher.begin_at(start)
+            while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
+                self._tick(self._done + dispatcher.reput_offset - start)
+            self._queues.write_out()
         self.report.dispatched_bytes = dispatcher.reput_offset - start
         self._tick(self._total)
 

@@ -10,7 +10,7 @@ durable before anything else is written, and goes only when all the rest is on d
 from __future__ import annotations
 
 from collections.abc import Callable
-from os.path import dirname, join, realpath, split
+from os.path import basename, dirname, join
 
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.interfaces import IFileSystem, ILock
@@ -18,15 +18,13 @@ from hatwisted.store.log.filequeue import NO_ROOM
 from hatwisted.wire.storenames import ABORT_FILE, LOCK_FILE, LOG_FOLDER
 
 
-def log_lock_file(log_folder: str) -> str:
-    """The file whose lock stands for a commit log, wherever that lies.
+def log_lock_file(folder: str) -> str:
+    """The file whose lock stands for the commit log in `folder` (its real path), wherever that lies.
 
     Nothing but log files may lie in the folder, or RocketMQ refuses it. One with the name that it has in a store
     has that store's lock, which a RocketMQ broker takes as well; any other has one beside it.
     """
-    folder = realpath(log_folder)
-    parent, name = split(folder)
-    return join(parent, LOCK_FILE) if name == LOG_FOLDER else folder + "." + LOCK_FILE
+    return join(dirname(folder), LOCK_FILE) if basename(folder) == LOG_FOLDER else f"{folder}.{LOCK_FILE}"
 
 
 class StoreLock:
@@ -35,7 +33,9 @@ class StoreLock:
 
     def __init__(self, fs: IFileSystem, root: str, log_folder: str) -> None:
         self._fs = fs
-        self._paths = dict.fromkeys((join(realpath(root), LOCK_FILE), log_lock_file(log_folder)))
+        self._paths = dict.fromkeys(
+            (join(fs.real_path(root), LOCK_FILE), log_lock_file(fs.real_path(log_folder)))
+        )
         self._locks: list[ILock] = []
 
     @property

@@ -14,8 +14,9 @@ from hatwisted.clientcore.subscription import parse_subscription
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.record import Record, crc, encode_record
+from hatwisted.wire.record import encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
+from hatwisted.wire.storedrecord import Record, crc
 from tests.support.loopback import loopback
 from tests.unit.client.rig import asynchronous
 

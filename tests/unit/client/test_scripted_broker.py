@@ -13,9 +13,10 @@ from hatwisted.clientcore.transactions import TransactionState
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.properties import decode_properties, encode_properties
-from hatwisted.wire.record import Record, crc, encode_record
+from hatwisted.wire.record import encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, encode_command
+from hatwisted.wire.storedrecord import Record, crc
 from tests.support.loopback import loopback
 from tests.support.patience import patient
 from tests.unit.client.rig import asynchronous

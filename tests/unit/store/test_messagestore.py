@@ -482,7 +482,7 @@ class WrongEntryTests(StoreTestCase):
             file.seek(index * 20)
             file.write(QUEUE_ENTRY.pack(position, size, 0))
 
-    def test_another_queues_record(self) -> None:
+    def test_B166_another_queues_record_is_nobodys(self) -> None:
         store, _ = self.opened()
         self.put(store, 6)
         foreign = Put("other", 0, [(0, b"not yours" * 20, b"")], HOST, 0)

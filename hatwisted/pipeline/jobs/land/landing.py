@@ -120,8 +120,7 @@ def land(
     - max_bytes_per_trigger: of log
     - compact_below: bytes of the files that small ones are merged into; None: leave them
     - transform: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the
-      date; with it, rows
-    pass through Spark's JVM, which takes about three times as long
+      date; with it, rows pass through Spark's JVM, which takes about three times as long
     - spark: the session; None: one is made
     - progress: called with (bytes done, bytes in all)
     - stop: ends a continuous run

@@ -90,8 +90,7 @@ def report(
     - stores: folders, one per broker
     - out: folder for the report
     - slaves: store folders of slaves, compared by how far they reach: of the only store, or of the one with
-      the same broker
-    name
+      the same broker name
     - selection: which messages
     - mode: what becomes of damage, as in the source `commitlog`
     - spark: the session; None: one is made

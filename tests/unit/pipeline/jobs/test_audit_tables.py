@@ -19,7 +19,7 @@ from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 from tests.support.copies import GOLDEN, end_of, write_store
 
 COUNT = 80
