@@ -12,9 +12,10 @@ from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from testbed.processes import BROKER_PORTS, free_port, wait_until
 from testbed.storefiles import check_queues, first_difference, read_log
 from tests.interop.conftest import needs
+from tests.support.hastatus import client_side, links
 from tests.support.producer import Producer, broken_promises
-from tests.system.test_replication_silence import NO_SLAVE, OK, SLAVE_TIMEOUT, client_side, links
 
+OK, NO_SLAVE, SLAVE_TIMEOUT = 0, 11, 12
 MESSAGE = 100_000  # bytes; ten to a log file
 FILE = 1 << 20  # SMALL_STORE's mappedFileSizeCommitLog
 

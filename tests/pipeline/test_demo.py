@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.test_demo import demo, finished
+from tests.support.demoprogram import demo, finished
 
 
 @pytest.mark.usefixtures("java")
