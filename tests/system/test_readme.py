@@ -27,11 +27,11 @@ README = REPOSITORY / "README.md"
 NAME_SERVER_PORT, SLAVE_PORT = "9876", "10921"  # as README has them
 SECONDS = 60.0
 SMALL = [
-    *("--set", "bindAddress=127.0.0.1", "--set", "brokerIP1=127.0.0.1"),
+    *("--set", "bindAddress=127.0.0.1", "--set", "brokerIP1=127.0.0.1", "--set", "brokerIP2=127.0.0.1"),
     *("--set", "mappedFileSizeCommitLog=1048576", "--set", "mappedFileSizeConsumeQueue=20000"),
     *("--set", "maxHashSlotNum=500", "--set", "maxIndexNum=2000"),
 ]
-"""What the test adds: files of 1 GiB are too many for it."""
+"""What the test adds: nobody outside of this machine is let in, and files of 1 GiB are too many."""
 
 
 def commands() -> list[list[str]]:
