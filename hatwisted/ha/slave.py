@@ -31,7 +31,7 @@ from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import plan_join
 from hatwisted.ha.haclient import HAClient, HAClientFactory
 from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog
-from hatwisted.ha.refusals import Complaints
+from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import (
     HEALTHY_AFTER,
@@ -119,7 +119,7 @@ class HAClientService(Service):
         self._join_listeners: list[Callable[[], None]] = []
         self._box = StateBox(clock.seconds())
         self._backoff = Backoff(parts.random)
-        self._complaints = Complaints(clock)
+        self._complaints = RefusalLog(clock)
         self._problem = ""
         self._fruitless = 0
         self._link: HAClient | None = None

@@ -42,7 +42,7 @@ class PullRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PulledRecords:
     """Whole records, all of them in [begin, `upto`) and in order. suggested: id of the broker to ask next."""
 
     data: bytes | memoryview
@@ -52,7 +52,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class MissingRange:
     """The broker has no message at `begin`. resume: the first offset after it that it has or may have; None if
     its queue ends before."""
 
@@ -60,7 +60,7 @@ class Lacking:
     status: str
 
 
-def read_answer(asked: PullRequest, answer: RemotingCommand) -> Found | Lacking:
+def read_answer(asked: PullRequest, answer: RemotingCommand) -> PulledRecords | MissingRange:
     """The outcome of a pull. Refused for any other code, BadAnswer for an answer that can't be one to it."""
     if answer.code not in (ResponseCode.SUCCESS, *_ABSENT):
         raise Refused.of(asked.address, answer, f"a pull from queue {asked.queue_id}")
@@ -70,10 +70,12 @@ def read_answer(asked: PullRequest, answer: RemotingCommand) -> Found | Lacking:
     if answer.code == ResponseCode.SUCCESS:
         return _found(asked, answer, following, status)
     resume = max(following, lowest)
-    return Lacking(resume if resume > asked.begin else None, status)
+    return MissingRange(resume if resume > asked.begin else None, status)
 
 
-def _found(asked: PullRequest, answer: RemotingCommand, following: int, status: str) -> Found | Lacking:
+def _found(
+    asked: PullRequest, answer: RemotingCommand, following: int, status: str
+) -> PulledRecords | MissingRange:
     data, offsets = cut_records(asked, answer.body)
     upto = min(following, asked.end)
     if upto <= asked.begin or (offsets and offsets[-1] >= upto):
@@ -81,8 +83,8 @@ def _found(asked: PullRequest, answer: RemotingCommand, following: int, status: 
             f"{asked.address}: gives records of queue {asked.queue_id} and says to go on at {following}"
         )
     if not offsets or offsets[0] > asked.begin:
-        return Lacking(offsets[0] if offsets else upto, status)
-    return Found(data, len(offsets), upto, _suggested(answer))
+        return MissingRange(offsets[0] if offsets else upto, status)
+    return PulledRecords(data, len(offsets), upto, _suggested(answer))
 
 
 def _suggested(answer: RemotingCommand) -> int:

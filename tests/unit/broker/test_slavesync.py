@@ -308,7 +308,7 @@ class TestProgress(SyncCase):
         link.send(1000, bytes(10))
         self.assertEqual(link.state, "transfer")
         self.assertFalse(logs_agree(link.service))
-        self.assertEqual(len(caught.texts("error")), 2)
+        self.assertEqual(len(caught.texts("error")), 1)
 
     @inlineCallbacks
     def test_B162_many_rows_go_in_several_requests(self):
