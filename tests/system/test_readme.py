@@ -81,12 +81,16 @@ def servers(tmp_path: Path) -> Iterator[tuple[ServerProcess, ServerProcess, Serv
 
 
 def test_its_group_runs_and_stops_in_order(
-    servers: tuple[ServerProcess, ServerProcess, ServerProcess],
+    servers: tuple[ServerProcess, ServerProcess, ServerProcess], tmp_path: Path
 ) -> None:
     namesrv, master, slave = servers
     with RemotingClient("127.0.0.1", master.port) as client:
         wait_until(lambda: client.send("T", b"a message").code == 0, SECONDS, "a put is on the slave, too")
+    stores = [path.parent.name for path in tmp_path.glob("*/abort")]
+    assert sorted(stores) == ["store", "store-slave"], "as README has them"
     wait_until(lambda: log_end_of(slave.port) == log_end_of(master.port) > 0, SECONDS, "both have it all")
-    assert [each.stop() for each in (slave, master, namesrv)] == [0, 0, 0]
+    for each in (slave, master, namesrv):
+        each.stop()
+    assert not list(tmp_path.glob("*/abort")), "not in order"
     for each in servers:
         assert "Traceback" not in each.log_text()
