@@ -12,18 +12,16 @@ offsets have no message (a compacted topic's, say).
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Final
 
 from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.errors import BadAnswer, Refused
+from hatwisted.logcodec.recordhead import MAGICS, read_head
 from hatwisted.wire.codes import ResponseCode
-from hatwisted.wire.layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2
+from hatwisted.wire.layout import FIXED_SIZE
 from hatwisted.wire.remoting import RemotingCommand
 
-_HEAD: Final = struct.Struct(">iI4xi4xq")
-"""Total size, magic, queue id, queue offset."""
 _ABSENT: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -100,8 +98,11 @@ def cut_records(asked: PullRequest, body: bytes) -> tuple[bytes | memoryview, li
     offsets: list[int] = []
     position, end, stop = 0, len(body), None
     while position < end:
-        size, magic, queue_id, offset = _head_at(asked, body, position)
-        if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_SIZE or position + size > end:
+        head = read_head(body, position)
+        if head is None:
+            raise BadAnswer(f"{asked.address}: its answer ends inside a record, at byte {position}")
+        size, queue_id, offset = head.size, head.queue_id, head.queue_offset
+        if head.magic not in MAGICS or size < FIXED_SIZE or position + size > end:
             raise BadAnswer(f"{asked.address}: byte {position} of its answer begins no whole record")
         if queue_id != asked.queue_id or offset < (offsets[-1] + 1 if offsets else asked.begin):
             raise BadAnswer(
@@ -114,11 +115,3 @@ def cut_records(asked: PullRequest, body: bytes) -> tuple[bytes | memoryview, li
         offsets.append(offset)
         position += size
     return (body if stop is None else memoryview(body)[:stop]), offsets
-
-
-def _head_at(asked: PullRequest, body: bytes, position: int) -> tuple[int, int, int, int]:
-    try:
-        size, magic, queue_id, offset = _HEAD.unpack_from(body, position)
-    except struct.error:
-        raise BadAnswer(f"{asked.address}: its answer ends inside a record, at byte {position}") from None
-    return size, magic, queue_id, offset

@@ -44,7 +44,6 @@ from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.requestheader import PullHeader
 
 STEP: Final = 32
 """Messages of one pull; brokers give no more at once."""
@@ -152,7 +151,7 @@ class QueuePull:
 
     def _request(self, step: PullRequest) -> RemotingCommand:
         group, count = self._links.settings.group, step.end - step.begin
-        fields = pull_fields(group, self._queue, step.begin, count, flags=PullHeader.SUBSCRIPTION)
+        fields = pull_fields(group, self._queue, step.begin, count)
         return command(RequestCode.PULL_MESSAGE, fields)
 
     def _advance(self, asked: PullRequest, found: PulledRecords) -> None:
