@@ -24,9 +24,8 @@ from tests.support.processgroup import Program, process_group
 from tests.support.soak import times
 
 pytestmark = pytest.mark.timeout(900)
-KILLS = times(2)
-"""By turns with its JVM and without."""
-RECORDS = times(5_000)
+KILLS = times(5)
+RECORDS = 12_000
 PER_SECOND = 400
 LONGEST_LIFE = 2.5
 """Seconds from a landing's first batch to its end."""

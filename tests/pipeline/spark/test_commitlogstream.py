@@ -26,8 +26,8 @@ from tests.support.processgroup import Program, process_group
 from tests.support.soak import times
 
 pytestmark = pytest.mark.timeout(600)
-KILLS = times(2)
-RECORDS = times(5_000)
+KILLS = times(3)
+RECORDS = 10_000
 PER_SECOND = 400
 LONGEST_LIFE = 3.0
 """Seconds from a query's first batch to its end."""

@@ -23,12 +23,10 @@ from testbed.brokergroup import OURS, BrokerGroup
 from testbed.processes import REPOSITORY, wait_until
 from tests.support.background import Background
 from tests.support.clustermessages import bodies_of, fill, send_batches, wait_for_slave
-from tests.support.soak import times
 
-pytestmark = [pytest.mark.timeout(800), pytest.mark.usefixtures("java")]
+pytestmark = pytest.mark.timeout(800)
 
 PROGRAM = Path(__file__).with_name("streamprogram.py")
-KILLS = times(2)
 QUEUES = 2
 FIRST = 2000
 TURN = 10
@@ -70,7 +68,7 @@ def test_restarts_after_kill_lose_and_repeat_nothing(tmp_path: Path) -> None:
         fill(group, "Killed", FIRST, queues=QUEUES)
         wait_for_slave(group, "Killed")
         with Sender(group) as sender:
-            for attempt in range(KILLS):
+            for attempt in range(3):
                 program = start(group, tmp_path)
                 try:
                     wait_for_more_rows(program, tmp_path)
