@@ -112,6 +112,8 @@ class SlaveSynchronizer:
         self._running = False
         self._under_way: Deferred[None] = succeed(None)
         """The timer's newest round."""
+        self._held: Deferred[None] = succeed(None)
+        """What was held newest, until all of it is taken."""
         self._timer = GuardedTimer(clock, "synchronising with the master", self._turn, options.interval)
         """Pending between `start` and `stop` unless a round is under way."""
         self._pause = options.interval
@@ -127,11 +129,9 @@ class SlaveSynchronizer:
         if address == self._master:
             return
         self._master = address
-        self._watch.follow(None)
-        self._hold.drop()
         if address is not None:
             self.round_now()
-        self._under_way.cancel()
+        self._drop()
 
     def start(self) -> None:
         """First round after the first delay, then one every interval."""
@@ -142,9 +142,13 @@ class SlaveSynchronizer:
         """No more rounds; what one under way would still bring isn't taken, nor what is held."""
         self._running = False
         self._timer.cancel()
+        self._drop()
+
+    def _drop(self) -> None:
         self._watch.follow(None)
         self._under_way.cancel()
         self._hold.drop()
+        self._held.cancel()
 
     def round_now(self) -> None:
         """Don't wait for the next round: the master has just come, or come back. Nothing happens unless
@@ -222,7 +226,10 @@ class SlaveSynchronizer:
         self, answers: Mapping[RequestCode, RemotingCommand], info: RemotingCommand
     ) -> Deferred[None] | None:
         taken = self._hold.wait(log_bounds(info)[1]).addCallback(lambda _: self._take_all(answers))
-        return None if self._hold.waiting else taken
+        if not self._hold.waiting:
+            return taken
+        self._held = taken.addErrback(_trap_cancelled)
+        return None
 
     @inlineCallbacks
     def _take_all(
