@@ -1,7 +1,7 @@
 """The client on plain blocking sockets, for one thread: what Spark's tasks and scripts use.
 
 `settings` says which cluster, as whom and how long to wait, `security` signs and encrypts; `connection` is
-one socket, `links` those of a reader or producer, `routes` what all name servers know together. `driver` runs
+one socket, `links` those of a client, `routes` what all name servers know together. `driver` runs
 the logic of `clientcore` on them, and `cluster.Cluster` is its door: a producer and administration whose
 methods return when it's done.
 

@@ -67,6 +67,16 @@ class Connection:
         self._closed = False
         self._socket = _dial(address, settings.connect_timeout, tls)
 
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer."""
+        return len(self._waited_for) - len(self._early)
+
+    def give_up(self, number: int) -> None:
+        """Nobody will ask for the answer to the request `number`."""
+        self._waited_for.discard(number)
+        self._early.pop(number, None)
+
     def close(self) -> None:
         """Forget everything under way."""
         self._closed = True

@@ -1,8 +1,8 @@
 """The client's logic, without a loop, a socket or a clock: what Twisted's, asyncio's and the blocking client
 share.
 
-Values first: `message`, `sending` (messages as requests, answers as results), `tries`, `selection`, `routes`,
-`pullprogress`, `processqueue`, `allocation`, `subscription`. On them coroutines that await nothing but
+Values first: `message`, `sending` (messages as requests, answers as results), `tries`, `rounds` (tries at several
+servers), `selection`, `routes`, `pullprogress`, `processqueue`, `allocation`, `subscription`. On them coroutines that await nothing but
 `tasks.Waiter`s: `producer`, `queuereader` -> `consumeservice` -> `assignment` -> `consumer`, `admin`.
 `clusterlink` is on top, `consumerstate` and `api` are what programs of every loop see, `session` (one
 identity among the brokers) under all its parts, and `driver` says what a loop has to give; `calls` is what

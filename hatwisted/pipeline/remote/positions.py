@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hatwisted.blocking.links import Links, succeeded
+from hatwisted.blocking.driver import BlockingDriver
+from hatwisted.blocking.links import succeeded
 from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.command import command
-from hatwisted.clientcore.errors import BadAnswer, BrokerGone, ClientError, Refused, RefusedByAll
+from hatwisted.clientcore.errors import BadAnswer, BrokerGone, Refused
 from hatwisted.clientcore.pullprogress import queue_fields
+from hatwisted.clientcore.rounds import Rounds
 from hatwisted.clientcore.routes import Replicas
 from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
 from hatwisted.wire.codes import RequestCode
@@ -59,7 +61,7 @@ Placed = Mapping[MessageQueue, Replicas]
 """Queues and the brokers of their groups."""
 
 
-def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
+def bounds_of(driver: BlockingDriver, queues: Placed) -> dict[MessageQueue, Bounds]:
     """The bounds of each queue. BrokerGone if nobody of a group answers, Refused if all refuse."""
     codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
 
@@ -67,7 +69,7 @@ def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
         return [_about(each, code) for each in group for code in codes]
 
     found = {}
-    for queue, said in _ask_groups(links, queues, ask).items():
+    for queue, said in _ask_groups(driver, queues, ask).items():
         low, high = said.numbers
         # Between the two questions retention may have moved on: no queue ends before it begins.
         found[queue] = Bounds(low, max(low, high), said.by_master)
@@ -75,7 +77,7 @@ def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
 
 
 def offsets_at(
-    links: Links, queues: Placed, bounds: Mapping[MessageQueue, Bounds], milliseconds: int
+    driver: BlockingDriver, queues: Placed, bounds: Mapping[MessageQueue, Bounds], milliseconds: int
 ) -> dict[MessageQueue, int]:
     """Of each queue the first message stored at this time (ms since the epoch) or later; its end if there's
     none."""
@@ -86,8 +88,8 @@ def offsets_at(
 
     filled = {queue: replicas for queue, replicas in queues.items() if bounds[queue].high > bounds[queue].low}
     found = {queue: bounds[queue].high for queue in queues}
-    for queue, said in _ask_groups(links, filled, ask).items():
-        search = _BoundarySearch(links, queue, queues[queue], bounds[queue], milliseconds)
+    for queue, said in _ask_groups(driver, filled, ask).items():
+        search = _BoundarySearch(driver, queue, queues[queue], bounds[queue], milliseconds)
         found[queue] = search.boundary(bounds[queue].clamp(said.numbers[0]))
     return found
 
@@ -96,9 +98,14 @@ class _BoundarySearch:
     """The exact place of a time in a queue, near an estimate."""
 
     def __init__(
-        self, links: Links, queue: MessageQueue, replicas: Replicas, bounds: Bounds, milliseconds: int
+        self,
+        driver: BlockingDriver,
+        queue: MessageQueue,
+        replicas: Replicas,
+        bounds: Bounds,
+        milliseconds: int,
     ) -> None:
-        self._links = links
+        self._driver = driver
         self._queue = queue
         self._replicas = replicas
         self._bounds = bounds
@@ -126,7 +133,7 @@ class _BoundarySearch:
     def _times(self, begin: int, end: int) -> list[tuple[int, int]]:
         """(offset, store time in ms) of the messages there are in a range."""
         wanted = QueueRange(self._queue, begin, end, self._replicas)
-        pull = QueuePull(self._links, wanted, fail_on_loss=False)
+        pull = QueuePull(self._driver, wanted, fail_on_loss=False)
         return [each for chunk in pull.chunks() for each in store_times(chunk)]
 
 
@@ -156,7 +163,7 @@ class _GroupAnswer:
     by_master: bool
 
 
-def _ask_groups(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, _GroupAnswer]:
+def _ask_groups(driver: BlockingDriver, queues: Placed, ask: Ask) -> dict[MessageQueue, _GroupAnswer]:
     """What the brokers say about each queue."""
     groups: dict[str, list[MessageQueue]] = defaultdict(list)
     for queue in queues:
@@ -164,7 +171,7 @@ def _ask_groups(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, _G
     found: dict[MessageQueue, _GroupAnswer] = {}
     for name, group in groups.items():
         replicas = {number: address for queue in group for number, address in queues[queue].items()}
-        numbers, by_master = _ask_group(links, name, replicas, group, ask)
+        numbers, by_master = _ask_group(driver, name, replicas, group, ask)
         each = len(numbers) // len(group)
         for at, queue in enumerate(group):
             found[queue] = _GroupAnswer(tuple(numbers[at * each : (at + 1) * each]), by_master)
@@ -172,29 +179,25 @@ def _ask_groups(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, _G
 
 
 def _ask_group(
-    links: Links, name: str, replicas: Replicas, group: Sequence[MessageQueue], ask: Ask
+    driver: BlockingDriver, name: str, replicas: Replicas, group: Sequence[MessageQueue], ask: Ask
 ) -> tuple[list[int], bool]:
     """Numbers from the master, or a slave when it can't be had, and which; several rounds, as with reading."""
     order = sorted(replicas, key=lambda number: (number != MASTER_ID, number))
-    told: list[ClientError] = []
-    for tried in range(links.settings.retries + 1):
-        if tried:
-            links.pause(tried - 1)
-        told = []
-        for number in sorted(order, key=lambda number: links.is_dead(replicas[number])):
-            address = replicas[number]
-            try:
-                answers = links.call_all(address, ask(group))
-                what = f"an offset of {queue_name(group[0])}"
-                said = [succeeded(address, each, what) for each in answers]
-                return [number_in(address, each, "offset") for each in said], number == MASTER_ID
-            except (BrokerGone, BadAnswer, Refused) as error:
-                links.drop(address)
-                told.append(error)
-        if told and all(isinstance(error, Refused) and error.lasting for error in told):
-            break
-    story = "; ".join(map(str, told)) or "the name servers have no address for it"
-    refusals = [error for error in told if isinstance(error, Refused)]
-    if refusals and len(refusals) == len(told):
-        raise RefusedByAll(story, refusals[-1])
-    raise BrokerGone(f"broker {name}: no broker of its group answers: {story}")
+    numbers = {replicas[number]: number for number in order}
+    what = f"an offset of {queue_name(group[0])}"
+    rounds = Rounds(driver.settings.retries)
+    while True:
+        address = rounds.first_of(sorted(numbers, key=driver.is_dead))
+        if address is None:
+            story = "; ".join(map(str, rounds.failures.values())) or "the name servers know no address of it"
+            error = rounds.error(f"broker {name}: nobody of its group answers: {story}", story)
+            pause = rounds.pause()
+            if pause is None:
+                raise error
+            driver.pause(pause)
+            continue
+        try:
+            said = [succeeded(address, each, what) for each in driver.ask_all(address, ask(group))]
+            return [number_in(address, each, "offset") for each in said], numbers[address] == MASTER_ID
+        except (BrokerGone, BadAnswer, Refused) as failure:
+            rounds.failed(address, failure)
