@@ -8,3 +8,12 @@ methods return when it's done.
 Never here: a loop that runs while the program doesn't wait, so no consumer groups; the pipeline reads queues
 by range (`hatwisted.pipeline.remote`).
 """
+
+from hatwisted.blocking.cluster import Admin, Cluster, Producer
+from hatwisted.blocking.security import Credentials, Tls
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore import api
+from hatwisted.clientcore.api import *  # noqa: F403
+
+__all__ = ["Admin", "Cluster", "ClusterSettings", "Credentials", "Producer", "Tls"]
+__all__ += api.__all__
