@@ -9,6 +9,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.demo.consumer import Consumer
 from hatwisted.demo.inputs import Message
 from hatwisted.demo.producer import NOTHING, Producer
+from tests.support.loopback import loopback_parts
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 TAGS = b"TAGS\x01red\x02"
@@ -18,7 +19,7 @@ class TestProducer(TestCase):
     timeout = 50
 
     def setUp(self):
-        self.rig = ClusterRig(self)
+        self.rig = ClusterRig(self, parts=loopback_parts())
         return self.rig.start()
 
     @asynchronous
