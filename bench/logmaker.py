@@ -18,7 +18,8 @@ import numpy as np
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.properties import encode_properties
-from hatwisted.wire.record import Record, crc, encode_blank, encode_record, make_record
+from hatwisted.wire.record import encode_blank, encode_record, make_record
+from hatwisted.wire.storedrecord import Record, crc
 
 FILE_SIZE: Final = 1 << 30
 TOPICS: Final = 4

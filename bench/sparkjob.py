@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hatwisted.wire.record import Record, decode_record
+from hatwisted.wire.record import decode_record
+from hatwisted.wire.storedrecord import Record
 
 Job = dict[str, Any]
 ROW_GROUP = 50_000  # messages the row-wise consumer collects before it writes them

@@ -167,7 +167,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         connecting=parts.connecting,
         random=parts.random,
         master_address=lambda: master.ha,
-        master_log=MasterLog(node.client, node.store, lambda: master.log),
+        master_log=MasterLog(node.client, lambda: master.log),
         flush_now=node.store.flusher.flush_now,
     )
     ha_client = HAClientService(link_parts, options.slave_settings(config))

@@ -22,6 +22,7 @@ from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
 from hatwisted.store.lifecycle.retention import FOR_A_MASTER, FOR_A_SLAVE, RetentionPolicy
 from hatwisted.store.messagestore import StoreOptions
+from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
 from hatwisted.wire.hostport import HostPort
 
 
@@ -105,7 +106,13 @@ def first_topics(config: BrokerConfig) -> FirstTopics:
 def store_options(
     live: LiveConfig[BrokerConfig], identity: BrokerIdentity, role: Role, parts: Parts
 ) -> StoreOptions:
-    """What its message store is made with."""
+    """What a broker's message store is made with.
+
+    - live: the configuration, whose changes the store follows where it can
+    - identity: who the broker is
+    - role: master or slave
+    - parts: the node's surroundings
+    """
     config = live.config
     return StoreOptions(
         root=config.store_path_root_dir,
@@ -127,6 +134,7 @@ def store_options(
         retention=live.derived(retention_policy),
         local_time=parts.local_time,
         memory_bytes=parts.memory_bytes,
+        open_queue_files=min(OPEN_QUEUE_FILES, parts.descriptors // 4),
         process_id=parts.process_id,
         full_disk=lambda: FOR_A_SLAVE if role.slave else FOR_A_MASTER,
     )
@@ -145,7 +153,12 @@ def retention_policy(config: BrokerConfig) -> RetentionPolicy:
 
 
 def pull_options(config: BrokerConfig, memory_bytes: int, role: Role) -> PullOptions:
-    """memory_bytes: as for `store_options`."""
+    """What pulls are answered with.
+
+    - config: the effective configuration
+    - memory_bytes: of this machine, as for `store_options`
+    - role: master or slave
+    """
     return PullOptions(
         role=role,
         broker_permission=config.broker_permission,

@@ -34,6 +34,7 @@ class Parts:
     - random: jitter of retries
     - process_id: of the process that serves; asked when the node starts, since a daemon forks before
     - memory_bytes: physical memory, by which a broker tells recent messages from old ones
+    - descriptors: that the process may have, by which a broker decides how many files it keeps open
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself
     """
@@ -48,4 +49,5 @@ class Parts:
     random: Random
     process_id: Callable[[], int]
     memory_bytes: int
+    descriptors: int = 1 << 20
     steady_time: IService | None = None

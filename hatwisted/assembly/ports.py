@@ -49,7 +49,13 @@ def interface_of(bind_address: str) -> str:
 
 
 def claim(listening: IListening, port: int, interface: str, role: str = "") -> None:
-    """Claim a port; role: what it's for, in words. Raises SettingError that blames the key at fault."""
+    """Claim a port before anything else is started. Raises SettingError, naming the key at fault.
+
+    - listening: where it is claimed
+    - port: its number
+    - interface: the address to listen on
+    - role: what the port is for, in words
+    """
     try:
         listening.claim(port, interface)
     except PortUnavailable as error:

@@ -41,7 +41,12 @@ def blocking(
 
 
 class Producer:
-    """Made by `Cluster.producer`."""
+    """Made by `Cluster.producer`.
+
+    - driver: runs the logic until it has its answer
+    - core: the logic
+    - window: requests of `send_all` that may be waiting for answers
+    """
 
     def __init__(self, driver: BlockingDriver, core: producer.Producer, window: int) -> None:
         self._driver = driver

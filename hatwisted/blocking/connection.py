@@ -47,7 +47,13 @@ Clock = Callable[[], float]
 
 
 class Connection:
-    """To `address`; opened at once. Raises CallFailed when it can't be, BadSetting if TLS refuses the peer."""
+    """Opened at once. Raises CallFailed if it can't be, BadSetting if TLS refuses the peer.
+
+    - address: "host:port" of the server
+    - settings: time limits, credentials
+    - tls: the context to encrypt with; None: plain
+    - clock: seconds, monotonic
+    """
 
     def __init__(
         self,

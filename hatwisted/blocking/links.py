@@ -24,7 +24,12 @@ Sleep = Callable[[float], None]
 
 
 class Links:
-    """Connections with one cluster's settings, for one thread. clock, sleep: replaced by tests."""
+    """Connections with one cluster's settings, for one thread.
+
+    - settings: of the cluster
+    - clock: seconds, monotonic
+    - sleep: waits for some seconds
+    """
 
     def __init__(
         self, settings: ClusterSettings, clock: Clock = time.monotonic, sleep: Sleep = time.sleep
@@ -67,7 +72,12 @@ class Links:
 
 
 def succeeded(address: str, answer: RemotingCommand, what: str) -> RemotingCommand:
-    """`answer`, if its code is SUCCESS; raises Refused. what: the request, in words."""
+    """The answer itself, if its code is SUCCESS; raises Refused otherwise.
+
+    - address: of the server that answered
+    - answer: what it sent
+    - what: the request, in words, for the error
+    """
     if answer.code != ResponseCode.SUCCESS:
         raise Refused.of(address, answer, what)
     return answer

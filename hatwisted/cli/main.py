@@ -40,7 +40,7 @@ from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_leve
 from hatwisted.pipeline.jobs.reindex.reindexing import Layout
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import WrongFile
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 
 def _version() -> str:

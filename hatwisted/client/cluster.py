@@ -88,11 +88,12 @@ class Cluster:
         on_messages: Listener | None = None,
         **options: Unpack[ConsumerKeywords],
     ) -> Consumer:
-        """A new Consumer of `group`, which reads nothing before it is started.
+        """A new Consumer, which reads nothing before it is started.
 
-        subscriptions: topic -> "*", "tag || tag" or Sql(...)
-        on_messages: gets batches, and gives None, a Deferred or a coroutine; None: for `async for`
-        options: as ConsumerOptions
+        - group: the consumer group
+        - subscriptions: topic -> "*", "tag || tag" or Sql(...)
+        - on_messages: gets batches, and gives None, a Deferred or a coroutine; None: for `async for`
+        - options: as ConsumerOptions
         """
         return Consumer(self._link.consumer(group, subscriptions, on_messages, ConsumerOptions(**options)))
 

@@ -14,7 +14,8 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messageid import encode_message_id
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.properties import encode_properties
-from hatwisted.wire.record import Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import Record
 
 DELIVERY_PROPERTIES: Final = frozenset((
     "ARRIVE_TIME", "CLUSTER", "CONSUME_START_TIME", "DELAY", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET",
@@ -22,7 +23,7 @@ DELIVERY_PROPERTIES: Final = frozenset((
     "TRACE_ON", "TRANSACTION_CHECK_TIMES", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "UNIQ_KEY", "WAIT",
     "__transactionId__",
 ))  # fmt: skip
-"""Properties that tell of one delivery: a message that is sent anew leaves them behind."""
+"""Properties of one delivery: a message that is sent again leaves them behind."""
 _TOPIC_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 

@@ -60,7 +60,7 @@ class ProcessQueue:
         return bool(self._buffer)
 
     def fill(self, messages: Iterable[ReceivedMessage]) -> None:
-        """Put what was read behind the rest."""
+        """Put what was read after the rest."""
         for message in messages:
             self._buffer.append(message)
             self._bytes += message.size

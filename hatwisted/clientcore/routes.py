@@ -107,7 +107,7 @@ class Routes:
         return route
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Ask anew for `topics`; what can't be asked stays as it was known."""
+        """Ask again for `topics`; what can't be asked stays as it was known."""
         for topic in topics:
             try:
                 await self.route(topic, fresh=True)

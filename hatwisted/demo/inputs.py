@@ -3,7 +3,7 @@
 Everything is read as it is needed: an input may be larger than memory. `position` of `total` bytes have
 been read, for a progress bar.
 
-A store's records aren't copied, its messages are sent anew as their producers did: without what a broker
+A store's records aren't copied, its messages are sent again as their producers did: without what a broker
 adds to a message, and without the records that a broker keeps for itself (delayed and half messages, which
 are in the store a second time once they were delivered).
 """
@@ -18,7 +18,8 @@ from typing import NamedTuple, Protocol
 
 from hatwisted.wire import layout
 from hatwisted.wire.properties import decode_properties, encode_properties
-from hatwisted.wire.record import END, NEED_DATA, Blank, CorruptRecord, Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import END, NEED_DATA, Blank, CorruptRecord, Record
 from hatwisted.wire.storenames import LOG_FOLDER
 
 # A line longer than this is sent in pieces: the broker's maxMessageSize is 4 MiB.

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 def _work(master: str, slave: str, out: Path, tell: Tell) -> int:
     from hatwisted.pipeline.jobs.audit.auditing import audit
     from hatwisted.pipeline.jobs.land.landing import land
-    from hatwisted.pipeline.jobs.report.reporting import report
+    from hatwisted.pipeline.jobs.report.reporting import ReportOptions, report
     from hatwisted.pipeline.spark.sparksession import spark_session
 
     tell(doing="Spark starts")
@@ -53,7 +53,7 @@ def _work(master: str, slave: str, out: Path, tell: Tell) -> int:
         return 1
     tell(done=f"audited, record by record: {audited.verdict}")
     tell(doing="writing the report")
-    reported = report([master], str(out / REPORT), slaves=[slave], spark=spark)
+    reported = report([master], str(out / REPORT), ReportOptions(slaves=[slave]), spark=spark)
     tell(done=f"report: {reported.page}")
     return 0
 

@@ -25,8 +25,10 @@ told at once how far replication has come, which its put reads as "not known to 
 class GroupTransferService:
     """Waits for the replicated offset.
 
-    clock: source of time; timeout: seconds a put waits for its slave (slaveTimeout or syncFlushTimeout). All
-    waits share it, so deadlines rise in the order of the offsets, which is what makes one timer enough.
+    - clock: source of time
+    - timeout: seconds a put waits for its slave (slaveTimeout or syncFlushTimeout). All waits share it, so
+      deadlines rise in the order of the offsets, which is what makes one timer enough
+    - max_waits: open at a time; further ones are answered at once
     """
 
     _log = Logger()
@@ -55,11 +57,13 @@ class GroupTransferService:
         return self._line.expired_total
 
     def wait(self, first_end: int, last_end: int, deadline: float | None = None) -> Deferred[int]:
-        """Wait for puts that end at `first_end` .. `last_end`.
+        """Wait for puts. Fires with the replicated offset once that covers the first of them, or at the
+        deadline with whatever it is then. The caller answers the puts it covers and waits again for the rest.
+        Never fails, never hangs.
 
-        Fires with the replicated offset as soon as that covers `first_end`, or at `deadline` (clock seconds;
-        default: `timeout` from now) with whatever it is then. The caller answers the puts it covers and waits
-        again for the rest. Never errs, never hangs.
+        - first_end: where the first put ends
+        - last_end: where the last one ends
+        - deadline: clock seconds; default: `timeout` from now
         """
         if self._stopped or last_end <= self._line.offset:
             return succeed(self._line.offset)

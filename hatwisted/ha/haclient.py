@@ -23,13 +23,14 @@ from hatwisted.ha.events import Frames, Opened, SlaveLinkEvent
 from hatwisted.ha.firstsync import JoinPlan
 from hatwisted.ha.framecheck import FrameCheck
 from hatwisted.ha.interfaces import FlushNow, IHaDialect
+from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import SlaveEvent
 from hatwisted.ha.sockets import CLOSE_LINGER, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
-from hatwisted.store.interfaces import IReplicatedLog
+from hatwisted.store.interfaces import Buffer, IReplicatedLog
 from hatwisted.wire.haframe import Frame, HaAck, HaProtocolError
 
 LIVE_READ = 64 << 10
@@ -67,8 +68,16 @@ class LinkOwner(Shape):
     def store_failed(self, link: HAClient, reason: str) -> None:
         """The store couldn't write or sync."""
 
+    def proved(self, link: HAClient) -> None:
+        """The master's log holds what ours ends with."""
+
     def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
-        """It has to be given up for `event`."""
+        """The link has to be given up.
+
+        - link: which
+        - event: why
+        - text: why, for people
+        """
 
     def lost(self, link: HAClient, reason: Failure) -> None:
         """The connection is gone."""
@@ -104,6 +113,8 @@ class HAClient(Protocol):
         self.plan: JoinPlan | None = None
         """What was reported first; None before that."""
         self.frame_check: FrameCheck | None = None
+        self._overlap: Overlap | None = None
+        """What has to be compared before our log may be acknowledged; None once it is."""
         self.reported = -1
         """Newest offset reported; only rises."""
         self.got_bytes = False
@@ -117,8 +128,8 @@ class HAClient(Protocol):
 
     @property
     def progressed(self) -> bool:
-        """Has a frame of this link been taken?"""
-        return self.frame_check is not None and self.frame_check.accepted > 0
+        """Has a frame of this link been taken, and was nothing of our log left to compare?"""
+        return self._overlap is None and self.frame_check is not None and self.frame_check.accepted > 0
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -137,6 +148,8 @@ class HAClient(Protocol):
         """Report where to start, at once (B157)."""
         self.plan = plan
         self.frame_check = FrameCheck(plan, self._log.file_size)
+        if plan.held > plan.report:
+            self._overlap = Overlap(self._log, plan.held)
         self.begun_at = self._service.clock.seconds()
         self._report(plan.report)
 
@@ -213,16 +226,28 @@ class HAClient(Protocol):
         start, bodies, mismatch = frame_check.take(frames)
         if first and frame_check.accepted:
             self._service.accepted(self)
+        if bodies and self._overlap is not None:
+            start, bodies = self._compared(self._overlap, start, bodies)
         if bodies:
             self._log.append_raw(start, bodies)
             if not self.got_bytes:
                 self.got_bytes = True
                 self._service.copying(self, start)
+        if self._overlap is None and self._log.max_offset > self.reported and self.got_bytes:
             self._acknowledge()
         if mismatch is not None:
             raise mismatch
         if self._receiver.pending_header is not None:
             frame_check.check(*self._receiver.pending_header)
+
+    def _compared(self, overlap: Overlap, start: int, bodies: list[Buffer]) -> tuple[int, list[Buffer]]:
+        """What is new to us. With the overlap's last byte our whole log may be acknowledged."""
+        start, bodies = overlap.strip(start, bodies)
+        self.got_bytes = True
+        if start >= overlap.end:
+            self._overlap = None
+            self._service.proved(self)
+        return start, bodies
 
     def _adapt_read_size(self, size: int) -> None:
         transport: Any = self.transport

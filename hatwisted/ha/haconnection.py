@@ -230,7 +230,12 @@ class HAConnection(Protocol):
         return self.transport
 
     def send_fresh(self, start: int, size: int, framed: bytes) -> None:
-        """Live slaves: log bytes [start, start + size), just appended, as the frames `framed`."""
+        """Send log bytes that were just appended, to a live slave.
+
+        - start: their offset
+        - size: how many
+        - framed: the same as frames
+        """
         if self._paused and self._window_used + len(framed) > HA_WRITE_WINDOW:
             self._fall_behind()
             return

@@ -26,9 +26,6 @@ class IMasterLog(Interface):
     def bounds() -> Deferred[tuple[int, int]]:
         """(commitLogMinOffset, commitLogMaxOffset); may fail."""
 
-    def difference() -> Deferred[str | None]:
-        """Why our log isn't a prefix of the master's; None if it is, or if that can't be said; may fail."""
-
 
 class IReportReceiver(Interface):
     """The master's side of one link: bytes from a slave in, events out. No I/O."""
@@ -68,8 +65,12 @@ class IHaDialect(Interface):
         """Slave to master: where to start, or stored up to here."""
 
     def encode_frames(start: int, body: Buffer, batch_size: int) -> Sequence[Buffer]:
-        """Master to slave: log bytes [start, start + len(body)) of one log file as buffers to be sent in
-        order."""
+        """Master to slave: log bytes as buffers to be sent in order.
+
+        - start: their offset
+        - body: the bytes, all of one log file
+        - batch_size: body bytes of a frame at most
+        """
 
     def encode_heartbeat(offset: int) -> bytes:
         """Master to slave: still here, `offset` is what comes next."""
@@ -87,4 +88,9 @@ class IReplication(Interface):
         """Why puts that wait have to be refused before the append (too few in-sync replicas), or None."""
 
     def wait(first: int, last: int, deadline: float) -> Deferred[int]:
-        """Replicated offset, once >= `first` or at the deadline."""
+        """A Deferred with the replicated offset.
+
+        - first: fires once this offset is replicated
+        - last: end of the last put that waits
+        - deadline: clock seconds at which it fires in any case
+        """

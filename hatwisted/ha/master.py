@@ -79,8 +79,12 @@ class HAMasterFactory(Factory):
 class HAService(Service):
     """The master's HA service.
 
-    log: what is replicated; listen: binds the HA port for a factory (`reactor.listenTCP` with the port filled
-    in); group_transfer: who is told how far replication has come.
+    - log: what is replicated
+    - clock: timers of all links
+    - listen: binds the HA port for a factory (`reactor.listenTCP` with the port filled in)
+    - group_transfer: completes the waits that an acknowledgement covers
+    - settings: time limits, sizes, what a put waits for
+    - dialect: the HA protocol; None: RocketMQ 4's
     """
 
     _logger = Logger()
@@ -348,7 +352,7 @@ class HAService(Service):
         return self.replicas.in_sync_count(self.log.max_offset, self.settings.max_gap_not_in_sync)
 
     def wait(self, first_end: int, last_end: int, deadline: float) -> Deferred[int]:
-        """GroupTransferService.wait; with `inSyncReplicas` = 1 the master's own copy is enough."""
+        """As GroupTransferService.wait; with `inSyncReplicas` = 1 the master's own copy is enough."""
         if self.settings.in_sync_replicas == 1:
             return succeed(last_end)
         return self.group_transfer.wait(first_end, last_end, deadline)

@@ -31,6 +31,12 @@ class Replica:
     __slots__ = ("heard", "link", "log_end", "number")
 
     def __init__(self, link: SendProgress, number: int, log_end: int) -> None:
+        """A link that has reported.
+
+        - link: its progress
+        - number: how many had reported before it
+        - log_end: the master's at that time
+        """
         self.link = link
         self.number = number
         self.log_end = log_end

@@ -28,7 +28,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.errors import FrameMismatch
-from hatwisted.ha.firstsync import JoinPlan, plan_join
+from hatwisted.ha.firstsync import plan_join
 from hatwisted.ha.haclient import HAClient, HAClientFactory
 from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog
 from hatwisted.ha.refusals import Complaints
@@ -88,9 +88,12 @@ class SlaveParts:
 
 
 class HAClientService(Service):
-    """Keeps a slave's log a copy of its master's.
+    """Keeps a slave's log a copy of its master's. The master's address is looked up for each dial; an
+    established link isn't cut when the address changes.
 
-    Where the master is, is asked anew for each dial; a living link isn't cut when it's elsewhere by then.
+    - parts: what the slave has around it
+    - settings: time limits, what is acknowledged
+    - dialect: the HA protocol; None: RocketMQ 4's
     """
 
     _logger = Logger()
@@ -211,24 +214,6 @@ class HAClientService(Service):
         self.connects_total += 1
         self._on(SlaveEvent.CONNECT)
         self._logger.info("HA link to master {peer} established", peer=link.peer)
-        master_log = self._parts.master_log
-        if master_log is not None and self.log.max_offset:
-            # Before a byte is copied: offsets that fit don't make it the same log (B140), and nothing on this wire
-            # would notice.
-            asked = maybeDeferred(master_log.difference).addTimeout(RANGE_TIMEOUT, self.clock)
-            asked.addErrback(self._unknown).addCallback(self._compared, link)
-        else:
-            self._join(link)
-
-    def _compared(self, difference: str | None, link: HAClient) -> None:
-        if difference is None:
-            self._join(link)
-        else:
-            self.fail(link, SlaveEvent.MISMATCH, f"{difference}; see 'hatwisted log compare'")
-
-    def _join(self, link: HAClient) -> None:
-        if link.failed:
-            return
         for listener in self._join_listeners:
             listener()
         master_log = self._parts.master_log
@@ -255,7 +240,7 @@ class HAClientService(Service):
                 self._begin_flushed, self._flush_failed, callbackArgs=(link,), errbackArgs=(link,)
             )
             return
-        link.begin(plan_join(self.log.max_offset, self.log.file_size, self.settings.first_sync, master_range))
+        link.begin(plan_join(self.log, self.settings.first_sync, master_range))
 
     def _begin_flushed(self, _: object, link: HAClient) -> None:
         if link.failed:
@@ -265,7 +250,7 @@ class HAClientService(Service):
                 link, f"the log is flushed to {self.log.flushed_offset} of {self.log.max_offset} only"
             )
             return
-        link.begin(JoinPlan(self.log.max_offset, self.log.max_offset))
+        link.begin(plan_join(self.log, self.settings.first_sync, None))
 
     def _unflushed(self) -> bool:
         return bool(self.log.flushed_offset < self.log.max_offset)
@@ -286,9 +271,13 @@ class HAClientService(Service):
     def _judge(self, master_range: tuple[int, int], link: HAClient) -> None:
         """Does the master have our offset? RocketMQ's goes on sending heartbeats even if it doesn't."""
         oldest, end = master_range
-        asked = link.plan.report if link.plan is not None else 0
-        if not link.failed and (0 < asked < oldest or asked > end):
-            self.master_lacks(link, asked, oldest if asked < oldest else end)
+        plan = link.plan
+        if plan is None or link.failed:
+            return
+        if 0 < plan.report < oldest:
+            self.master_lacks(link, oldest, begins=True)
+        elif max(plan.report, plan.held) > end:
+            self.master_lacks(link, end, begins=False)
 
     def accepted(self, link: HAClient) -> None:
         """The link's first frame fits our log."""
@@ -305,13 +294,11 @@ class HAClientService(Service):
                 "the master",
                 start=start,
             )
-        if self.suspect_from is not None:
-            self._logger.error(
-                "the master's log once ended at {end}, below ours, and has grown past it: bytes from there "
-                "on may differ between the two; see 'hatwisted log compare', or empty this store and "
-                "copy again",
-                end=self.suspect_from,
-            )
+
+    def proved(self, link: HAClient) -> None:
+        """The master's log holds what ours ends with: the two are one log."""
+        self._fruitless = 0
+        self.suspect_from = None
 
     # -- what can go wrong ---------------------------------------------------------------------
 
@@ -319,21 +306,27 @@ class HAClientService(Service):
         """A frame doesn't continue our log; as a link's first word and without bytes it's a refusal."""
         asked = link.plan.report if link.plan is not None else 0
         if error.size == 0 and asked and not link.got_bytes and error.offered >= 0:
-            self.master_lacks(link, asked, error.offered)
+            self.master_lacks(link, error.offered, begins=error.offered > asked)
         else:
             self.fail(link, SlaveEvent.MISMATCH, f"{error}; nothing of it was stored")
 
-    def master_lacks(self, link: HAClient, asked: int, nearest: int) -> None:
-        """The master's log doesn't hold our end; `nearest` is the closest offset that it has."""
-        if nearest > asked:
+    def master_lacks(self, link: HAClient, nearest: int, *, begins: bool) -> None:
+        """The master's log doesn't hold what we asked for.
+
+        - link: to that master
+        - nearest: the closest offset that it has
+        - begins: does its log begin there, or end?
+        """
+        end = self.log.max_offset
+        if begins:
             text = (
-                f"our log ends at {asked}, the master's begins at {nearest}: what lies between has expired "
+                f"our log ends at {end}, the master's begins at {nearest}: what lies between has expired "
                 "there; empty this slave's store, so that it copies from the start"
             )
         else:
             self.suspect_from = nearest
             text = (
-                f"our log ends at {asked}, the master's at {nearest}: we hold {asked - nearest} bytes that "
+                f"our log ends at {end}, the master's at {nearest}: we hold {end - nearest} bytes that "
                 "it doesn't have; 'hatwisted log compare' and 'log cut' make this log match again"
             )
         self.fail(link, SlaveEvent.LACK, text)
@@ -347,10 +340,14 @@ class HAClientService(Service):
         self.fail(link, SlaveEvent.FAIL, f"store failed at offset {self.log.max_offset}: {reason}")
 
     def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
-        """Give this link up for `event`."""
+        """Give a link up.
+
+        - link: which
+        - event: why
+        - text: why, for people
+        """
         if link.failed:
             return
-        link.failed = True
         if event is not SlaveEvent.LOSE:
             self._on(event)
         self._problem = text

@@ -49,7 +49,12 @@ REFUSED: Final = frozenset({LinkState.OFFSET_EXPIRED, LinkState.OFFSET_AHEAD})
 
 
 def start_offset(report: int, log: IReplicatedLog, first_sync: HaFirstSync) -> int:
-    """The first byte to send to a slave whose first report was `report` (0: it has nothing)."""
+    """The first byte to send to a slave.
+
+    - report: its first one; 0: it has nothing
+    - log: the master's
+    - first_sync: where an empty slave starts
+    """
     if report:
         return report
     if first_sync is HaFirstSync.MIN_OFFSET:
@@ -90,7 +95,13 @@ class SendProgress:
         self.since = now
 
     def first_report(self, offset: int, log: IReplicatedLog, first_sync: HaFirstSync, now: float) -> None:
-        """The slave's first word: settle where to start, or why not. Garbage raises ImplausibleReport."""
+        """Settle where to start, or why not. Raises ImplausibleReport for garbage.
+
+        - offset: the slave's first report
+        - log: the master's
+        - first_sync: where an empty slave starts
+        - now: clock seconds
+        """
         if not 0 <= offset < OFFSET_LIMIT:
             raise ImplausibleReport(
                 offset, "no slave of ours can have sent that; this port is for HA slaves only"

@@ -130,10 +130,12 @@ class Backoff:
         self._next = FIRST_RETRY
 
     def after(self, state: SlaveState, healthy: bool, progressed: bool) -> float:
-        """Seconds to wait.
+        """Seconds to wait before the next attempt.
 
-        state: at the end of the last link or attempt; healthy: it had worked for a while; progressed: it had
-        taken a frame, so that even a mismatch is more likely a hiccup than two logs that don't fit.
+        - state: at the end of the last link or attempt
+        - healthy: it had worked for a while
+        - progressed: it had taken a frame, so that even a mismatch is more likely a hiccup than two logs that
+          don't match
         """
         if healthy:
             self._next = FIRST_RETRY

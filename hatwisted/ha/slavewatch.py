@@ -29,7 +29,13 @@ ALONE_LIMIT = 60.0
 
 
 class SlaveWatch:
-    """Tells of the slaves of one master. missed: do puts wait for them at present?"""
+    """Logs how a master's slaves are doing.
+
+    - clock: when to
+    - log: the master's
+    - replicas: what has been acknowledged
+    - missed: do puts wait for slaves at present?
+    """
 
     _log = Logger()
 
@@ -61,7 +67,12 @@ class SlaveWatch:
         self._alone_due = None
 
     def left(self, link: HAConnection, why: str, others: int) -> None:
-        """A slave's link has ended; others: slaves that are linked still."""
+        """A slave's link has ended.
+
+        - link: which
+        - why: for people
+        - others: slaves that are still connected
+        """
         self._log.emit(
             LogLevel.warn if self._running and self._missed() else LogLevel.info,
             "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still "

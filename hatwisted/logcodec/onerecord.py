@@ -12,7 +12,8 @@ from typing import Final, Protocol
 
 from hatwisted.logcodec.scan import LARGEST_RECORD
 from hatwisted.wire import layout
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 NO_TIME: Final = -1
 """RocketMQ's answer where there is no record to take a time from."""

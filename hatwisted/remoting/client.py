@@ -26,7 +26,12 @@ from hatwisted.wire.remoting import RemotingCommand
 
 
 def channel_table(connecting: IConnecting, clock: IReactorTime, log: Log) -> ChannelTable:
-    """Channels whose sockets `connecting` makes and whose calls `clock` times out."""
+    """The connections of a client, by address.
+
+    - connecting: makes their sockets
+    - clock: ends calls that have timed out
+    - log: gets what goes wrong
+    """
 
     def dial(channel: Channel, host: str, port: int) -> Callable[[], object]:
         endpoint = connecting.endpoint(host, port, CONNECT_TIMEOUT)
@@ -59,15 +64,19 @@ class RemotingClient:
         self._lost_listeners: list[Callable[[str], None]] = []
 
     def call(self, address: str, command: RemotingCommand, timeout: float) -> Deferred[RemotingCommand]:
-        """Send `command` (its opaque is set here) and wait up to `timeout` seconds for the answer.
+        """Send a request and wait for its answer, whatever its code.
 
-        Fires with the answer, whatever its code; fails with a CallFailed, or BadSetting (a ValueError) for a bad
-        address. Cancelling gives the answer up.
+        - address: "host:port" of the server
+        - command: the request; its opaque is set here
+        - timeout: seconds
+
+        Fails with a CallFailed, or BadSetting (a ValueError) for a bad address. Cancelling abandons the
+        answer.
         """
         return fired(self._channels.call(address, command, timeout))
 
     def ask(self, address: str, command: RemotingCommand, timeout: float) -> Deferred[RemotingCommand]:
-        """As `call`, and fails with Refused when the answer's code isn't SUCCESS."""
+        """As `call`, but fails with Refused when the answer's code isn't SUCCESS."""
 
         def check(response: RemotingCommand) -> RemotingCommand:
             if response.code != ResponseCode.SUCCESS:

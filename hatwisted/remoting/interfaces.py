@@ -46,8 +46,13 @@ class IListening(Interface):
     def listen(
         port: int, factory: IProtocolFactory, backlog: int = BACKLOG, interface: str = ""
     ) -> IListeningPort:
-        """Accept connections on a port, claimed before or not (0: any free one) and build their protocols with
-        `factory`. backlog: connections that wait to be accepted. Raises CannotListenError."""
+        """Accept connections on a port, claimed before or not. Raises CannotListenError.
+
+        - port: its number; 0: any free one
+        - factory: builds the protocols of its connections
+        - backlog: connections that may wait to be accepted
+        - interface: the address to listen on
+        """
 
     def release(port: int, interface: str = "") -> None:
         """Give a claimed port back unless it has been listened on; idempotent."""
@@ -57,4 +62,9 @@ class IConnecting(Interface):
     """Ways to other hosts."""
 
     def endpoint(host: str, port: int, timeout: float) -> IStreamClientEndpoint:
-        """The way to a host, by name or IP address; `timeout`: seconds for an attempt to connect."""
+        """The way to a host.
+
+        - host: name or IP address
+        - port: its number
+        - timeout: seconds for an attempt to connect
+        """

@@ -69,7 +69,14 @@ def response(
     ext: dict[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """An answer to `request`, in its serialisation and with its opaque."""
+    """An answer in its request's serialisation, with its opaque.
+
+    - request: what is answered
+    - code: a ResponseCode
+    - remark: text for people
+    - ext: the answer's extFields
+    - body: its bytes
+    """
     return RemotingCommand(
         code=int(code),
         opaque=request.opaque,
@@ -132,8 +139,7 @@ class RemotingConnection(Protocol):
         self._closers: list[Callable[[], None]] = []
         self._readers: list[Callable[[], None]] = []
         self._held = 0
-        self.on_answer: Callable[[RemotingCommand], None] | None = None
-        """Takes the answers of the client: set by whoever asks it something."""
+        self._answer_taker: Callable[[RemotingCommand], None] | None = None
         self.active = True
         self.open = False
         self.peer = "?"
@@ -168,6 +174,10 @@ class RemotingConnection(Protocol):
     def on_close(self, closer: Callable[[], None]) -> None:
         """Call `closer` when the connection is gone."""
         self._closers.append(closer)
+
+    def on_answer(self, taker: Callable[[RemotingCommand], None]) -> None:
+        """Have the client's answers go to `taker`: the one who asks it something."""
+        self._answer_taker = taker
 
     def close(self) -> None:
         """Close after what is queued has been written."""
@@ -253,8 +263,8 @@ class RemotingConnection(Protocol):
         if command.flag & FLAG_RESPONSE:
             # An answer to a request of ours. Both sides number their requests by themselves, so it never meets
             # the table.
-            if self.on_answer is not None:
-                self.on_answer(command)
+            if self._answer_taker is not None:
+                self._answer_taker(command)
             else:
                 self._log.debug("{peer}: unexpected answer {opaque}", peer=self.peer, opaque=command.opaque)
             return

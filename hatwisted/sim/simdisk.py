@@ -491,6 +491,10 @@ class SimDisk:
         """See IFileSystem."""
         return self._inode(path).mtime
 
+    def real_path(self, path: str) -> str:
+        """See IFileSystem: this disk has no links."""
+        return path.rstrip("/")
+
     def makedirs(self, path: str) -> None:
         """See IFileSystem."""
         path = path.rstrip("/")

@@ -6,7 +6,8 @@ from typing import Any
 
 from hatwisted.sim.history import Place, Seen
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 MANY = 1 << 30
 """Bytes and messages of one look at a queue: all."""

@@ -39,8 +39,12 @@ class IPages(Interface):
         """Change the bytes from `at` on to `values`, laid out so."""
 
     def write_cells(at: int, numbers: Longs, values: Cells) -> None:
-        """Change some cells of an array that begins at `at`, whose cells are of the values' type: each cell of
-        `numbers` to the value of the same place. Later ones win."""
+        """Change some cells of an array; later ones win.
+
+        - at: where the array begins, in bytes; its cells are of the values' type
+        - numbers: which cells
+        - values: what they become, in the same order
+        """
 
 
 class IFile(Interface):
@@ -80,7 +84,12 @@ class IFileSystem(Interface):
     """What the store asks of a file system. Paths are plain strings."""
 
     def open(path: str, create: bool = False, read_only: bool = False) -> IFile:
-        """Open; `create` makes an empty file if there is none."""
+        """Open a file.
+
+        - path: of the file
+        - create: make an empty one if there is none
+        - read_only: never change it
+        """
 
     def listdir(path: str) -> list[str]:
         """Names in a folder, sorted; empty if the folder is missing."""
@@ -93,6 +102,9 @@ class IFileSystem(Interface):
 
     def mtime(path: str) -> float:
         """Last modification, seconds since the epoch."""
+
+    def real_path(path: str) -> str:
+        """The one name of a file or folder that may be reached by several. It needn't be there."""
 
     def makedirs(path: str) -> None:
         """Make the folder and its parents."""
@@ -142,6 +154,10 @@ class IReplicatedLog(Interface):
         """At most `limit` bytes from `offset`, never past a file's end nor past max_offset; b"" at the end.
         Raises KeyError-like `LookupError` when offset is below min_offset."""
 
+    def last_record_start() -> int:
+        """Where the last whole record in front of max_offset begins, whatever lies behind it: a blank, or part of
+        a record. The first byte held if there is none, max_offset of an empty log. May read some MiB."""
+
     def append_raw(offset: int, buffers: Sequence[Buffer]) -> None:
         """Slave side: append replicated bytes, whole or not at all. `offset` must be max_offset, unless the
         log is empty, then it must be a file boundary (multiple of file_size) and becomes the log's start.
@@ -169,5 +185,9 @@ class IFlushPolicy(Interface):
         """End it; a sync under way goes on."""
 
     def wait(first: int, last: int, deadline: float) -> object:
-        """Only where `waits`: a Deferred with the flushed offset, fired once that is >= `first` (bytes), or at
-        `deadline` (clock seconds)."""
+        """Only where `waits`: a Deferred with the flushed offset.
+
+        - first: fires once the flushed offset has reached this one (bytes)
+        - last: end of the last put that waits
+        - deadline: clock seconds at which it fires in any case
+        """

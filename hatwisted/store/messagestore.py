@@ -23,6 +23,7 @@ from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker, LocalTime
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.logages import LogAges
 from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
 from hatwisted.store.lifecycle.retention import (
     FOR_A_MASTER,
@@ -47,14 +48,14 @@ from hatwisted.store.queue.lookup import (
     raw_record_at,
 )
 from hatwisted.store.queue.queueremoval import QueueRemoval
-from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES, ConsumeQueueTable
 from hatwisted.store.queue.queuewriter import QueueWriter
 from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
 from hatwisted.store.stats import StoreStats
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.throttle import LogThrottle, more_like_it
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 from hatwisted.wire.storenames import CHECKPOINT_FILE, INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 GROUP_COMMIT_IDLE = 0.01
@@ -98,6 +99,8 @@ class StoreOptions:
     """What hours of housekeeping and names of index files are told by."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
+    open_queue_files: int = OPEN_QUEUE_FILES
+    """Descriptors of queue files kept open at a time."""
     process_id: Callable[[], int]
     """Of the process that serves."""
     full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
@@ -105,8 +108,14 @@ class StoreOptions:
 
 
 class MessageStore:
-    """One store folder. Belongs to the reactor thread; blocking calls go to `worker`, and the flush that puts
-    wait for to `flush_worker`, where nothing slow stands in front of it."""
+    """One store folder. Belongs to the reactor thread.
+
+    - options: sizes, policies, the folder
+    - clock: timers and store times
+    - fs: the disk
+    - worker: for blocking calls
+    - flush_worker: for the flush that puts wait for, so that nothing slow is queued ahead of it
+    """
 
     _logger = Logger()
 
@@ -122,13 +131,13 @@ class MessageStore:
         self._options = options
         self._clock = clock
         self._worker = worker
-        self._lock = StoreLock(fs, root)
         self._abort = AbortFile(fs, root, options.process_id)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._wrong_entries = LogThrottle(clock)
         self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, LOG_FOLDER)
+        self._lock = StoreLock(fs, root, log_path)
         self.watermark = DiskWatermark(
             fs,
             [root, log_path],
@@ -146,7 +155,12 @@ class MessageStore:
             self.watermark.note_full,
         )
         self.checkpoint = StoreCheckpoint(fs, join(root, CHECKPOINT_FILE))
-        self.queues = ConsumeQueueTable(fs, join(root, QUEUE_FOLDER), options.consume_queue_file_size)
+        self.queues = ConsumeQueueTable(
+            fs,
+            join(root, QUEUE_FOLDER),
+            options.consume_queue_file_size,
+            open_files=options.open_queue_files,
+        )
         self.index: IndexService | None = None
         if options.index_enable:
             shape = IndexOptions(
@@ -162,7 +176,7 @@ class MessageStore:
         self.flusher = Flusher(self.log, clock, flush_worker, self._flushed)
         self.flush: IFlushPolicy = _flush_policy(options, self.flusher, self.log, clock)
         self.removal = QueueRemoval(fs, clock, worker, self.log, self.queues)
-        expiring = Expiring(self.log, self.queues, self.index)
+        expiring = Expiring(self.log, LogAges(self.log, clock), self.queues, self.index)
         rules = RetentionRules(options.retention, local_time=options.local_time)
         self.retention = Retention(fs, clock, worker, self.watermark, expiring, rules)
         self.stats = StoreStats(clock)
@@ -210,7 +224,7 @@ class MessageStore:
             self.queues.offsets(), report.store_timestamp, report.start if report.unclean else None
         )
         if self.log.min_offset:
-            # Entries in front of it are in the queues' first files still.
+            # Entries before it are in the queues' first files still.
             self.queues.expire(self.log.min_offset)
         return report
 
@@ -268,7 +282,7 @@ class MessageStore:
         self.log.append(puts)
 
     def _flushed(self, offset: int, store_timestamp: int) -> None:
-        self.checkpoint.physic_timestamp = max(self.checkpoint.physic_timestamp, store_timestamp)
+        self.checkpoint.advance(physic=store_timestamp)
 
     def _sync_dispatched(self) -> Deferred[bool]:
         """Make queues and index durable, then say so in the checkpoint: never the other way round. Fires with
@@ -280,13 +294,13 @@ class MessageStore:
 
         def synced(_: object) -> object:
             checkpoint = self.checkpoint
-            checkpoint.logics_timestamp = max(checkpoint.logics_timestamp, queued)
+            checkpoint.advance(logics=queued)
             if self.log.last_store_timestamp == 0:
                 # Nothing was put here, so the log's newest time is known from dispatch only (a slave).
                 flushed = dispatched if self.log.flushed_offset >= self.dispatcher.reput_offset else 0
-                checkpoint.physic_timestamp = max(checkpoint.physic_timestamp, flushed)
+                checkpoint.advance(physic=flushed)
             if self.index is not None:
-                checkpoint.index_timestamp = max(checkpoint.index_timestamp, self.index.checkpoint_timestamp)
+                checkpoint.advance(index=self.index.checkpoint_timestamp)
             return self._worker.run(checkpoint.flush)
 
         done = cast("Deferred[bool]", self._queue_writer.write_all())
@@ -335,9 +349,8 @@ class MessageStore:
             if (left_out := self._wrong_entries.admit(str(error))) is not None:
                 self._logger.critical("{error}{more}", error=error, more=more_like_it(left_out))
             raise
-        self.stats.count_get(result.count if result.status is GetStatus.FOUND else 0)
         took = int((self._clock.seconds() - before) * 1000)
-        self.stats.get_entire_time_max = max(self.stats.get_entire_time_max, took)
+        self.stats.count_get(result.count if result.status is GetStatus.FOUND else 0, took)
         return result
 
     def queue_offsets(self, topic: str, queue_id: int) -> tuple[int, int]:
@@ -368,7 +381,12 @@ class MessageStore:
         return queue_earliest_time(self.log, self.queues.find(topic, queue_id))
 
     def message_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """storeTimestamp (ms) of the message at a queue offset, -1 without one."""
+        """storeTimestamp (ms) of a message, -1 if it isn't there.
+
+        - topic: of its queue
+        - queue_id: of its queue
+        - offset: queue offset
+        """
         queue = self.queues.find(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return NO_TIME

@@ -83,8 +83,9 @@ class StoreStats:
             counts[1] += size
             counts[2] += times
 
-    def count_get(self, messages: int) -> None:
-        """A read that found so many messages (0: none)."""
+    def count_get(self, messages: int, took: int) -> None:
+        """A read that found so many messages (0: none) and took so many milliseconds."""
+        self.get_entire_time_max = max(self.get_entire_time_max, took)
         if messages:
             self.get_found_total += 1
             self.get_total += messages

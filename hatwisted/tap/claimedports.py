@@ -11,24 +11,29 @@ Rejected: listening first in `startService` (too late to tell anybody), and bind
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import Any, cast
 
 from twisted.internet.interfaces import IListeningPort, IReactorSocket, IReactorTCP
 from zope.interface import implementer
 
 from hatwisted.remoting.interfaces import BACKLOG, IListening, PortUnavailable
+from hatwisted.tap.descriptors import NewcomerGuard, room_for_connections
 
 
 @implementer(IListening)
 class ClaimedPorts:
     """Ports of one process: bound by `claim`, opened by `listen`, given back by `release`.
 
+    room: may another connection be accepted?
+
     SO_REUSEADDR is set: connections of a former process in TIME_WAIT don't hold a port (B146), a listening
     one does.
     """
 
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Any, room: Callable[[], bool] = room_for_connections) -> None:
         self._reactor = reactor
+        self._room = room
         self._claimed: dict[tuple[str, int], socket.socket] = {}
 
     def claim(self, port: int, interface: str = "") -> int:
@@ -41,6 +46,7 @@ class ClaimedPorts:
     def listen(self, port: int, factory: Any, backlog: int = BACKLOG, interface: str = "") -> IListeningPort:
         """See IListening."""
         claimed = self._claimed.pop((interface, port), None)
+        factory = NewcomerGuard(factory, self._reactor, self._room)
         if claimed is None:
             return cast(IReactorTCP, self._reactor).listenTCP(port, factory, backlog, interface)
         with claimed:

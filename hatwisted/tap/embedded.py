@@ -58,5 +58,5 @@ class Announcement(Service):
 def _duplicate(stream: TextIO) -> TextIO:
     try:
         return os.fdopen(os.dup(stream.fileno()), "w")
-    except (OSError, ValueError):  # no file behind it
+    except (OSError, ValueError):  # no file after it
         return stream

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import socket
 import time
 from datetime import datetime
@@ -11,16 +10,20 @@ from random import Random
 from typing import Any
 
 from hatwisted.assembly.parts import Parts
+from hatwisted.config.host import Host
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import ThreadWorker
 from hatwisted.store.interfaces import IWorker
 from hatwisted.tap.claimedports import ClaimedPorts
+from hatwisted.tap.descriptors import descriptor_limit, raise_descriptor_limit
 from hatwisted.tap.steadytime import SteadyTime, SteadyTimeService
 
 
 def real_parts(reactor: Any) -> Parts:
     """Everything from `reactor` and the operating system."""
+
+    raise_descriptor_limit()
 
     def make_worker(name: str, threads: int) -> IWorker:
         return ThreadWorker(reactor, threads, name)
@@ -36,16 +39,27 @@ def real_parts(reactor: Any) -> Parts:
         random=Random(),
         process_id=os.getpid,
         memory_bytes=memory_bytes(),
+        descriptors=descriptor_limit(),
         steady_time=SteadyTimeService(reactor, SteadyTime(time.monotonic, time.time)),
     )
+
+
+def this_host() -> Host:
+    """The machine that this process runs on."""
+    return Host(socket.gethostname(), _address_of_this_host(), os.path.expanduser("~"))
+
+
+def _address_of_this_host() -> str:
+    """That of the default route, else the loopback's. Nothing is sent: connecting a datagram socket only makes
+    the kernel choose a route."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
 
 
 def memory_bytes() -> int:
     """Physical memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def raise_descriptor_limit() -> None:
-    """Soft limit up to the hard one: a broker has thousands of queue files and clients."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -30,7 +30,16 @@ SLOWEST, FASTEST = 0.5, 3.0
 """Rates while following: heartbeats come every 10 s at worst, and silence is noticed after 7 s at the soonest."""
 
 LEAP = 3600.0
-"""Seconds by which the system clock may be ahead before they are taken over at once: the machine was asleep."""
+"""Seconds by which the system clock may be ahead before they are taken over in one step: the machine was asleep,
+or its clock was wrong until now."""
+
+LEAP_PROOF = 60.0
+"""Seconds that such a lead has to last. A clock that is a hundred days ahead for a moment would leave this one a
+hundred days ahead, for it can't go back."""
+
+LONGEST_WAIT = 24 * 3600.0
+"""Seconds by which this clock may be ahead and still wait for the system's. Further ahead it goes on at its own
+pace: every timer would take twice as long, for months."""
 
 WORTH_TELLING = 1.0
 """Seconds of a step that are worth a line in the log."""
@@ -48,6 +57,9 @@ class SteadyTime:
         self._base = wall()
         self._rate = 1.0
         self._following = False
+        self._led_since: float | None = None
+        """Monotonic seconds since when the system clock is a leap ahead."""
+        self._lead = 0.0
 
     def seconds(self) -> float:
         """The time now."""
@@ -56,21 +68,46 @@ class SteadyTime:
     def follow(self) -> None:
         """Look at the system clock, and choose the rate until the next look in `FOLLOW_INTERVAL`."""
         now = self.seconds()
-        behind = self._wall() - now
+        behind = self._believed(self._wall() - now)
         if behind > LEAP:
             self._log.warn(
                 "the system clock is {step:.0f} s ahead: timers and store times jump with it", step=behind
             )
             now, behind = now + behind, 0.0
         self._anchor, self._base = self._monotonic(), now
-        self._rate = min(FASTEST, max(SLOWEST, 1.0 + behind / FOLLOW_INTERVAL))
+        waits = behind >= -LONGEST_WAIT
+        self._rate = min(FASTEST, max(SLOWEST, 1.0 + behind / FOLLOW_INTERVAL)) if waits else 1.0
         self._log_step(behind)
+
+    def _believed(self, behind: float) -> float:
+        """How far behind the system clock we are, a leap of it left out until it has lasted."""
+        if behind > LEAP:
+            self._lead = behind
+            if self._led_since is None:
+                self._led_since = self._monotonic()
+            if self._monotonic() - self._led_since < LEAP_PROOF:
+                return 0.0
+        elif self._led_since is not None:
+            self._log.warn(
+                "the system clock was {step:.0f} s ahead for {time:.0f} s: passed over",
+                step=self._lead,
+                time=self._monotonic() - self._led_since,
+            )
+        self._led_since = None
+        return behind
 
     def _log_step(self, behind: float) -> None:
         if self._following:
             self._following = abs(behind) > FOLLOW_INTERVAL / 10
         elif abs(behind) > WORTH_TELLING:
             self._following = True
+            if behind < -LONGEST_WAIT:
+                self._log.warn(
+                    "the system clock was set back by {step:.0f} s: timers and store times don't wait for it, "
+                    "and stay ahead until a restart",
+                    step=-behind,
+                )
+                return
             self._log.warn(
                 "the system clock was set {way} by {step:.0f} s: timers and store times follow in "
                 "{time:.0f} s",

@@ -16,9 +16,10 @@ from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.lifecycle.storelock import StoreLock
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
-from hatwisted.wire.storenames import LOCK_FILE, QUEUE_FOLDER
+from hatwisted.wire.storenames import QUEUE_FOLDER
 
 
 def check_store(fs: IFileSystem, config: BrokerConfig) -> None:
@@ -29,8 +30,10 @@ def check_store(fs: IFileSystem, config: BrokerConfig) -> None:
         _check_folder(fs, root)
     with _setting("storePathCommitLog" if config.store_path_commit_log else "storePathRootDir"):
         _check_folder(fs, log)
+    lock = StoreLock(fs, root, log)
     with _setting("storePathRootDir"):
-        fs.lock(os.path.join(root, LOCK_FILE)).release()
+        lock.acquire()
+        lock.release()
     with _setting("mappedFileSizeCommitLog"):
         FileQueue(fs, log, config.mapped_file_size_commit_log, read_only=True).load()
     with _setting("mappedFileSizeConsumeQueue"):

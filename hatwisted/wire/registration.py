@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V3_0_11
 from hatwisted.wire.inflate import MAX_INFLATED, NotInflated, inflate
-from hatwisted.wire.record import crc
+from hatwisted.wire.storedrecord import crc
 
 SINGLE_TAG: Final = "SINGLE_TAG"
 MULTI_TAG: Final = "MULTI_TAG"

@@ -10,7 +10,8 @@ from pathlib import Path
 from hatwisted.pipeline.decode.storefolder import LogFile
 from hatwisted.pipeline.jobs.logbytes import StoreBytes
 from hatwisted.wire.layout import file_name
-from hatwisted.wire.record import Record, encode_blank, encode_record, make_record
+from hatwisted.wire.record import encode_blank, encode_record, make_record
+from hatwisted.wire.storedrecord import Record
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
 GOLDEN_END = 111713

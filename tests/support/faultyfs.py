@@ -239,6 +239,9 @@ class FaultyFileSystem:
         self.meet("mtime", path)
         return self._inner.mtime(path)
 
+    def real_path(self, path: str) -> str:
+        return self._inner.real_path(path)
+
     def makedirs(self, path: str) -> None:
         self.meet("makedirs", path)
         self._inner.makedirs(path)

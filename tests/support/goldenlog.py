@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hatwisted.wire.record import Record, decode_record
+from hatwisted.wire.record import decode_record
+from hatwisted.wire.storedrecord import Record
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
 MASTER, SLAVE = str(GOLDEN / "master"), str(GOLDEN / "slave")

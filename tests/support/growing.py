@@ -12,7 +12,8 @@ from pathlib import Path
 
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
-from hatwisted.wire.record import Record, encode_blank, encode_record, make_record
+from hatwisted.wire.record import encode_blank, encode_record, make_record
+from hatwisted.wire.storedrecord import Record
 
 FILE_SIZE = 1 << 20
 TOPICS = ("orders", "%RETRY%billing", "SCHEDULE_TOPIC_XXXX", "logs")

@@ -24,6 +24,8 @@ class MemoryLog:
         """End beyond which appends are refused as StoreFull."""
         self.error: Exception | None = None
         """Raised by the next appends instead of storing."""
+        self.last_record: int | None = None
+        """Where the last record begins; None: there is none, what was appended are just bytes."""
         self.appends: list[int] = []
         """Bytes of each append_raw."""
         self.reads = 0
@@ -43,6 +45,10 @@ class MemoryLog:
         self.reads += 1
         room = min(limit, self.file_size - offset % self.file_size)
         return bytes(self._bytes[offset - self.min_offset :][:room])
+
+    def last_record_start(self) -> int:
+        """See IReplicatedLog."""
+        return self.max_offset if self.last_record is None else self.last_record
 
     def append(self, data: bytes) -> int:
         """A master's append; returns the new end."""

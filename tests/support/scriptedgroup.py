@@ -18,8 +18,9 @@ from typing import Self
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_RESPONSE, RequestCode, ResponseCode
 from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.record import Record, crc, encode_record
+from hatwisted.wire.record import encode_record
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
+from hatwisted.wire.storedrecord import Record, crc
 
 TOPIC = "Orders"
 BROKER = "broker-a"

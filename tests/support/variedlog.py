@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.record import Record, encode_blank, encode_record, make_record
+from hatwisted.wire.record import encode_blank, encode_record, make_record
+from hatwisted.wire.storedrecord import Record
 
 FILE_SIZE = 65536
 START_TIME = 1_700_000_000_000  # ms

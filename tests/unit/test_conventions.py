@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from twisted.trial.unittest import SynchronousTestCase
 import hatwisted
 
 PACKAGE = Path(hatwisted.__file__).parent
+LISTED_ROOMS = ("aio", "assembly", "blocking", "client", "ha", "pipeline", "remoting", "store")
+"""Rooms whose public callables have been gone through for lists of arguments."""
+LISTED = re.compile(r"^ *(?:- )?(\w+(?:, \w+)*): ", re.MULTILINE)
 
 
 def modules(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
@@ -43,3 +47,55 @@ class ValueClassTests(SynchronousTestCase):
         self.assertGreater(len(found), 15)
         wrong = [name for name, keywords in found.items() if not {"frozen", "kw_only"} <= keywords]
         self.assertEqual(wrong, [])
+
+
+def public_callables(
+    tree: ast.Module | ast.ClassDef,
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    """(name, node, docstring) of functions, methods and constructors; these have their class's docstring too."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from public_callables(node)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            doc = ast.get_docstring(node) or ""
+            if isinstance(tree, ast.ClassDef) and node.name == "__init__":
+                yield tree.name, node, f"{ast.get_docstring(tree) or ''}\n{doc}"
+            elif not node.name.startswith("_"):
+                yield node.name, node, doc
+
+
+def unlisted(node: ast.FunctionDef | ast.AsyncFunctionDef, doc: str) -> list[str]:
+    """Arguments that `doc` has no line for, if there are three or more; none where it refers to another one."""
+    named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    names = [each.arg for each in named if each.arg not in ("self", "cls") and not each.arg.startswith("_")]
+    # What implements an interface has its docstring there.
+    refers = re.match("(See|As) ", doc) or (not doc and node.name != "__init__")
+    if len(names) < 3 or refers:
+        return []
+    lines = {name for match in LISTED.finditer(doc) for name in match[1].split(", ")}
+    return [name for name in names if name not in lines]
+
+
+class DocstringTests(SynchronousTestCase):
+    def test_three_arguments_are_a_list(self) -> None:
+        def first(source: str) -> list[str]:
+            ((_, node, doc),) = public_callables(ast.parse(source))
+            return unlisted(node, doc)
+
+        self.assertEqual(
+            first('def f(a, b, c):\n    """Do it: a, b.\n\n    - a: one\n    - b, c: two\n    """'), []
+        )
+        self.assertEqual(
+            first('def f(a, b, c):\n    """Do it. a: one; b: two; c: three."""'), ["a", "b", "c"]
+        )
+        self.assertEqual(first('def f(a, b):\n    """Do it."""'), [])
+        self.assertEqual(first('def f(a, b, c):\n    """See g."""'), [])
+
+    def test_public_callables_list_their_arguments(self) -> None:
+        missing = [
+            f"{name}: {called}: {', '.join(names)}"
+            for name, tree in modules(*LISTED_ROOMS)
+            for called, node, doc in public_callables(tree)
+            if (names := unlisted(node, doc))
+        ]
+        self.assertEqual("\n".join(missing), "", "add a line `- name: what it is` for each to the docstring")

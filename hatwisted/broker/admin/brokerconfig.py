@@ -86,7 +86,7 @@ class BrokerConfigProcessors:
             "{ignored}",
             peer=connection.peer,
             changes=changes,
-            later=", ".join(changes.keys() - EFFECTIVE - set(ignored)) or "nothing",
+            later=", ".join(sorted(changes.keys() - EFFECTIVE - set(ignored))) or "nothing",
             ignored=", ".join(ignored) or "nothing",
         )
         return response(request)

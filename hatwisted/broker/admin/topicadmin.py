@@ -3,7 +3,7 @@ topics cleaned up, CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELET
 
 A topic counts as made once the name servers know it, so 17 is answered when they have answered, or have had
 their time. Deleting takes the queues out of service in slices and off the reactor's back (`QueueRemoval`). A
-group's progress in the topic goes with it, as in 5.x and not in 4.9.7, where a consumer of the topic made anew
+group's progress in the topic goes with it, as in 5.x and not in 4.9.7, where a consumer of the topic created again
 passes over as many messages as it had consumed of the old one.
 
 A slave makes and deletes no topics, but 5.x tools needn't know. It may be told to clean up, but then it only
@@ -178,9 +178,11 @@ class TopicAdmin:
         return response(request)
 
     def _forget_progress(self) -> None:
-        """In topics that are neither known nor have a queue: made anew, they are numbered from 0."""
+        """In topics that are neither known nor have a queue: created again, they are numbered from 0."""
         kept = {queue.topic for queue in self._store.queues}
-        for topic in {key.partition(SEPARATOR)[0] for key in self._offsets.progress().offset_table}:
+        for topic in dict.fromkeys(
+            key.partition(SEPARATOR)[0] for key in self._offsets.progress().offset_table
+        ):
             if topic not in kept and self._is_unused(topic):
                 self._offsets.remove_topic(topic)
 

@@ -44,8 +44,8 @@ class _Call:
 class ClientCalls:
     """Calls to clients. clock: times them out.
 
-    Invariant: a connection has an entry in `_pending` from its first call until it closes, and its `on_answer`
-    is ours as long.
+    Invariant: a connection has an entry in `_pending` from its first call until it closes, and its answers come
+    here.
     """
 
     _log = Logger()
@@ -92,7 +92,7 @@ class ClientCalls:
 
     def _watch(self, connection: RemotingConnection) -> dict[int, _Call]:
         calls = self._pending[connection] = {}
-        connection.on_answer = partial(self._answered, connection)
+        connection.on_answer(partial(self._answered, connection))
         connection.on_close(partial(self._closed, connection))
         return calls
 
@@ -123,7 +123,6 @@ class ClientCalls:
         )
 
     def _closed(self, connection: RemotingConnection) -> None:
-        connection.on_answer = None
         calls = self._pending.pop(connection)
         self.count -= len(calls)
         for call in calls.values():

@@ -8,7 +8,7 @@ sends what it knows better with JOIN_CONSUMER_OFFSET, a code of ours that no oth
 RocketMQ master ignores the field and answers without it, and its slave overwrites as RocketMQ's do; a
 RocketMQ slave never sends it and gets the plain table.
 
-Nothing is kept about the exchange: it begins anew with every round, so a crash of either side at any moment
+Nothing is kept about the exchange: it begins again with every round, so a crash of either side at any moment
 costs a round, and a refused or lost message is sent again with the next.
 """
 

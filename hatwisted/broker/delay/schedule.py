@@ -3,7 +3,7 @@
 Strategy: each delay level has a queue (level - 1), and as all of a level wait equally long, only the head of
 a queue has to be looked at. The queue's entries carry the deliver time where others carry a tag's hash. A
 level sleeps until its head is due, or until its queue grows; what is due is read, put and settled batch by
-batch, one batch of a level at a time. The level's offset moves on only behind messages that are stored, so a
+batch, one batch of a level at a time. The level's offset moves on only after messages that are stored, so a
 crash repeats messages and loses none. A message that can't be put now is tried again with a growing pause;
 those of its batch that went in are remembered and not put twice.
 
@@ -17,7 +17,7 @@ was longer then. RocketMQ delivers such messages at once, those with an hour's d
 set back by a second. Here they wait if that makes them late by less than going at once would make them early:
 up to twice the delay. A level that is no longer in `messageDelayLevel` has no delay to compare with; there each
 head is held against its own, the time between its store and its delivery. The messages of such a level are
-delivered in the order of the queue, when their entries say; a head that has long to wait keeps those behind it
+delivered in the order of the queue, when their entries say; a head that has long to wait keeps those after it
 waiting, as it did while the level was configured.
 
 Rejected: looking at every level ten times a second as RocketMQ does (18 levels that have nothing to do), and
@@ -49,7 +49,8 @@ from hatwisted.wire.layout import (
     SCHEDULE_TOPIC,
 )
 from hatwisted.wire.properties import NoDestination, destination
-from hatwisted.wire.record import CorruptRecord, Record, decode_record
+from hatwisted.wire.recordreader import decode_record
+from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 FIRST_DELAY = 1.0
 """Seconds from the start to the first delivery."""
@@ -153,7 +154,7 @@ class LevelDelivery:
         self._putting: Deferred[None] | None = None
         self._stopped = False
         self._stored: set[int] = set()
-        """Queue offsets that have been dealt with in front of one that hasn't; fewer than MAX_BATCH."""
+        """Queue offsets that have been dealt with before one that hasn't; fewer than MAX_BATCH."""
         self._pause = FIRST_PAUSE
         self._last_reason = ""
 
@@ -322,7 +323,7 @@ class LevelDelivery:
         putting.addCallback(self._settled, list(to_put)).addErrback(self._broken).addCallback(self._ended)
 
     def _settled(self, puts: Sequence[Put], indexes: Sequence[int]) -> str:
-        """Move on behind what is stored; returns why something wasn't, or ""."""
+        """Move on after what is stored; returns why something wasn't, or ""."""
         reason = ""
         for index, put in zip(indexes, puts, strict=True):
             if put.status in STORED:

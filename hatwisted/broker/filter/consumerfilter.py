@@ -28,7 +28,7 @@ from hatwisted.wire import fastjson
 from hatwisted.wire.consumerdata import SQL92
 from hatwisted.wire.layout import PROPERTY_RETRY_TOPIC
 from hatwisted.wire.properties import find_property
-from hatwisted.wire.record import raw_properties
+from hatwisted.wire.recordreader import raw_properties
 
 KEEP_DEAD = 24 * 3600 * 1000
 """ms that a departed group's filters are kept (filterDataCleanTimeSpan)."""
@@ -316,7 +316,7 @@ def _differs(old: ConsumerFilter, wanted: Subscription) -> bool:
 
 
 class _Saved(msgspec.Struct, rename="camel"):
-    """One filter in the file; `bloom_filter_data` is made anew, `dead` follows from the times."""
+    """One filter in the file; `bloom_filter_data` is recomputed, `dead` follows from the times."""
 
     consumer_group: str
     topic: str

@@ -277,7 +277,7 @@ class PullProcessor:
         return not knows
 
     def _passed_over(self, pull: HeldPull, result: GetResult) -> bool:
-        """Were all new messages for others? Then the pull waits on behind them."""
+        """Were all new messages for others? Then the pull waits on after them."""
         if result.status is not GetStatus.NO_MATCHED_MESSAGE:
             return False
         pull.offset = result.next_begin_offset

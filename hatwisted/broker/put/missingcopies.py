@@ -16,7 +16,7 @@ from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import SYS_BORN_HOST_V6
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 REASONS = {
     PutStatus.FLUSH_SLAVE_TIMEOUT: "no slave has acknowledged it in time",

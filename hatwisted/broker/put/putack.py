@@ -25,7 +25,7 @@ from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire.codes import ResponseCode
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 MAX_WAITING_PUTS = 1_000_000
 """Puts waiting for disk or slave at one time (about 500 bytes each); more are refused as busy before the

@@ -32,9 +32,9 @@ from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.layout import PROPERTY_DELAY, PROPERTY_ORIGIN_ID, PROPERTY_RETRY_TOPIC, PROPERTY_WAIT
 from hatwisted.wire.messageid import encode_message_id
-from hatwisted.wire.record import Record
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import bool_field, int_field, long_field, text_field
+from hatwisted.wire.storedrecord import Record
 
 FIRST_LEVEL = 3
 """Delay level of the first repetition; each further one waits a level longer."""

@@ -33,9 +33,9 @@ from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.properties import NoDestination
-from hatwisted.wire.record import Record
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, int_field, long_field, text_field
+from hatwisted.wire.storedrecord import Record
 
 MAX_REMEMBERED = 100_000
 """Half offsets whose decision is remembered (about 100 bytes each): minutes of a busy producer."""

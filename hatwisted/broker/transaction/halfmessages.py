@@ -17,7 +17,7 @@ import msgspec
 from hatwisted.broker.put.innerput import InnerMessage
 from hatwisted.wire import layout
 from hatwisted.wire.properties import NoDestination, destination, set_destination
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 HALF_QUEUE = 0
 """All halves are in one queue, and so are all ops: the order of their offsets is the order of time."""

@@ -1,7 +1,7 @@
 """The check of undecided transactions: producers are asked (39) what became of their half messages.
 
 Each round walks the half queue from where the last one ended. A half with an op is passed; one that is too
-young ends the round, as all behind it are younger still; any other is parked again at the queue's end with one
+young ends the round, as all after it are younger still; any other is parked again at the queue's end with one
 check more, its producer is asked, and the walk moves on. So progress is one number per queue, kept as that of
 consumer group CID_RMQ_SYS_TRANS where RocketMQ keeps it: either broker can go on with the other's store.
 
@@ -19,6 +19,7 @@ from collections.abc import Generator, Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
@@ -39,6 +40,7 @@ from hatwisted.broker.transaction.halfmessages import (
     parked_again,
 )
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.logcodec.encoder import RecordEncoder
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.errors import StoreError
 from hatwisted.store.log.put import STORED, Put
@@ -55,8 +57,8 @@ from hatwisted.wire.layout import (
 )
 from hatwisted.wire.messageid import encode_message_id
 from hatwisted.wire.properties import NoDestination, encode_properties
-from hatwisted.wire.record import Record, encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand, encode_command
+from hatwisted.wire.storedrecord import Record
 from hatwisted.wire.topics import MAX_CHECKS_TOPIC
 
 SLICE = 32
@@ -205,7 +207,7 @@ class TransactionCheck:
     # -- halves ----------------------------------------------------------------------------------------------
 
     def _undecided(self, at: int, begun: int) -> Deferred[bool]:
-        """Deal with one half; False ends the round in front of it."""
+        """Deal with one half; False ends the round before it."""
         places = self._places(HALF_TOPIC, at, 1)
         half = self._store.record_at(places[0][1]) if places else None
         if half is None or half.topic != HALF_TOPIC:
@@ -266,14 +268,13 @@ class TransactionCheck:
         except NoDestination as error:
             self._log.warn("half message {offset}: {error}", offset=half.queue_offset, error=error)
             return True
-        shown = make_record(
-            topic,
-            half.body,
+        shown = structs.replace(
+            half,
+            topic=topic,
             raw_properties=encode_properties(properties),
             queue_id=queue_id,
             queue_offset=put.queue_offset,
             physical_offset=put.offset,
-            **{name: getattr(half, name) for name in _KEPT},
         )
         producer.send(encode_command(_question(shown, properties)))
         return True
@@ -289,17 +290,6 @@ class TransactionCheck:
         return chosen
 
 
-_KEPT = (
-    "flag",
-    "sys_flag",
-    "born_timestamp",
-    "born_host",
-    "store_timestamp",
-    "store_host",
-    "reconsume_times",
-)
-
-
 def _question(shown: Record, properties: dict[str, str]) -> RemotingCommand:
     unique = properties.get(PROPERTY_UNIQ_KEY, "")
     ext = {
@@ -309,9 +299,24 @@ def _question(shown: Record, properties: dict[str, str]) -> RemotingCommand:
         "transactionId": unique,
         "offsetMsgId": encode_message_id(shown.store_host, shown.physical_offset),
     }
-    return RemotingCommand(
-        RequestCode.CHECK_TRANSACTION_STATE, flag=_ONEWAY, ext=ext, body=encode_record(shown)
+    return RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, flag=_ONEWAY, ext=ext, body=_encoded(shown))
+
+
+def _encoded(shown: Record) -> bytes:
+    """The half message as the record that it would be under its own topic."""
+    one: Put[None] = Put(
+        shown.topic,
+        shown.queue_id,
+        [(shown.flag, shown.body, shown.raw_properties)],
+        shown.born_host.pack(),
+        shown.born_timestamp,
+        sys_flag=shown.sys_flag,
+        reconsume_times=shown.reconsume_times,
     )
+    encoder, parts = RecordEncoder(shown.store_host.pack()), list[bytes]()
+    offsets = shown.physical_offset, shown.store_timestamp, shown.queue_offset
+    encoder.encode(one, encoder.topic_field(shown.topic), parts, *offsets)
+    return b"".join(parts)
 
 
 def _stored(put: Put) -> bool:

@@ -30,17 +30,22 @@ Work = Callable[[Cluster, "Interrupt"], Awaitable[int | None]]
 
 
 class Interrupt:
-    """`requested`: was Ctrl-C pressed? on_request: called when it is, in the reactor's thread."""
+    """`requested`: was Ctrl-C pressed?"""
 
     def __init__(self) -> None:
         self.requested = False
-        self.on_request: Callable[[], Any] | None = None
+        self._listeners: list[Callable[[], object]] = []
+
+    def on_request(self, listener: Callable[[], object]) -> None:
+        """Call `listener` when it is, in the reactor's thread."""
+        self._listeners.append(listener)
 
     def request(self) -> None:
         """Ask the command to end in order."""
-        first, self.requested = not self.requested, True
-        if first and self.on_request is not None:
-            self.on_request()
+        if not self.requested:
+            self.requested = True
+            for listener in self._listeners:
+                listener()
 
 
 def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -122,7 +122,7 @@ class _Printing:
         # The bar and the messages would overwrite each other on one terminal.
         if sys.stderr.isatty() and not sys.stdout.isatty():
             self._progress.start()
-        interrupt.on_request = consumer.stop
+        interrupt.on_request(consumer.stop)
         self._since = cluster.clock.seconds()
         watch = PeriodicCall(
             cluster.clock, "the look for an idle topic", lambda: self._look_idle(cluster, consumer.stop)

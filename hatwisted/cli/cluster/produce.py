@@ -104,7 +104,7 @@ class _Sending:
             await producer.queues(checked_topic(options["topic"]))
         lines = InputLines(reactor)
         stopped: Deferred[None] = Deferred()
-        interrupt.on_request = lambda: stopped.callback(None)
+        interrupt.on_request(lambda: stopped.callback(None))
         reading = Deferred.fromCoroutine(self._read(lines, producer, interrupt))
         if sys.stderr.isatty():
             self._progress.start()

@@ -47,7 +47,7 @@ def directory_argument(name: str = "directory", metavar: str = "DIR") -> Callabl
 @contextmanager
 def locked(folder: StoreFolder) -> Iterator[None]:
     """Hold the store, so that no broker starts meanwhile; refuse if one is running."""
-    lock = StoreLock(folder.fs, folder.required_root())
+    lock = StoreLock(folder.fs, folder.required_root(), folder.log_folder)
     lock.acquire()
     try:
         yield

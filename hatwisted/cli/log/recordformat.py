@@ -16,7 +16,7 @@ import msgspec
 from hatwisted.wire import layout
 from hatwisted.wire.inflate import NotInflated, inflate
 from hatwisted.wire.messageid import encode_message_id
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 BodyForm = Literal["text", "base64", "none"]
 

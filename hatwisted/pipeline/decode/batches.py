@@ -14,7 +14,8 @@ from hatwisted.pipeline.decode.columns import Columns
 from hatwisted.pipeline.decode.conditions import Condition, Filter
 
 BATCH_ROWS: Final = 16_384
-"""Rows of a batch, at most: some megabytes of small messages, which is what those behind a reader like best."""
+"""Rows of a batch, at most: some megabytes of small messages, which is what the consumers of a reader like
+best."""
 
 _EARLY: Final = frozenset(
     {
@@ -38,7 +39,13 @@ BadRecord = Callable[[int, int, str], None]
 
 
 class BatchBuilder:
-    """Makes batches of `columns` (all, if None) from the records of one broker that fulfil `where`."""
+    """Makes batches from the records of one broker.
+
+    - broker: its name, for the column
+    - columns: which; None: all
+    - where: conditions that rows fulfil
+    - rows: of a batch at most
+    """
 
     def __init__(
         self,
@@ -55,7 +62,12 @@ class BatchBuilder:
         self._rows = rows
 
     def batches(self, records: Records, file: str, bad: BadRecord) -> Iterator[pa.RecordBatch]:
-        """The records' batches, none of them empty; `file` is where they lie."""
+        """The records' batches, none of them empty.
+
+        - records: whole ones
+        - file: where they lie, for the column
+        - bad: called for a body that can't be decompressed
+        """
         records = self._filtered(records, file, self._early)
         start = 0
         while start < len(records):

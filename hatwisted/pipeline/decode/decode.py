@@ -24,11 +24,16 @@ def decode_buffer(
     file: str,
     where: Sequence[Condition] = (),
 ) -> pa.RecordBatch:
-    """Whole records, one behind the other, as a batch of `columns` (all, if None).
+    """Whole records, one after the other, as one batch. Raises DamagedLogRange if some bytes are no whole
+    record, or a body can't be decompressed.
 
-    base: the physical offset of the first byte, which the records are then checked against; None where records
-    lie that didn't follow one another in the log. broker, file: for the columns and errors. Raises
-    DamagedLogRange when some bytes are no whole record, or a body can't be decompressed.
+    - data: their bytes
+    - columns: which; None: all
+    - base: physical offset of the first byte, which the records are checked against; None for records that
+      didn't follow one another in the log
+    - broker: for the column and errors
+    - file: for the column and errors
+    - where: conditions that rows fulfil
     """
     octets = new_buffer(len(data))
     octets[PREFIX:] = np.frombuffer(data, np.uint8)

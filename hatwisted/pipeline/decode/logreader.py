@@ -3,12 +3,12 @@
 A split is read in chunks of some megabytes into one buffer; what a task needs in memory is that buffer and the
 batch made of it, however large the log.
 
-A log ends where `LogStore.end` says, in front of a record that is being written and of what a crash left: that is
+A log ends where `LogStore.end` says, before a record that is being written and of what a crash left: that is
 no damage, and no split reaches into it. The blank that fills a full file ends a read. Anything else that is no
 record is damage, and `mode` says what becomes of it:
 
 * `failfast`: DamagedLogRange, with file, offset and reason.
-* `skip-and-report`: `damages` is told the range, and reading goes on behind it.
+* `skip-and-report`: `damages` is told the range, and reading continues after it.
 * `permissive`: the same, and a row stands for the range: its columns are null but for broker, file,
   physical_offset (the range's begin), size (its length) and body (its bytes, at most DAMAGE_BYTES of them).
 
@@ -67,10 +67,16 @@ def read_split(
     batch_rows: int = BATCH_ROWS,
     read_size: int = READ_SIZE,
 ) -> Iterator[pa.RecordBatch]:
-    """The records that start in the split and fulfil `where`, in log order, as batches of `columns` (all, if None)
-    of at most `batch_rows` rows; none is empty. read_size: bytes read at once.
+    """The records that start in a split, in log order, as batches, none of them empty. A damaged range
+    belongs to the split in which it begins.
 
-    A damaged range belongs to the split in which it begins.
+    - split: a range of one file
+    - columns: which; None: all
+    - where: conditions that rows fulfil
+    - mode: what becomes of damage, one of MODES
+    - damages: gets the ranges left out
+    - batch_rows: rows of a batch at most
+    - read_size: bytes read at once
     """
     if mode not in MODES:
         raise PipelineError(f"no mode {mode!r}; there are: {', '.join(MODES)}")
@@ -126,7 +132,7 @@ class _SplitReader:
             yield from self._damaged(begin, end, reason)
 
     def _behind(self, offset: int) -> int:
-        """Where reading goes on behind damage: at a record, or at the end of the log or file."""
+        """Where reading continues after damage: at a record, or at the end of the log or file."""
         split = self._split
         limit = split.base + split.file_size if split.limit is None else split.limit
         following = self._search.after_damage(offset, limit)
@@ -165,10 +171,16 @@ def read_arrow(
     end: int | None = None,
     damages: DamageListener | None = None,
 ) -> pa.RecordBatchReader:
-    """Stores (folders) as one stream of record batches, one store after the other: for pandas
-    (`.read_pandas()`), polars (`polars.from_arrow`), and whatever takes Arrow streams.
+    """Stores as one stream of record batches, one store after the other: for pandas (`.read_pandas()`),
+    polars (`polars.from_arrow`), and whatever takes Arrow streams.
 
-    begin, end: physical offsets, of each store; default: all there is now.
+    - paths: store folders
+    - columns: which; None: all
+    - where: conditions that rows fulfil
+    - mode: what becomes of damage, one of MODES
+    - begin: physical offset, in each store; None: its first
+    - end: physical offset, in each store; None: its current end
+    - damages: gets the ranges left out
     """
     stores = [LogStore.open(path) for path in ([paths] if isinstance(paths, str) else paths)]
     schema = arrow_schema(columns)

@@ -31,7 +31,12 @@ _MAP: Final = arrow_schema(("properties",)).field(0).type
 
 
 class PropertyColumns:
-    """Of the areas [starts, ends) of `octets`, which begins with the prefix of `filebytes.new_buffer`; n rows."""
+    """The properties of n rows.
+
+    - octets: the bytes, beginning with the prefix of `ragged.new_buffer`
+    - starts: where each row's properties begin
+    - ends: where they end
+    """
 
     def __init__(self, octets: npt.NDArray[np.uint8], starts: Longs, ends: Longs) -> None:
         joined = join_separated(octets, starts, ends)

@@ -21,7 +21,12 @@ Longs = npt.NDArray[np.int64]
 
 
 def gather(octets: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> pa.Array:
-    """octets[start:end] of each, as binary[n] with a buffer of its own."""
+    """Substrings as binary[n], in a buffer of their own.
+
+    - octets: the bytes
+    - starts: where each begins
+    - ends: where each ends
+    """
     count = len(starts)
     if not count:
         return pa.array([], pa.binary())
@@ -33,9 +38,13 @@ def gather(octets: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> pa.
 
 
 def join_separated(octets: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> pa.Array:
-    """The substrings with a separator in front of each and behind the last, then padding, as binary[2n + 2] whose
-    buffer holds them all in a row; `octets` begins with the prefix of `new_buffer`. Substring i is element
-    2i + 1."""
+    """The substrings with a separator before each and after the last, then padding, as binary[2n + 2] whose
+    buffer holds them all in a row. Substring i is element 2i + 1.
+
+    - octets: the bytes, beginning with the prefix of `new_buffer`
+    - starts: where each begins
+    - ends: where each ends
+    """
     count = len(starts)
     edges = np.empty(2 * count + 4, np.int32)
     edges[0], edges[1], edges[2] = 0, PREFIX - 1, PREFIX
@@ -96,7 +105,12 @@ def invalid_texts(array: pa.Array) -> int | None:
 
 
 def patch(array: pa.Array, rows: npt.NDArray[Any], values: pa.Array) -> pa.Array:
-    """The array with other values in these rows."""
+    """The array with other values in some rows.
+
+    - array: the values so far
+    - rows: numbers of the rows
+    - values: their new values
+    """
     order = np.arange(len(array))
     order[rows] = len(array) + np.arange(len(rows))
     return pa.concat_arrays([array, values]).take(pa.array(order))

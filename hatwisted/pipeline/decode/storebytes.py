@@ -83,7 +83,12 @@ def open_file(path: str) -> Iterator[LogBytes]:
 
 
 def read(file: LogBytes, position: int, size: int) -> bytes:
-    """Up to `size` bytes at `position`, fewer only at the file's end; none beyond it."""
+    """Bytes of a file; fewer only at its end, none beyond it.
+
+    - file: open
+    - position: of the first byte
+    - size: how many
+    """
     size = max(0, min(size, file.size - position))
     data = bytearray(size)
     return bytes(data[: file.read_into(memoryview(data), position)]) if size else b""

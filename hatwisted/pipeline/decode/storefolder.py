@@ -45,7 +45,7 @@ class LogFile:
 
     @property
     def end(self) -> int:
-        """Physical offset behind its last byte."""
+        """Physical offset after its last byte."""
         return self.base + self.size
 
 
@@ -94,7 +94,7 @@ class LogStore:
         return self.files[0].base if self.files else 0
 
     def end(self) -> int:
-        """Physical offset behind the last whole, valid record there is now; lists the files anew. A later call
+        """Physical offset after the last whole, valid record there is now; lists the files again. A later call
         starts where the last one ended."""
         self.files = _log_files(_log_folder(self.path))
         self._tail = self._find_tail()
@@ -103,9 +103,13 @@ class LogStore:
     def splits(
         self, begin: int | None = None, end: int | None = None, split_bytes: int | None = None
     ) -> list[Split]:
-        """Pieces of about `split_bytes` (by the amount there is, if None) that together hold the records that
-        start in [begin, end), as far as the log reaches. Reads next to nothing, since a reader finds its first
-        record by itself."""
+        """Pieces that together hold the records of a range, as far as the log reaches. Reads next to nothing,
+        as each reader finds its first record by itself.
+
+        - begin: records start from here on; None: the log's first offset
+        - end: and before here; None: the log's end
+        - split_bytes: of a piece, about; None: chosen by the amount there is
+        """
         if split_bytes is not None and split_bytes < 1:
             raise ValueError(f"a split needs at least one byte, not {split_bytes}")
         log_end = self.end()
@@ -123,11 +127,11 @@ class LogStore:
         ]
 
     def boundary_at_or_after(self, offset: int) -> int:
-        """The nearest place at or behind `offset` where a record starts, or the log's end."""
+        """The nearest place at or after `offset` where a record starts, or the log's end."""
         return self._boundary(offset, RecordSearch.at_or_after)
 
     def boundary_at_or_before(self, offset: int) -> int:
-        """The nearest place at or in front of `offset` where a record or a blank starts, or the log ends."""
+        """The nearest place at or before `offset` where a record or a blank starts, or the log ends."""
         return self._boundary(offset, RecordSearch.at_or_before)
 
     def _boundary(self, offset: int, look: Callable[[RecordSearch, int], int]) -> int:

@@ -80,9 +80,14 @@ def commit_files(
     number: int,
     held: Claim | None,
 ) -> bool:
-    """Add `files` to the table as batch `number` of `application`, unless that batch is there already: False.
+    """Add a batch of files to the table; False if that batch is there already. Raises Fenced if the claim has
+    ended.
 
-    Raises Fenced if the claim has ended.
+    - path: of the table
+    - files: finished ones
+    - application: who writes, across restarts
+    - number: of the batch
+    - held: the claim
     """
     refusal = None
     for _ in range(ATTEMPTS):
@@ -137,7 +142,12 @@ class Landed:
 
 
 def landed_since(path: str, version: int, application: str) -> Landed:
-    """Sums over the batches of `application` in versions above `version`."""
+    """Sums over batches.
+
+    - path: of the table
+    - version: only those of later versions
+    - application: only those of this one
+    """
     table = open_table(path)
     fresh = table.version() - version
     if fresh <= 0:

@@ -45,8 +45,12 @@ class Compaction:
 
 
 def compact(path: str, below: int, *, min_files: int = MIN_FILES) -> Compaction:
-    """Rewrite what is smaller than `below` bytes into files of that size, in partitions with at least `min_files`
-    small files."""
+    """Rewrite small files into bigger ones.
+
+    - path: of the table
+    - below: bytes; smaller files are rewritten into files of this size
+    - min_files: in partitions with at least as many small files
+    """
     table = open_table(path)
     done = Compaction()
     for partition in small_partitions(table, below // SMALL_PART, min_files):
@@ -55,7 +59,12 @@ def compact(path: str, below: int, *, min_files: int = MIN_FILES) -> Compaction:
 
 
 def small_partitions(table: DeltaTable, below: int, min_files: int) -> list[dict[str, Any]]:
-    """Partition values of every partition with at least `min_files` files smaller than `below`."""
+    """Partition values of every partition worth compacting.
+
+    - table: open
+    - below: bytes; files that are smaller count
+    - min_files: how many of them it takes
+    """
     actions = pa.table(table.get_add_actions())
     if not table.metadata().partition_columns:
         raise ValueError("a table without partitions isn't landed by this package")

@@ -42,9 +42,12 @@ def local_folder(path: str) -> str:
 
 
 def prepare_table(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
-    """Make the table or widen it, so that rows of `schema` fit; returns their columns with the table's types.
-
+    """Create the table, or widen it so that the rows fit; returns the rows' columns with the table's types.
     Raises WrongSchema naming a column whose type doesn't fit, WrongTable for a folder that is something else.
+
+    - path: of the table
+    - schema: of the rows
+    - partition_by: columns that become folders
     """
     _make(path, schema, partition_by)
     for _ in range(ATTEMPTS):
@@ -95,7 +98,13 @@ def _check_table(table: DeltaTable, path: str, partition_by: Sequence[str]) -> N
 
 
 def fit(path: str, table: pa.Schema, rows: pa.Schema) -> tuple[pa.Schema, list[pa.Field]]:
-    """(columns of `rows` with the types of `table`, those that it lacks); WrongSchema names what doesn't fit."""
+    """(the rows' columns with the table's types, those that the table lacks). Raises WrongSchema naming what
+    doesn't fit.
+
+    - path: of the table, for errors
+    - table: its schema
+    - rows: theirs
+    """
     fields, missing = [], []
     for item in rows:
         if item.name not in table.names:

@@ -117,7 +117,13 @@ class Tile:
 
 
 def document(title: str, under: str, parts: Sequence[tuple[str, str]], foot: str) -> str:
-    """A whole page. under, foot: HTML; parts: (heading, HTML), those without a heading come first."""
+    """A whole page.
+
+    - title: of the page
+    - under: HTML below it
+    - parts: (heading, HTML); those without a heading come first
+    - foot: HTML at the end
+    """
     named = [(f"part-{number}", heading, html) for number, (heading, html) in enumerate(parts)]
     links = "".join(f'<a href="#{mark}">{escape(heading)}</a>' for mark, heading, _ in named if heading)
     body = "".join(
@@ -144,7 +150,13 @@ def tiles(found: Iterable[Tile]) -> str:
 
 
 def figure(title: str, note: str, svg: str, wide: bool) -> str:
-    """A plot with its title; `svg` as it is."""
+    """A plot with its title.
+
+    - title: text
+    - note: text below it
+    - svg: the plot, as it is
+    - wide: across the whole page
+    """
     told = f"<p>{escape(note)}</p>" if note else ""
     kind = ' class="wide"' if wide else ""
     return f"<figure{kind}><figcaption><h3>{escape(title)}</h3>{told}</figcaption>{svg}</figure>"
@@ -156,7 +168,13 @@ def figures(found: Iterable[str]) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], texts: int, note: str = "") -> str:
-    """A table whose first `texts` columns are texts, the others numbers; `note` stands below."""
+    """A table.
+
+    - heads: of the columns
+    - rows: cells
+    - texts: the first so many columns are texts, the others numbers
+    - note: text below it
+    """
     head = "".join(
         f'<th scope="col"{_kind(number, texts)}>{escape(name)}</th>' for number, name in enumerate(heads)
     )

@@ -26,7 +26,7 @@ from hatwisted.logcodec.recordsearch import records_behind
 from hatwisted.pipeline.jobs.rangewalk import Buffer, Filler, Step, WalkedLog, edge, walk_range
 from hatwisted.pipeline.jobs.recordfields import field_at
 from hatwisted.wire import layout
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 MAX_RANGES: Final = 1000
 """Differing ranges told of one part and copy; more are only counted. A log that differs in every other
@@ -53,7 +53,7 @@ class Kind(enum.StrEnum):
     DEBRIS = "debris"
     """Both are damaged, and differ."""
     PADDING = "padding"
-    """Only bytes differ that no reader looks at: behind the head of a blank."""
+    """Only bytes differ that no reader looks at: after the head of a blank."""
 
     @property
     def counts(self) -> bool:
@@ -180,7 +180,12 @@ class Part:
 
 
 def compare_part(part: Part, logs: Sequence[WalkedLog], *, check_crc: bool = True) -> PartFindings:
-    """Follow the reference through the part and compare every other copy with it."""
+    """Follow the reference through a part and compare every other copy with it.
+
+    - part: what to compare
+    - logs: the copies
+    - check_crc: of bodies
+    """
     assert part.reference is not None
     log = logs[part.reference]
     begin, end = edge(log, part.begin, part.log_end), edge(log, part.end, part.log_end)
@@ -271,7 +276,7 @@ class _Copy:
         return Kind.REPLACED
 
     def _follow(self, record: Record | None, stop: int) -> None:
-        """This copy's own records from this one on cover what they cover, a blank behind them included."""
+        """This copy's own records from this one on cover what they cover, a blank after them included."""
         while record is not None:
             self._covered = record.physical_offset + record.total_size
             record = record_at(self._log, self._covered) if self._covered < stop else None
@@ -308,7 +313,7 @@ class _Copy:
         if not records:
             yield self._difference(Kind.DEBRIS, step.begin, step.end, first, 0)
             return
-        # The record that the first differing byte is in, if that isn't in front of all of them.
+        # The record that the first differing byte is in, if that isn't before all of them.
         place = RecordPlace.of(next((r for r in reversed(records) if r.physical_offset <= first), records[0]))
         found = self._difference(kind, step.begin, step.end, first, len(records))
         if place.offset <= first < place.offset + place.size:

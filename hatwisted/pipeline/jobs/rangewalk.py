@@ -2,8 +2,8 @@
 at once and together see every byte exactly once.
 
 A part is [begin, end) in physical offsets, cut anywhere. Where it really starts and ends is decided by one
-rule that neighbours share, `edge`: at the first record of the chain that begins at or behind the cut, or at the
-next file's start, which no record crosses. So what is damaged around a cut belongs to the part in front of it,
+rule that neighbours share, `edge`: at the first record of the chain that begins at or after the cut, or at the
+next file's start, which no record crosses. So what is damaged around a cut belongs to the part before it,
 and nobody needs to know record boundaries beforehand (rejected: to take them from the consume queues, which an
 audit must not trust and a rebuild doesn't have).
 
@@ -45,7 +45,7 @@ class Filler(enum.StrEnum):
 class Step:
     """A stretch [begin, end) of the log: either whole records, or (a part of) what lies between records.
 
-    buf: its bytes, and maybe some behind them; overwritten by the next step. records: None for a filler; then
+    buf: its bytes, and maybe some after them; overwritten by the next step. records: None for a filler; then
     `filler` says what it is, `reason` why it's no record, and `start` where the whole filler begins.
     """
 
@@ -69,8 +69,13 @@ class WalkedLog(LogBytes, Protocol):
 
 
 def edge(log: WalkedLog, cut: int, end: int) -> int:
-    """Where the part behind `cut` starts, and the one in front of it ends. end: of the log. Rising with `cut`, but
-    in front of it where no record follows in the file."""
+    """Where the part after a cut starts, and the one before it ends. Rises with the cut, but lies before it
+    where no record follows in the file.
+
+    - log: which
+    - cut: physical offset
+    - end: of the log
+    """
     if cut >= end:
         return end
     return cut if cut % log.file_size == 0 else log.search(cut, end).at_or_after(cut)
@@ -83,7 +88,12 @@ class Buffer:
         self._bytes = bytearray(CHUNK)
 
     def filled(self, log: WalkedLog, offset: int, size: int) -> memoryview:
-        """The log's bytes [offset, offset + size); what can't be read is zero. Valid until the next call."""
+        """Bytes of a log; what can't be read is zero. Valid until the next call.
+
+        - log: which
+        - offset: of the first
+        - size: how many
+        """
         if size > len(self._bytes):
             self._bytes = bytearray(size)
         view = memoryview(self._bytes)[:size]
@@ -100,7 +110,13 @@ class Buffer:
 
 
 def walk_range(log: WalkedLog, begin: int, end: int, *, check_crc: bool = True) -> Iterator[Step]:
-    """All steps from `begin` to `end`, which are starts of records, of files or the log's end."""
+    """All steps through a range.
+
+    - log: which
+    - begin: start of a record or file
+    - end: the same, or the log's end
+    - check_crc: of bodies
+    """
     buffer = Buffer()
     window = LogWindow(
         lambda offset, size: (buffer.filled(log, offset, size), 0), log.file_size, CHUNK, check_crc=check_crc

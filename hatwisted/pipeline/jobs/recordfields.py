@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hatwisted.logcodec.onerecord import whole_record
 from hatwisted.wire import layout
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 _V4 = 8
 """Bytes of a host field with an IPv4 address."""

@@ -24,10 +24,13 @@ ASK_SECONDS: Final = 0.2
 def run_action(
     spark: SparkSession, action: Callable[[], Result], progress: Progress | None = None, total: int = 0
 ) -> Result:
-    """action(), with progress(done, total) as its tasks end: `total` is shared evenly among them.
+    """Run a Spark action with progress. Raises PipelineError if one of our sources did in a task, Spark's own
+    exception for anything else. Cancels what is running if the caller is interrupted.
 
-    Raises PipelineError if one of our sources did in a task; Spark's own exception for anything else. Cancels
-    what runs if the caller is interrupted.
+    - spark: the session
+    - action: starts it and waits for it
+    - progress: called with (done, total) as its tasks end
+    - total: shared evenly among the tasks
     """
     context, group = spark.sparkContext, f"hatwisted-{uuid4().hex}"
     outcome = _started(context, group, action)

@@ -34,8 +34,13 @@ class Tasks(Protocol):
         progress: Progress | None = None,
         total: int = 0,
     ) -> list[Result]:
-        """function(piece) of every piece, in their order. total: what progress counts to, shared evenly among
-        the pieces; their number if it's 0. PipelineError if a call raised one."""
+        """The function's results, in order of the pieces. Raises PipelineError if a call did.
+
+        - work: the pieces
+        - function: called with each
+        - progress: called with (done, total) as they end
+        - total: shared evenly among the pieces; 0: their number
+        """
 
 
 class SparkTasks:

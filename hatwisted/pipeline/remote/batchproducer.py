@@ -138,10 +138,12 @@ class _QueueSends:
 
 
 class Producer:
-    """For one thread. `counts` counts as answers come in. wall_clock: s since the epoch.
+    """For one thread. `counts` counts as answers come in. `send` and `drain` raise ClientError when a broker
+    is gone for longer than the settings' retries last, or refuses what no retry can cure.
 
-    `send` and `drain` raise ClientError when a broker is gone for longer than the settings' retries, or refuses
-    what no retry cures.
+    - links: connections to the cluster
+    - group: the producer group
+    - wall_clock: seconds since the epoch
     """
 
     def __init__(

@@ -43,7 +43,12 @@ Queues = dict[MessageQueue, Replicas]
 
 
 class ClusterReader:
-    """For one thread. Raises BrokerGone, Refused, NoRoute and OffsetsGone as `remote.errors` has them."""
+    """For one thread. Its methods raise BrokerGone, Refused, NoRoute and OffsetsGone.
+
+    - settings: of the cluster
+    - clock: seconds, monotonic
+    - sleep: waits for some seconds
+    """
 
     def __init__(
         self,
@@ -117,7 +122,12 @@ class ClusterReader:
         bounds: Mapping[MessageQueue, Bounds],
         milliseconds: int,
     ) -> dict[MessageQueue, int]:
-        """Of each queue the first message stored at this time (ms since the epoch) or later, or its end."""
+        """Of each queue the first message stored at some time or later, or its end.
+
+        - queues: which
+        - bounds: what they hold
+        - milliseconds: the time, since the epoch
+        """
         return offsets_at(self._driver, queues, bounds, milliseconds)
 
     def records(self, wanted: QueueRange, *, fail_on_loss: bool = True) -> Iterator[bytes | memoryview]:
@@ -132,8 +142,13 @@ class ClusterReader:
         where: Sequence[Condition] = (),
         fail_on_loss: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a range that fulfil `where`, in batches of these columns (all, if None; `file` is null), in
-        the queue's order."""
+        """The rows of a range, in batches, in the queue's order.
+
+        - wanted: the range
+        - columns: which; None: all; `file` is null
+        - where: conditions that rows fulfil
+        - fail_on_loss: raise OffsetsGone for deleted messages
+        """
         broker, place = wanted.queue.broker_name, queue_name(wanted.queue)
         for data in _joined(self.records(wanted, fail_on_loss=fail_on_loss), DECODE_BYTES):
             batch = decode_buffer(data, columns, broker=broker, file=place, where=where)

@@ -4,7 +4,7 @@ The master is asked, since a slave knows a moment less; where it's gone, a slave
 many of them under way at once, and not what a master has to be spared.
 
 A time means the first message stored then or later. Brokers look it up by their own lights (4.9.7 gives the nearer
-neighbour, any of several messages of the same millisecond, and the last message for a time behind all), so what
+neighbour, any of several messages of the same millisecond, and the last message for a time after all), so what
 they answer is only where the search for the exact offset begins: among the messages around it.
 """
 
@@ -79,8 +79,13 @@ def bounds_of(driver: BlockingDriver, queues: Placed) -> dict[MessageQueue, Boun
 def offsets_at(
     driver: BlockingDriver, queues: Placed, bounds: Mapping[MessageQueue, Bounds], milliseconds: int
 ) -> dict[MessageQueue, int]:
-    """Of each queue the first message stored at this time (ms since the epoch) or later; its end if there's
-    none."""
+    """Of each queue the first message stored at some time or later; its end if there's none.
+
+    - links: connections to the cluster
+    - queues: which, with their brokers
+    - bounds: what they hold
+    - milliseconds: the time, since the epoch
+    """
 
     def ask(group: Sequence[MessageQueue]) -> list[RemotingCommand]:
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
@@ -122,7 +127,7 @@ class _BoundarySearch:
             older = [offset for offset, stored in times if stored < self._wanted]
             not_older = [offset for offset, stored in times if stored >= self._wanted]
             if begin > low and not older:
-                end = begin  # all of them are too new: what is behind them needn't be looked at again
+                end = begin  # all of them are too new: what is after them needn't be looked at again
             elif end < high and not not_older:
                 begin = end
             else:
@@ -190,7 +195,7 @@ def _ask_group(
         address = rounds.first_of(sorted(numbers, key=driver.is_dead))
         if address is None:
             story = "; ".join(map(str, rounds.failures.values())) or "the name servers know no address of it"
-            error = rounds.error(f"broker {name}: nobody of its group answers: {story}", story)
+            error = rounds.error(f"broker {name}: no broker of its group answers: {story}", story)
             pause = rounds.pause()
             if pause is None:
                 raise error

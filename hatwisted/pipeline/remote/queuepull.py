@@ -81,8 +81,12 @@ def queue_name(queue: MessageQueue) -> str:
 
 
 class QueuePull:
-    """Reads `wanted` once. fail_on_loss: raise OffsetsGone for deleted messages; otherwise tell the log and go
-    on behind them."""
+    """Reads a range once.
+
+    - links: connections to the cluster
+    - wanted: the range
+    - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
+    """
 
     def __init__(self, driver: BlockingDriver, wanted: QueueRange, *, fail_on_loss: bool = True) -> None:
         self._driver = driver
@@ -124,8 +128,11 @@ class QueuePull:
             while self._next < self._end:
                 while len(under_way) < WINDOW and ahead < self._end:
                     step = self._asked(address, ahead, min(ahead + self._step, self._end))
-                    under_way.append((step, self._driver.post(address, self._request(step))))
+                    pull = self._driver.post(address, self._request(step))
+                    under_way.append((step, pull))
                     ahead = step.end
+                    if pull.done:  # it couldn't be sent: those behind it mustn't go by another connection
+                        break
                 asked, pull = under_way.popleft()
                 outcome = read_answer(asked, self._driver.wait(pull))
                 if isinstance(outcome, Lacking):

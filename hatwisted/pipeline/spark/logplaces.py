@@ -34,8 +34,14 @@ def shares(backlog: Mapping[str, int], limit: int) -> dict[str, int]:
 
 
 def end_of_records(store: LogStore, begin: int, end: int, count: int) -> tuple[int, int]:
-    """The end of the `count`th record from `begin` on, and how many records are in front of it; `end`, if there
-    are fewer. Damage is passed over: it is for the tasks to tell."""
+    """(the end of some records, how many there are before it). Damage is skipped: it is for the tasks to
+    report.
+
+    - store: the log
+    - begin: start of the first
+    - end: where to stop if there are fewer
+    - count: how many
+    """
     found = 0
     for split in store.splits(begin, end, COUNTED_AT_ONCE):
         aligned = replace(split, aligned=split.aligned or split.begin == begin)
@@ -53,8 +59,12 @@ def offset_at_time(store: LogStore, time: datetime) -> int:
 
 
 def time_bounds(store: LogStore, where: Iterable[Condition], grain: int = TIME_GRAIN) -> tuple[int, int]:
-    """Which part [begin, end) of a log can hold rows at all, by conditions on store_timestamp; up to `grain`
-    bytes too much on each side."""
+    """Which part [begin, end) of a log can hold rows at all.
+
+    - store: the log
+    - where: conditions, of which those on store_timestamp count
+    - grain: bytes that may be too many on each side
+    """
     begin, end = store.min_offset, store.end()
     for condition in where:
         if condition.column == "store_timestamp":
@@ -67,8 +77,8 @@ def time_bounds(store: LogStore, where: Iterable[Condition], grain: int = TIME_G
 
 
 def _around_time(store: LogStore, time: datetime, grain: int) -> tuple[int, int]:
-    """(low, high), at most `grain` apart: records that start in front of `low` were stored before `time`, those
-    at or behind `high` weren't.
+    """(low, high), at most `grain` apart: records that start before `low` were stored before `time`, those
+    at or after `high` weren't.
 
     By halving, as brokers look for times: store times ascend along the log but for a clock set back.
     """

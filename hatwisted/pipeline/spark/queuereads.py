@@ -79,7 +79,12 @@ class ReadTask:
 
 
 class QueueReader(DataSourceReader):
-    """A batch read."""
+    """A batch read.
+
+    - read_task: what each task needs
+    - start: where it begins
+    - end: where it ends
+    """
 
     def __init__(self, read_task: ReadTask, start: Start, end: Start) -> None:
         self._read_task = read_task
@@ -119,7 +124,12 @@ class PushingQueueReader(TakesFilters, QueueReader):
 
 
 def check_places(queues: Queues, place: Start, option: str) -> None:
-    """Raises BadSetting if offsets are given for a queue that isn't read."""
+    """Raises BadSetting if offsets are given for a queue that isn't read.
+
+    - queues: that are read
+    - place: what was given
+    - option: its name, for the error
+    """
     if isinstance(place, dict):
         for queue in parse_offsets(place).keys() - queues.keys():
             raise BadSetting(
@@ -134,7 +144,14 @@ def resolve(
     place: Start,
     default: OffsetBound,
 ) -> Offsets:
-    """The offset that `place` means in each queue; `default` in queues that it doesn't name."""
+    """The offset that a place means in each queue.
+
+    - cluster: asked for offsets by time
+    - queues: which
+    - bounds: what they hold
+    - place: an end, a time, or offsets by queue
+    - default: for queues that it doesn't name
+    """
     if isinstance(place, datetime):
         return cluster.offsets_at(queues, bounds, milliseconds_up(place))
     named = parse_offsets(place) if isinstance(place, dict) else dict.fromkeys(queues, place)
@@ -185,7 +202,15 @@ def narrowed(
     ends: Offsets,
     where: Iterable[Condition],
 ) -> tuple[Offsets, Offsets]:
-    """The ranges without what conditions on offset and store time leave out of them."""
+    """The ranges without what conditions on offset and store time leave out of them.
+
+    - cluster: asked for offsets by time
+    - queues: which
+    - bounds: what they hold
+    - begins: of the ranges, by queue
+    - ends: of the ranges, by queue
+    - where: the conditions
+    """
     for condition in where:
         if condition.column == "queue_offset":
             low, high = span(condition)

@@ -41,7 +41,12 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 class Options:
-    """The options of one read of `source`; `known` are the names it takes, as they are documented."""
+    """The options of one read or write.
+
+    - source: its name, for errors
+    - given: as Spark passes them
+    - known: the names it takes, as they are documented
+    """
 
     def __init__(self, source: str, given: Mapping[str, str], known: Iterable[str]) -> None:
         names = {name.lower(): name for name in known}
@@ -95,7 +100,12 @@ class Options:
         return _FLAGS[text.lower()]
 
     def choice(self, name: str, choices: Collection[_Choice], default: _Choice) -> _Choice:
-        """One of `choices`, in any case."""
+        """One of some words, in any case.
+
+        - name: of the option
+        - choices: the words
+        - default: if it isn't given
+        """
         text = (self.text(name) or default).lower()
         for choice in choices:
             if choice.lower() == text:

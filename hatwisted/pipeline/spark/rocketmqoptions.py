@@ -80,7 +80,12 @@ def cluster_settings(options: Options) -> ClusterSettings:
 
 
 def place(options: Options, name: str, default: OffsetBound) -> Start:
-    """An end, a time, or offsets, of which nothing but the queues' names is still to be checked."""
+    """An end, a time, or offsets by queue; the queues' names are yet to be checked.
+
+    - options: of the read
+    - name: of the option
+    - default: if it isn't given
+    """
     start = options.start(name, default)
     if isinstance(start, dict):
         try:

@@ -6,7 +6,7 @@ got more of them, or a new topic's name matches) are read from their beginning.
 
 Ends are the master's: what isn't on a slave yet is read from the master. Which queues there are is asked every
 few seconds, where they end at every trigger. A queue that ends before the place reached is a topic that was
-deleted and made anew, or a master that was replaced by one that knew less: an error, or with
+deleted and created again, or a master that was replaced by one that knew less: an error, or with
 failOnDataLoss=false read from its beginning.
 """
 
@@ -103,7 +103,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted = [queue for queue in ends if ends[queue] != reached.get(queue)]
         queues = self._current_queues()
         placed = {queue: queues.get(queue, {}) for queue in wanted}
-        # Where a queue begins matters only if it is new, or begins anew.
+        # Where a queue begins matters only if it is new, or begins again.
         unsure = [
             queue for queue in wanted if reached.get(queue, ends[queue]) >= ends[queue] and placed[queue]
         ]

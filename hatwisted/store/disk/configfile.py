@@ -35,7 +35,10 @@ s)."""
 class ConfigFile:
     """One file that holds one table.
 
-    encode: gives the table's present bytes; called in the reactor thread.
+    - fs: the disk
+    - path: of the file; the previous version is kept beside it as `.bak`
+    - worker: writes it
+    - encode: gives the table's current bytes; called in the reactor thread
     """
 
     _log = Logger()
@@ -135,7 +138,12 @@ class ConfigFile:
 
 
 class ConfigFlusher:
-    """Writes what changed, at an interval (seconds) and when stopped."""
+    """Writes the tables that have changed.
+
+    - clock: its timer
+    - files: the tables
+    - interval: seconds between two looks; what has changed is also written when it is stopped
+    """
 
     def __init__(
         self, clock: IReactorTime, files: Sequence[ConfigFile], interval: float = FLUSH_INTERVAL

@@ -22,7 +22,7 @@ import os
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from zope.interface import implementer
@@ -35,6 +35,12 @@ IOV_LIMIT = 1024
 
 ZERO_CHUNK = 1 << 20
 """Bytes per write when blocks must be reserved by writing zeros; bounds the memory that takes."""
+
+OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+"""errno values that mean "no descriptor now": no byte of any file is the worse for it."""
+
+SPARE_DESCRIPTORS = 4
+"""Held ready by the process for folders that have to be synced when there is no other descriptor left."""
 
 LOCK_MARK = b"lock"
 """Content of a lock file, as RocketMQ writes it."""
@@ -218,6 +224,46 @@ def _holder(fd: int) -> int | None:
     return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None
 
 
+class SpareDescriptors:
+    """Some descriptors that are open for nothing, so that there's one for a moment when all others are taken."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._spares: list[int] = []
+
+    def hold(self) -> None:
+        """Have them, as far as there are descriptors."""
+        with self._guard, contextlib.suppress(OSError):
+            while len(self._spares) < SPARE_DESCRIPTORS:
+                self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    @contextlib.contextmanager
+    def folder(self, path: str) -> Iterator[int]:
+        """The folder, open for as long as the context lasts. Raises OSError."""
+        with self._guard:
+            fd = self._open(path)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+            self.hold()
+
+    def _open(self, path: str) -> int:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        while True:
+            try:
+                return os.open(path, flags)
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS or not self._spares:
+                    raise
+                # Somebody else may be faster: then with the next one.
+                os.close(self._spares.pop())
+
+
+_spares = SpareDescriptors()
+"""Process-wide, as the limit is."""
+
+
 def _refuse(path: str, holder: str) -> StoreLocked:
     return StoreLocked(f"{path} is held by {holder}; one store folder serves one broker: stop that one first")
 
@@ -252,6 +298,10 @@ class PosixFileSystem:
         """See IFileSystem."""
         return os.stat(path).st_mtime
 
+    def real_path(self, path: str) -> str:
+        """See IFileSystem."""
+        return os.path.realpath(path)
+
     def makedirs(self, path: str) -> None:
         """See IFileSystem."""
         os.makedirs(path, exist_ok=True)
@@ -279,24 +329,18 @@ class PosixFileSystem:
 
     def sync_folder(self, path: str) -> None:
         """See IFileSystem."""
-        fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with _spares.folder(path or ".") as fd:
             os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def sync_all(self, path: str) -> None:
         """See IFileSystem. Where there's no syncfs, every file system of the machine is synced."""
         if _syncfs is None:
             os.sync()
             return
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with _spares.folder(path) as fd:
             if _syncfs(fd):
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number), path)
-        finally:
-            os.close(fd)
 
     def usage(self, path: str) -> tuple[int, int]:
         """See IFileSystem. As in `df`, blocks kept back for root count neither as ours nor as free, so that
@@ -307,6 +351,7 @@ class PosixFileSystem:
 
     def lock(self, path: str) -> ILock:
         """See IFileSystem. While it's held, nothing in this process may open and close `path` otherwise."""
+        _spares.hold()
         with _locks_guard:
             # Looked up by name first: opening and closing a file we hold would give our lock up.
             if self._inode_of(path) in _locked_inodes:

@@ -15,8 +15,13 @@ TEMPORARY = ".tmp"
 
 
 def replace_file(fs: IFileSystem, path: str, data: bytes) -> None:
-    """Give the file at `path` this content, atomically and durably. Raises OSError; the old content is there
-    still, then. Blocks."""
+    """Replace a file's content, atomically and durably. Blocks. Raises OSError; the old content is then still
+    there.
+
+    - fs: the disk
+    - path: of the file
+    - data: its new content
+    """
     temporary = path + TEMPORARY
     try:
         with closing(fs.open(temporary, create=True)) as file:

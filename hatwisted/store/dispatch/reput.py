@@ -80,8 +80,12 @@ STOP_LIMIT: Final = 10.0
 
 
 class ReputService:
-    """Runs a dispatcher. `wake` is to be called after every append; on_stall: told what keeps dispatch from going
-    on."""
+    """Runs a dispatcher. `wake` is to be called after every append.
+
+    - clock: its timer
+    - dispatcher: does the work
+    - on_stall: called with the error when dispatch can't continue
+    """
 
     _log = Logger()
 

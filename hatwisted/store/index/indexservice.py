@@ -8,7 +8,7 @@ happens at a store's very first message only.
 
 Differences from RocketMQ, none visible in the bytes of a store that was never killed: items of records that a
 recovery has cut are cut as well (RocketMQ leaves them and then doesn't index new records below them); an
-unclean exit doesn't cost the newest file (it's checked and linked anew); a record half of whose keys were
+unclean exit doesn't cost the newest file (it's checked and linked again); a record half of whose keys were
 indexed before a crash gets the other half only.
 """
 
@@ -60,7 +60,14 @@ class IndexOptions:
 
 
 class IndexService:
-    """All index files of a store, under `directory`. Belongs to the reactor thread."""
+    """All index files of a store. Belongs to the reactor thread.
+
+    - fs: the disk
+    - directory: the folder
+    - clock: names new files
+    - options: what they are made with
+    - worker: makes the next file in advance; None: it's made when it's needed
+    """
 
     _log = Logger()
 
@@ -91,8 +98,7 @@ class IndexService:
         """Oldest first."""
         self.checkpoint_timestamp = 0
         """Last store timestamp (ms) of the newest full file that is on disk, for the checkpoint."""
-        self.blocking = False
-        """Make files here and now instead of in the worker: for a dispatch that runs before the reactor."""
+        self._blocking = False
 
     # -- what is there ---------------------------------------------------------------------------------------
 
@@ -121,7 +127,7 @@ class IndexService:
             self.files.append(IndexFile(self._fs.open(path), path, self._slots, self._items))
 
     def repair(self, trusted_timestamp: int) -> None:
-        """After an unclean exit: check and link anew every file not known to be on disk as a whole, that is,
+        """After an unclean exit: check and link again every file not known to be on disk as a whole, that is,
         whose last item is younger than `trusted_timestamp` (ms, the checkpoint's). What doesn't hold is cut,
         to be dispatched again."""
         for position, file in enumerate(self.files):
@@ -194,9 +200,14 @@ class IndexService:
     # -- appending -------------------------------------------------------------------------------------------
 
     def append(self, hashes: Ints, physical: Longs, timestamps: Longs) -> int:
-        """Add items in log order; returns how many were taken. int32[n] key hashes, int64[n] physical
-        offsets, int64[n] store timestamps (ms). Fewer than n: wait for `when_ready`, then offer the rest.
-        Raises StoreFull if a file that was found sparse can't get its blocks; nothing is taken then."""
+        """Add items in log order; returns how many were taken. Fewer than n: wait for `when_ready`, then
+        offer the rest. Raises StoreFull if a file that was found sparse can't get its blocks; nothing is
+        taken then.
+
+        - hashes: int32[n], of the keys
+        - physical: int64[n], log offsets
+        - timestamps: int64[n], store timestamps (ms)
+        """
         done = 0
         while done < len(hashes) and (file := self._open_file()) is not None:
             with _room_for(file):
@@ -242,11 +253,21 @@ class IndexService:
     def _next_path(self) -> str:
         return self._directory + ".next"
 
+    @contextlib.contextmanager
+    def files_at_once(self) -> Iterator[None]:
+        """Within it files are made here and now instead of in the worker: for a dispatch that runs before the
+        reactor does."""
+        self._blocking = True
+        try:
+            yield
+        finally:
+            self._blocking = False
+
     def _prepare(self) -> None:
         if self._preparing:
             return
         self._failure = None
-        if self.blocking or self._worker is None:
+        if self._blocking or self._worker is None:
             self._next = self._make()
             return
         self._preparing = True
@@ -290,7 +311,7 @@ class IndexService:
             ready.errback(failure)
 
     def _roll(self) -> IndexFile:
-        """Give the prepared file its name and its place behind the last one, which is full now."""
+        """Give the prepared file its name and its place after the last one, which is full now."""
         path = join(self._directory, self._new_name())
         self._fs.replace(self._next_path, path)
         file, self._next = self._next, None
@@ -312,8 +333,15 @@ class IndexService:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> list[int]:
-        """Physical offsets of at most `max_num` records whose key may be this one, stored within [begin, end]
-        (ms), newest first. Compare the record's own key: only hashes are stored."""
+        """Physical offsets of records that may have this key, newest first. Only hashes are stored: compare
+        the record's own key.
+
+        - topic: of the message
+        - key: one of its keys
+        - max_num: records at most
+        - begin: stored not before this time (ms)
+        - end: stored not after this time
+        """
         found: list[int] = []
         wanted = key_hash(topic, key)
         for physical in self._matches(wanted, begin, end):

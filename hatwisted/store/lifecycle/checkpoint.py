@@ -19,7 +19,7 @@ from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.interfaces import IFileSystem
 
 CHECKPOINT_SIZE: Final = 4096
-"""Bytes of the file; zeros behind the fields."""
+"""Bytes of the file; zeros after the fields."""
 
 SAFETY_MARGIN: Final = 3000
 """ms that recovery goes back further than the oldest time, as RocketMQ does: records of one time may lie on
@@ -27,7 +27,7 @@ both sides of a flush."""
 
 FUTURE = 24 * 3600 * 1000
 """ms by which a stored time may be ahead of the clock (another broker's, or a clock set back): beyond that it's
-garbage, and trusting it would keep a damaged log from being looked at."""
+garbage, and trusting it would keep a damaged log from being looked at. One that is ahead by less counts as now."""
 
 _FIELDS = struct.Struct(">qqqqq")
 _NOTE = struct.Struct(">8sqq")
@@ -42,7 +42,7 @@ class StoreCheckpoint:
     with a flushed queue entry; index_timestamp: of the last item of the last full index file.
     master_flushed_offset, confirm_offset: log offsets that 5.x keeps here, 0 from a 4.x store; kept as found.
     indexed: left by a clean exit, (physical offset of the index's last item, -1 without one; log offset up to
-    which nothing behind it needed an item). It holds as long as the index still ends with that item.
+    which nothing after it needed an item). It holds as long as the index still ends with that item.
     """
 
     _log = Logger()
@@ -57,6 +57,17 @@ class StoreCheckpoint:
         self.master_flushed_offset = 0
         self.confirm_offset = 0
         self.indexed: tuple[int, int] | None = None
+
+    def advance(self, *, physic: int = 0, logics: int = 0, index: int = 0) -> None:
+        """Something is on disk. Times are ms, and earlier ones than known change nothing.
+
+        - physic: the log, as far as records stored at this time
+        - logics: the queues, so far
+        - index: the index, so far
+        """
+        self.physic_timestamp = max(self.physic_timestamp, physic)
+        self.logics_timestamp = max(self.logics_timestamp, logics)
+        self.index_timestamp = max(self.index_timestamp, index)
 
     def load(self, now: int | None = None) -> None:
         """Read the file; zeros for what isn't there, and for times that can't be true at `now` (ms)."""
@@ -75,6 +86,11 @@ class StoreCheckpoint:
         if min(times) < 0 or (now is not None and max(times) > now + FUTURE):
             self._log.warn("{path} has impossible times and is ignored", path=self._path)
             self.physic_timestamp = self.logics_timestamp = self.index_timestamp = 0
+        elif now is not None:
+            # Written under a clock that was ahead. New records get earlier times; this one knows nothing of them.
+            self.physic_timestamp = min(self.physic_timestamp, now)
+            self.logics_timestamp = min(self.logics_timestamp, now)
+            self.index_timestamp = min(self.index_timestamp, now)
 
     def encode(self) -> bytes:
         """The whole file as it's to be."""

@@ -34,7 +34,13 @@ BLOCK: Final = 1 << 16
 def first_incomplete_file(
     files: FileQueue, queues: ConsumeQueueTable, end: int, tick: Callable[[], None] = lambda: None
 ) -> int | None:
-    """Start of the first log file below `end` with records that are in no queue; None if there is none."""
+    """Start of the first log file with records that are in no queue; None if there is none.
+
+    - files: the log
+    - queues: its queues
+    - end: the log's end
+    - tick: called after each queue
+    """
     starts = [start for start in files.starts if start < end][-CHECKED_FILES:]
     if not starts:
         return None
@@ -69,7 +75,7 @@ def _add_up(
 
 
 def _ends_well(files: FileQueue, last_end: int, file_end: int, end: int) -> bool:
-    """Is there nothing but the file's blank behind the last record named?"""
+    """Is there nothing but the file's blank after the last record named?"""
     if last_end == min(file_end, end):
         return True
     if file_end > end or last_end + layout.BLANK_HEAD_SIZE > file_end:

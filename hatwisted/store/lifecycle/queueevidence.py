@@ -5,7 +5,7 @@ from __future__ import annotations
 from hatwisted.logcodec.queueentry import BLANK_RECORD_SIZE, PLACE, place
 from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 
 
 class QueueEvidence:
@@ -15,8 +15,13 @@ class QueueEvidence:
         self._queues = queues
 
     def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
-        """Is the record's place in its queue held by one in front of `end`, or else is it older than the last of
-        these?"""
+        """Is the record's place in its queue taken by a record before `end`, or is the record older than the
+        last of those?
+
+        - record: found after damage
+        - end: where the log would be cut
+        - last_timestamp: storeTimestamp (ms) of the last record before `end`
+        """
         queue = self._queues.find(record.topic, record.queue_id) if self._queues is not None else None
         entry = queue.read(record.queue_offset, 1) if queue is not None else b""
         if entry:
@@ -28,7 +33,7 @@ class QueueEvidence:
         return 0 < record.store_timestamp < last_timestamp
 
     def reaches_over(self, offset: int) -> bool:
-        """Does an entry name a record that begins in front of `offset` and ends behind it?"""
+        """Does an entry name a record that begins before `offset` and ends after it?"""
         return any(_reaches_over(queue, offset) for queue in self._queues or ())
 
 

@@ -15,12 +15,13 @@ time: pages reach the disk in any order. It serves as evidence of where the log 
 What recovery has changed is on the disk before it ends. A cut that isn't would be undone by the next failure of
 power, and entries that had been cut would then name whatever has come to lie there since.
 
-Bytes behind the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
+Bytes after the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
 damage: start is refused with `DamagedLog` and nothing is touched.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -66,7 +67,7 @@ class RecoveryReport:
     """What a recovery has found and done. Offsets and sizes in bytes.
 
     start, end: the log was followed from here to its valid end; records: how many, store_timestamp (ms): the
-    last one's, 0 if none. torn_bytes: what was cut behind the end, up to the last byte that isn't zero, and
+    last one's, 0 if none. torn_bytes: what was cut after the end, up to the last byte that isn't zero, and
     torn_reason. dispatched_from: where dispatch began; dispatched_bytes. index_items_cut: of records cut.
     """
 
@@ -98,10 +99,19 @@ def recover(
 ) -> RecoveryReport:
     """Recover a store whose parts are loaded; blocks until everything is dispatched. The log's end is set.
 
-    unclean: the abort file was there. check_crc: compare body checksums. index_safe: begin where the index
-    was on disk as well (`messageIndexSafe`). before_changes: called once the store is known to be taken, before
-    anything of it is cut or built (a recovery that's killed must be known as one). Raises DamagedLog,
-    OtherFileSize, StoreFull or another OSError.
+    - log: the commit log
+    - queues: its consume queues
+    - index: its index, or None
+    - checkpoint: up to when things were on disk
+    - dispatcher: builds queues and index
+    - unclean: the abort file was there
+    - check_crc: compare body checksums
+    - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
+    - progress: called with (bytes done, bytes in all)
+    - before_changes: called before anything is cut or built, once the store is known to be accepted: a
+      recovery that is killed must be recognised as one
+
+    Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
     recovery = _Recovery(_StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress)
     queues.recover()
@@ -244,7 +254,7 @@ class _Recovery:
         return found.torn_record, "a record whose properties end in zero bytes"
 
     def _remove_after(self, end: int, written: int) -> None:
-        """Remove the files behind the end and zero what the last one still holds there, up to `written`."""
+        """Remove the files after the end and zero what the last one still holds there, up to `written`."""
         self.report.files_removed = self._files.delete_from(end + 1)
         stale_end = min(written, self._files.capacity_end)
         for at in range(end, stale_end, CHUNK):
@@ -277,14 +287,11 @@ class _Recovery:
         start = self.report.dispatched_from
         self._done += self.report.end - self.report.start
         self._total = self._done + self.report.end - start
-        if self._index is not None:
-            self._index.blocking = True
-        dispatcher.begin_at(start)
-        while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
-            self._tick(self._done + dispatcher.reput_offset - start)
-        self._queues.write_out()
-        if self._index is not None:
-            self._index.blocking = False
+        with contextlib.nullcontext() if self._index is None else self._index.files_at_once():
+            dispatcher.begin_at(start)
+            while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
+                self._tick(self._done + dispatcher.reput_offset - start)
+            self._queues.write_out()
         self.report.dispatched_bytes = dispatcher.reput_offset - start
         self._tick(self._total)
 

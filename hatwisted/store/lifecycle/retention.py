@@ -2,9 +2,10 @@
 
 The rules are RocketMQ's, its numbers included (formats.md 9): log files go by age in the hours of
 `deleteWhen` or when the disk fills up, by force when it's nearly full, never the last one; queue and index
-files follow the log's begin. Two things are done otherwise. A log file is forgotten first and removed by a
+files follow the log's begin. Three things are done otherwise. How old a file is doesn't depend on what the clock
+says at present (`logages`). A log file is forgotten first and removed by a
 worker, for removing a gigabyte may take a second; if that fails it's taken back, because a file removed
-behind a remaining one would be a gap. And readers hold no files, so none has to be waited for.
+after a remaining one would be a gap. And readers hold no files, so none has to be waited for.
 
 `DiskWatermark` looks at the disk by itself every few seconds rather than with each round of cleaning: puts
 are to be accepted again soon after space is back. As in RocketMQ it's full above the warning level (90 %) and
@@ -77,8 +78,15 @@ class WatermarkLimits:
 
 
 class DiskWatermark:
-    """Whether the disks under `paths` take more. Start it, or call `check`. meaning: what the log says of a full
-    disk at present."""
+    """Do the disks take more? Start it, or call `check`.
+
+    - fs: the disks
+    - paths: folders on them
+    - clock: its timer
+    - worker: measures the disks
+    - limits: shares of the disk
+    - meaning: gives what a full disk means at present, for the log
+    """
 
     _log = Logger()
 
@@ -185,8 +193,8 @@ class DiskWatermark:
 class RetentionPolicy:
     """When files may go. Defaults are RocketMQ 4.9.7's.
 
-    delete_when: local hours ("04", "04;16"); reserved_hours: age (hours since the last write) from which a
-    log file may go; max_used: used disk fraction above which hours don't matter; forcible: above which age
+    delete_when: local hours ("04", "04;16"); reserved_hours: age (hours since the last write, see `logages`) from
+    which a log file may go; max_used: used disk fraction above which hours don't matter; forcible: above which age
     doesn't either, if `clean_forcibly`; first_delay, interval, file_interval: seconds to the first round,
     between rounds, and between two files of one.
     """
@@ -215,6 +223,14 @@ class ExpiringLog(Protocol):
     def files(self) -> FileQueue: ...
 
 
+class Ages(Protocol):
+    """How old log files are, see `logages`."""
+
+    def look(self) -> None: ...
+
+    def age(self, start: int) -> float: ...
+
+
 class ExpiringQueue(Protocol):
     """The part of a consume queue that retention needs."""
 
@@ -231,9 +247,10 @@ class ExpiringIndex(Protocol):
 
 @dataclass(frozen=True)
 class Expiring:
-    """What files expire of. queues: iterated anew in each round."""
+    """What files expire of. ages: of the log's files; queues: iterated again in each round."""
 
     log: ExpiringLog
+    ages: Ages
     queues: Iterable[ExpiringQueue]
     index: ExpiringIndex | None = None
 
@@ -251,7 +268,15 @@ class RetentionRules:
 
 
 class Retention:
-    """Removes what has expired, in rounds."""
+    """Removes what has expired, in rounds.
+
+    - fs: the disk
+    - clock: its timer and the hour
+    - worker: removes the files
+    - watermark: how full the disk is
+    - expiring: log, queues and index
+    - rules: when files have expired
+    """
 
     _log = Logger()
 
@@ -269,6 +294,7 @@ class Retention:
         self._worker = worker
         self._watermark = watermark
         self._commit_log = expiring.log
+        self._ages = expiring.ages
         self._queues = expiring.queues
         self._index = expiring.index
         self._policy = rules.policy
@@ -286,6 +312,7 @@ class Retention:
     def start(self) -> None:
         """The first round after `first_delay`, then at each interval."""
         policy = self._policy()
+        self._ages.look()
         self._first = self._clock.callLater(policy.first_delay, self._loop.start, policy.interval, now=True)
 
     def stop(self) -> Deferred[None]:
@@ -316,6 +343,7 @@ class Retention:
         return self.run_round().addBoth(tell)
 
     async def _round(self) -> None:
+        self._ages.look()
         await self._watermark.check()
         if self._is_due():
             removed = await self._remove_log_files()
@@ -355,8 +383,7 @@ class Retention:
         last = max(0, log.max_offset - 1) // log.files.file_size * log.files.file_size
         if not log.files.starts or log.files.min_offset >= last:
             return False
-        due = log.files.file_mtime(log.files.min_offset) + self._policy().reserved_hours * 3600
-        return forced or due <= self._clock.seconds()
+        return forced or self._ages.age(log.files.min_offset) >= self._policy().reserved_hours * 3600
 
     async def _remove_first_file(self) -> bool:
         files = self._commit_log.files

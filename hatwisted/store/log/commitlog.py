@@ -10,12 +10,14 @@ Files are read by pread and written by pwrite, not through a mapping as RocketMQ
 ahead a full disk is an error at the roll to a new file, never a SIGBUS, and no page fault is taken with the
 interpreter lock held. `mappedFileSizeCommitLog` keeps its name.
 
-A write that fails leaves undefined bytes behind the end; they are zeroed before the next append, so that a
-later recovery can't take them for records.
+A write that fails leaves undefined bytes after the end. They are zeroed at once, or else before the next append,
+so that a later recovery can't take them for records. Until the zeros are synced a failure of power may still bring
+them back: whether such a put is stored is unknown, and its status says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable, Sequence
 
@@ -24,7 +26,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.logcodec.kernel import RecordEncoder
+from hatwisted.logcodec.kernel import RecordEncoder, walk
+from hatwisted.logcodec.recordsearch import RecordSearch
+from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
 from hatwisted.store.log.filequeue import FileQueue
@@ -34,6 +38,9 @@ from hatwisted.wire import layout
 CLOCK_STEP = 3600 * 1000
 """ms that store times stand still at most, after a clock was set back between two runs: consumers that go by
 time would miss what comes in later than that."""
+
+SEARCH_CHUNK = 1 << 20
+"""Bytes read at once in search of the last record: longer than most, and some ms of work."""
 
 QueueKey = tuple[str, int]
 
@@ -86,6 +93,7 @@ class CommitLog:
         self._failed_at = -1
         self._on_full = on_full
         self._least_timestamp = 0
+        self._recovered_timestamp = 0
         self._preparing = False
         self._unprepared = -1
         self._missing = -1
@@ -109,7 +117,7 @@ class CommitLog:
 
     @property
     def files(self) -> FileQueue:
-        """The files behind the stream."""
+        """The files of the stream."""
         return self._files
 
     def load(self) -> None:
@@ -125,13 +133,21 @@ class CommitLog:
     def resume(
         self, queue_offsets: dict[QueueKey, int], store_timestamp: int, unsynced_from: int | None
     ) -> None:
-        """Recovery is through. queue_offsets: the next one of each queue; store_timestamp: ms, of the last record;
-        unsynced_from: what a killed process wrote from there on can be read, but whether it's on the disk isn't
-        known."""
+        """Accept appends: recovery is done.
+
+        - queue_offsets: the next one of each queue
+        - store_timestamp: ms, of the last record
+        - unsynced_from: what a killed process wrote from here on can be read, but may not be on the disk
+        """
         self.queue_offsets = queue_offsets
         if unsynced_from is not None:
             self.flushed_offset = unsynced_from
         self._continue_after(store_timestamp)
+
+    @property
+    def newest_store_timestamp(self) -> int:
+        """ms, of the last record put or recovered here; 0 without any."""
+        return self.last_store_timestamp or self._recovered_timestamp
 
     def stop_appends(self, reason: str) -> None:
         """Take nothing any more: `reason` is told to everybody who tries."""
@@ -140,6 +156,7 @@ class CommitLog:
     def _continue_after(self, store_timestamp: int) -> None:
         """No record gets an earlier store time (ms) than the one recovered last, though the clock was set back
         in between: recovery tells by these times what was on disk. Not beyond `CLOCK_STEP`."""
+        self._recovered_timestamp = store_timestamp
         ahead = store_timestamp - int(self._clock.seconds() * 1000)
         if ahead > CLOCK_STEP:
             self._log.warn(
@@ -170,6 +187,32 @@ class CommitLog:
         if offset < self.min_offset:
             raise LookupError(f"offset {offset} is below the log's first byte {self.min_offset}")
         return self._files.read(offset, room)
+
+    def last_record_start(self) -> int:
+        """See IReplicatedLog."""
+        at = self.max_offset
+        while at > self.min_offset:
+            end, at = at, RecordSearch(self._files, at - 1, at).before(at - 1)
+            last = self._last_record(at, end)
+            if last is not None:
+                return last
+        return at
+
+    def _last_record(self, at: int, end: int) -> int | None:
+        """The last whole record of those that follow one another from `at` on, in front of `end`, if there is
+        one."""
+        last = None
+        while at < end:
+            chunk = self.read(at, min(SEARCH_CHUNK, end - at))
+            positions, stop = walk(chunk, 0, MAX_RECORDS)
+            if not positions and stop.size > len(chunk) == SEARCH_CHUNK:
+                chunk = self.read(at, min(stop.size, end - at))
+                positions, stop = walk(chunk, 0, MAX_RECORDS)
+            if not positions:
+                break
+            last = at + positions[-1]
+            at += stop.position
+        return last
 
     # -- master: append puts ---------------------------------------------------------------------------------
 
@@ -220,20 +263,29 @@ class CommitLog:
         if not run.parts:
             return ""
         blob = b"".join(run.parts)
+        status = PutStatus.SERVICE_NOT_AVAILABLE
         try:
             self._clear_failed_write()
+            status = PutStatus.UNKNOWN_ERROR
             self._files.write(run.start, (blob,))
         except (OSError, StoreFull) as error:
-            self._dirty_end = max(self._dirty_end, run.start + len(blob))
+            if status is PutStatus.UNKNOWN_ERROR:
+                self._write_failed(run.start + len(blob))
             reason = f"commit log write at offset {run.start} failed: {error}"
             self._log_failure(reason, error)
-            self._unwind(run, reason)
+            self._unwind(run, status, reason)
             return reason
         self._failed_at = -1
         self.max_offset = run.start + len(blob)
         for listener in self._listeners:
             listener(run.start, blob)
         return ""
+
+    def _write_failed(self, end: int) -> None:
+        """A write up to `end` has: nobody may ever take what it has left for records."""
+        self._dirty_end = max(self._dirty_end, end)
+        with contextlib.suppress(OSError, StoreFull):
+            self._clear_failed_write()
 
     def _clear_failed_write(self) -> None:
         """Zero what a failed write may have left behind the end."""
@@ -254,13 +306,13 @@ class CommitLog:
         if isinstance(error, StoreFull):
             self._on_full(reason)
 
-    def _unwind(self, run: AppendRun, reason: str) -> None:
+    def _unwind(self, run: AppendRun, status: PutStatus, reason: str) -> None:
         for put in reversed(run.puts):
             if not put.sys_flag & layout.SYS_UNQUEUED:
                 self.queue_offsets[put.topic, put.queue_id] = put.queue_offset
             put.offset = put.end = -1
             put.record_offsets = ()
-            put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
+            put.refuse(status, reason)
 
     # -- files -----------------------------------------------------------------------------------------------
 
@@ -270,7 +322,7 @@ class CommitLog:
         """Close the run's file with a blank and start a run in the next. Returns the run to go on with, and
         why there's no next file, or "".
 
-        The next file comes first: a blank without a file behind it would be taken for the log's end.
+        The next file comes first: a blank without a file after it would be taken for the log's end.
         """
         end = self._files.capacity_end_of(run.at)
         if not self._have_file(end):
@@ -333,7 +385,7 @@ class CommitLog:
             if empty:
                 self._stay_empty()
             else:
-                self._dirty_end = max(self._dirty_end, min(offset + total, self._files.capacity_end))
+                self._write_failed(min(offset + total, self._files.capacity_end))
             raise
         if empty:
             self.flushed_offset = offset
@@ -387,7 +439,7 @@ class CommitLog:
     def close(self) -> None:
         """Remove the file prepared ahead (a clean exit leaves none) and close the rest.
 
-        A log that ends with its last file's blank keeps an empty file behind that, or gets one: RocketMQ would
+        A log that ends with its last file's blank keeps an empty file after that, or gets one: RocketMQ would
         take the blank's start for the end otherwise, below what a slave has copied.
         """
         files = self._files

@@ -25,6 +25,7 @@ from typing import cast
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 
+from hatwisted.store.disk.filesystem import OUT_OF_DESCRIPTORS
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, IWorker
 from hatwisted.wire.layout import file_name, parse_file_name
@@ -36,12 +37,14 @@ pread, and half of the usual limit of 1024 descriptors per process left for sock
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """errno values that mean "no room now, perhaps later"."""
 
-_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-
 
 class OpenFiles:
-    """Open files by path, at most `limit` of them. `get` belongs to one thread, `peek` may be called from
-    others."""
+    """Open files by path. `get` belongs to one thread, `peek` may be called from others.
+
+    - fs: the disk
+    - limit: files open at a time
+    - read_only: how they are opened
+    """
 
     def __init__(self, fs: IFileSystem, limit: int = OPEN_FILE_LIMIT, read_only: bool = False) -> None:
         self._fs = fs
@@ -63,7 +66,7 @@ class OpenFiles:
         try:
             file = self._fs.open(path, read_only=self._read_only)
         except OSError as error:
-            if error.errno not in _OUT_OF_DESCRIPTORS or not self._files:
+            if error.errno not in OUT_OF_DESCRIPTORS or not self._files:
                 raise
             self._close_oldest(len(self._files) // 2 + 1)
             file = self._fs.open(path, read_only=self._read_only)
@@ -87,12 +90,15 @@ class OpenFiles:
 
 
 class FileQueue:
-    """A stream of bytes in files of `file_size` bytes under `directory`. Belongs to one thread, but for
-    `datasync`.
+    """A stream of bytes in files of one size. Belongs to one thread, except for `datasync`.
 
-    reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
-    sparse.
-    read_only: never creates, changes or removes anything, and needs no right to.
+    - fs: the disk
+    - directory: the folder
+    - file_size: bytes per file
+    - reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
+      sparse
+    - read_only: never create, change or remove anything, and need no right to
+    - open_files: the limit of open files, which other queues may share
     """
 
     _log = Logger()
@@ -169,7 +175,7 @@ class FileQueue:
 
     @property
     def capacity_end(self) -> int:
-        """Offset behind the last file's last byte; 0 without files."""
+        """Offset after the last file's last byte; 0 without files."""
         return self.starts[-1] + self.file_size if self.starts else 0
 
     def has(self, start: int) -> bool:
@@ -177,7 +183,7 @@ class FileQueue:
         return start in self._paths
 
     def capacity_end_of(self, offset: int) -> int:
-        """Offset behind the last byte of the file that holds `offset`; `offset` itself if none does."""
+        """Offset after the last byte of the file that holds `offset`; `offset` itself if none does."""
         start = offset - offset % self.file_size
         return start + self.file_size if start in self._paths else offset
 
@@ -200,7 +206,7 @@ class FileQueue:
         return self._open.get(path).pread(min(size, self.file_size - within), within)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers behind one another at `offset`, within one file; returns the byte count. Raises
+        """Write all buffers one after another at `offset`, within one file; returns the byte count. Raises
         StoreFull or another OSError; the bytes of the range are undefined then."""
         within = offset % self.file_size
         path = self._paths.get(offset - within)

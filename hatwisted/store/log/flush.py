@@ -6,7 +6,8 @@ commit: a put waits on the flushed offset, and one fdatasync serves every put th
 
 A failed fdatasync is final: the kernel may have dropped the dirty pages and a later sync would claim what isn't
 there. The log then takes no more puts, says why, and waits time out as FLUSH_DISK_TIMEOUT, until a restart has
-recovered what the disk really holds.
+recovered what the disk really holds. Running out of descriptors isn't such a failure: a file or folder couldn't be
+opened, no page was given up. The next turn tries again, while puts are taken.
 
 fdatasync runs as a system call without the interpreter lock; mmap.flush would hold it (CPython 3.11).
 """
@@ -21,19 +22,24 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from hatwisted.store.disk.filesystem import OUT_OF_DESCRIPTORS
 from hatwisted.store.interfaces import IFlushPolicy, IWorker
 from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.waitline import WaitLine
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.throttle import LogThrottle, more_like_it
 
 PAGE_SIZE = 4096
 """Bytes of the page that `flushCommitLogLeastPages` counts."""
 
 
 class Flusher:
-    """One fdatasync at a time; knows what is flushed and tells who waits for it.
+    """One fdatasync at a time.
 
-    on_flushed(offset, store_timestamp): called after each sync, for the checkpoint.
+    - log: what is synced
+    - clock: ends waits that have timed out
+    - worker: where fdatasync blocks
+    - on_flushed: called with (offset, store timestamp) after each sync, for the checkpoint
     """
 
     _logger = Logger()
@@ -49,6 +55,7 @@ class Flusher:
         self._worker = worker
         self._on_flushed = on_flushed
         self._running: Deferred[None] | None = None
+        self._throttle = LogThrottle(clock)
         self.line = WaitLine(clock, log.flushed_offset)
         self.syncs_total = 0
 
@@ -88,6 +95,16 @@ class Flusher:
         return done.addCallback(synced).addErrback(self._failed, target).addCallback(finished)
 
     def _failed(self, failure: Failure, target: int) -> None:
+        if getattr(failure.value, "errno", None) in OUT_OF_DESCRIPTORS:
+            left_out = self._throttle.admit(None)
+            if left_out is not None:
+                self._logger.error(
+                    "the commit log up to offset {target} isn't synced yet, will try again: {why}{more}",
+                    target=target,
+                    why=failure.value,
+                    more=more_like_it(left_out),
+                )
+            return
         reason = (
             f"fdatasync of the commit log up to offset {target} failed ({failure.value}); "
             "restart the broker to recover what the disk holds"
@@ -98,9 +115,14 @@ class Flusher:
 
 @implementer(IFlushPolicy)
 class AsyncFlush:
-    """ASYNC_FLUSH: nobody waits; the timer decides.
+    """ASYNC_FLUSH: no put waits for the disk; a timer decides when to sync.
 
-    interval, thorough_interval: seconds; least_pages: dirty 4 KiB pages worth a sync before the thorough one.
+    - flusher: does it
+    - log: what is synced
+    - clock: the timer
+    - interval: seconds between two looks
+    - least_pages: dirty pages of 4 KiB that are worth a sync before the thorough one
+    - thorough_interval: seconds after which anything dirty is synced
     """
 
     waits = False
@@ -149,9 +171,12 @@ class AsyncFlush:
 
 @implementer(IFlushPolicy)
 class GroupCommitFlush:
-    """SYNC_FLUSH: every wait starts a sync unless one is under way; the next begins when that one ends.
+    """SYNC_FLUSH: every wait starts a sync unless one is in progress; the next begins when that one ends.
 
-    idle_interval: seconds between syncs of bytes nobody waits for (a slave's, or WAIT=false).
+    - flusher: does it
+    - log: what is synced
+    - clock: the timer
+    - idle_interval: seconds between syncs of bytes that no put waits for (a slave's, or WAIT=false)
     """
 
     waits = True
@@ -179,11 +204,13 @@ class GroupCommitFlush:
         return waiting
 
     def _kick(self) -> None:
-        if not self._syncing and self._log.max_offset > self._log.flushed_offset:
+        flushed = self._log.flushed_offset
+        if not self._syncing and self._log.max_offset > flushed:
             self._syncing = True
-            self._flusher.flush_now().addCallback(self._synced)
+            self._flusher.flush_now().addCallback(self._synced, flushed)
 
-    def _synced(self, _: object) -> None:
+    def _synced(self, flushed: int, before: int) -> None:
         self._syncing = False
-        if len(self._flusher.line) and self._log.stopped_reason is None:
+        # One that came no further is tried again by the loop, or this would be one itself.
+        if flushed > before and len(self._flusher.line):
             self._kick()

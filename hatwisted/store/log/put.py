@@ -63,7 +63,7 @@ class Put(msgspec.Struct, Generic[Token_co], eq=False, gc=False):
     - born_host: 8 or 20 bytes (sys_flag bit 0x10 says which)
     - wait: does the producer want to wait for flush and slave?
     - token: the caller's own, which must not refer to the put (nobody looks for that circle)
-    - shared_properties: bytes put behind those of each entry
+    - shared_properties: bytes put after those of each entry
     - content_size: bytes of all bodies and properties, shared ones included, -1 to have them counted
     - answer_queue_id: the queue that was asked for, wherever the message lies until it's due
 
@@ -113,7 +113,12 @@ class PutLimits:
         return min(self.max_message_size, MAX_PROPERTIES_LENGTH, self.file_size - BLANK_MIN_SIZE)
 
     def check(self, put: Put, size: int, topic_size: int) -> bool:
-        """Refuse `put` (of `size` record bytes in all) if it breaks a limit; True if it may be stored."""
+        """Refuse a put that breaks a limit; True if it may be stored.
+
+        - put: gets its status and reason if it's refused
+        - size: bytes of all its records
+        - topic_size: bytes of its topic
+        """
         if not 0 < topic_size <= MAX_TOPIC_LENGTH:
             return put.refuse(
                 PutStatus.MESSAGE_ILLEGAL, f"topic of {topic_size} bytes, allowed are 1 to {MAX_TOPIC_LENGTH}"

@@ -22,7 +22,12 @@ from hatwisted.wire.storenames import deleted_queue_name, parse_deleted_queue_na
 
 
 class DeletedQueues:
-    """The folders under `root`. make(folder, topic, queue id): a queue over these files."""
+    """Queues whose topic was deleted, until the log has lost their records.
+
+    - fs: the disk
+    - root: the folder they are kept in
+    - make: gives the queue in (folder, topic, queue id)
+    """
 
     _log = Logger()
 
@@ -68,8 +73,13 @@ class DeletedQueues:
         self._ends[topic, queue_id] = max(end, self.reached(topic, queue_id))
 
     def take(self, folder: str, topic: str, queue_id: int, end: int) -> None:
-        """Move a queue's folder here; `end`: log offset behind its last record. OSError: it's still where it
-        was."""
+        """Move a queue's folder here. Raises OSError; it's then still where it was.
+
+        - folder: the queue's
+        - topic: of the queue
+        - queue_id: of the queue
+        - end: log offset after its last record
+        """
         self._fs.makedirs(self.root)
         target = join(self.root, deleted_queue_name(topic, queue_id, end))
         if self._fs.exists(target):

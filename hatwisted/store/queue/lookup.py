@@ -32,8 +32,13 @@ def earliest_time(log: IReplicatedLog) -> int:
 
 
 def offset_by_time(log: IReplicatedLog, queue: ConsumeQueue, timestamp: int) -> int:
-    """Queue offset of the first message stored at or after `timestamp` (ms); after all of them the last one,
-    and 0 for an empty queue, as RocketMQ answers."""
+    """Queue offset of the first message stored at or after a time. After all of them it's the last one, in an
+    empty queue 0, as RocketMQ answers.
+
+    - log: where the records are
+    - queue: whose messages
+    - timestamp: ms
+    """
     low, high = queue.min_offset, queue.max_offset
     if low >= high:
         return 0
@@ -48,7 +53,12 @@ def offset_by_time(log: IReplicatedLog, queue: ConsumeQueue, timestamp: int) -> 
 
 
 def entry_time(log: IReplicatedLog, queue: ConsumeQueue, index: int) -> int:
-    """storeTimestamp (ms) of the message at a queue offset, NO_TIME if there is none."""
+    """storeTimestamp (ms) of a message, NO_TIME if it isn't there.
+
+    - log: where the records are
+    - queue: whose message
+    - index: its queue offset
+    """
     entry = queue.read(index, 1)
     if len(entry) < ENTRY_SIZE:
         return NO_TIME

@@ -142,8 +142,17 @@ def get_messages(
     wanted: Wanted = None,
     cold: ColdLimits | None = None,
 ) -> GetResult:
-    """Records of `queue` from queue offset `offset` on: at most `max_count`, at most `max_bytes` but at least
-    one; only those `wanted`. Raises WrongEntry at an entry whose place in the log holds another record or none."""
+    """Records of a queue, for a pull. Raises WrongEntry at an entry whose place in the log holds another
+    record or none.
+
+    - log: where the records are
+    - queue: whose messages
+    - offset: queue offset of the first
+    - max_count: messages at most
+    - max_bytes: bytes at most, but at least one message
+    - wanted: which tags, and which records
+    - cold: the limits for messages that have left the page cache
+    """
     if queue is None:
         return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
     low, high = queue.min_offset, queue.max_offset
@@ -346,7 +355,7 @@ def _runs(log: ReadableLog, chosen: list[tuple[int, int]]) -> Iterator[list[tupl
 
 
 def _run_end(chosen: list[tuple[int, int]], start: int, file_size: int) -> int:
-    """Index behind the last record that one read together with chosen[start] should bring."""
+    """Index after the last record that one read together with chosen[start] should bring."""
     position, size = chosen[start]
     file_end = position - position % file_size + file_size
     end, index = position + size, start + 1

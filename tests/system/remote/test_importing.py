@@ -14,7 +14,8 @@ from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
 from hatwisted.pipeline.jobs.messages.importing import ImportStopped, Sending, import_messages
 from hatwisted.pipeline.jobs.messages.messagefiles import BadMessageFile
 from hatwisted.tap.realparts import real_parts
-from hatwisted.wire.record import Record, decode_record
+from hatwisted.wire.record import decode_record
+from hatwisted.wire.storedrecord import Record
 from testbed.processes import BROKER_PORTS, free_port
 from tests.unit.client.rig import ClusterRig, asynchronous
 

@@ -16,7 +16,8 @@ from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import SYS_BORN_HOST_V6
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.record import Record, crc, encode_record
+from hatwisted.wire.record import encode_record
+from hatwisted.wire.storedrecord import Record, crc
 from tests.support.scriptedgroup import (
     BROKER,
     STORED,

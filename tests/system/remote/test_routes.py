@@ -102,7 +102,7 @@ class TopicsTest(NameServerCase):
         self.assertEqual(self.matching("%DLQ%.*"), ["%DLQ%g"])
 
     def test_a_broken_pattern(self) -> None:
-        with self.assertRaisesRegex(BadSetting, "'Orders\\(' is no regular expression"):
+        with self.assertRaisesRegex(BadSetting, "'Orders\\(' is not a regular expression"):
             self.matching("Orders(")
 
     def test_an_unknown_topic(self) -> None:

@@ -114,7 +114,7 @@ OTHER_BROKER = """
     from hatwisted.store.disk.filesystem import PosixFileSystem
     from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
     fs = PosixFileSystem()
-    StoreLock(fs, sys.argv[1]).acquire()
+    StoreLock(fs, sys.argv[1], sys.argv[1] + "/commitlog").acquire()
     AbortFile(fs, sys.argv[1], os.getpid).create()
     print("up", flush=True)
     sys.stdin.read()
@@ -127,7 +127,7 @@ class StoreLockTests(FileCase):
         self.root = self.folder
 
     def lock(self) -> StoreLock:
-        lock = StoreLock(self.fs, self.root)
+        lock = StoreLock(self.fs, self.root, self.root + "/commitlog")
         self.addCleanup(lock.release)
         return lock
 

@@ -10,7 +10,8 @@ from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.log.waitline import WaitLine
-from hatwisted.wire.record import Record, make_record
+from hatwisted.wire.record import make_record
+from hatwisted.wire.storedrecord import Record
 from tests.unit.ha.rig import LogCatcher
 
 

@@ -45,26 +45,26 @@ class StaleOffsetsCase(TestCase):
 
 class AfterALossTests(StaleOffsetsCase):
     @inlineCallbacks
-    def test_B171_progress_beyond_its_queue_comes_back_to_the_end_at_start(self):
+    def test_B165_progress_beyond_its_queue_comes_back_to_the_end_at_start(self):
         yield self.restarted(put=50, kept=100)
         self.assertEqual((yield self.known()), 50)
         self.rig.put(count=45, body=b"new")
         self.assertEqual((yield self.consume((yield self.known()))), [b"new"] * 45)
 
     @inlineCallbacks
-    def test_B171_that_counts_as_a_reset_for_the_other_broker(self):
+    def test_B165_that_counts_as_a_reset_for_the_other_broker(self):
         yield self.restarted(put=50, kept=100)
         self.assertGreater(self.rig.tables.offsets.progress().reset_of("T@g", 0), 0)
 
     @inlineCallbacks
-    def test_B171_a_consumer_that_remembers_a_lost_offset_is_sent_back(self):
+    def test_B165_a_consumer_that_remembers_a_lost_offset_is_sent_back(self):
         yield self.restarted(put=50, kept=40)
         self.rig.put(count=80, body=b"new")
         got = yield self.consume(100)
         self.assertEqual(got, [b"old"] * 10 + [b"new"] * 80)
 
     @inlineCallbacks
-    def test_B171_and_what_it_commits_of_that_is_no_progress(self):
+    def test_B165_and_what_it_commits_of_that_is_no_progress(self):
         yield self.restarted(put=50, kept=40)
         self.rig.put(count=80, body=b"new")
         yield self.commit(100)
@@ -97,7 +97,7 @@ class AfterALossTests(StaleOffsetsCase):
         self.assertEqual((answer.code, len(records(answer))), (0, 10))
 
     @inlineCallbacks
-    def test_B171_a_queue_that_the_log_has_no_record_of(self):
+    def test_B165_a_queue_that_the_log_has_no_record_of(self):
         """As on a slave with the last file only, made the master: the queue's numbering begins at 0."""
         yield self.restarted(put=5, kept=30, topic="idle")
         yield self.rig.stop()
@@ -110,7 +110,7 @@ class AfterALossTests(StaleOffsetsCase):
 
 class EmptiedQueueTests(StaleOffsetsCase):
     @inlineCallbacks
-    def test_B171_numbering_goes_on_when_all_of_a_queue_has_expired(self):
+    def test_B165_numbering_goes_on_when_all_of_a_queue_has_expired(self):
         rig = self.rig = BrokerRig(self)
         rig.put(count=30)
         yield self.commit(30)

@@ -21,7 +21,8 @@ from hatwisted.store.messagestore import MessageStore, StoreOptions
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import file_name
-from hatwisted.wire.record import Record, encode_blank, encode_record, make_record
+from hatwisted.wire.record import encode_blank, encode_record, make_record
+from hatwisted.wire.storedrecord import Record
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 GOLDEN_END = 111713

@@ -16,7 +16,8 @@ from hatwisted.cli.log import dump
 from hatwisted.cli.log.dump import RecordFilter, follow, last_records
 from hatwisted.cli.log.recordformat import as_json, as_line, body_text
 from hatwisted.wire import layout
-from hatwisted.wire.record import Record, encode_blank, encode_record, make_record
+from hatwisted.wire.record import encode_blank, encode_record, make_record
+from hatwisted.wire.storedrecord import Record
 from tests.unit.cli.stores import GOLDEN, golden_copy, open_log, overwrite, run, write_log
 
 MASTER = GOLDEN / "master"

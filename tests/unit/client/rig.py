@@ -13,7 +13,7 @@ from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
-from tests.support.loopback import broker_port
+from tests.support.loopback import HOST, broker_port
 from tests.support.memorynode import MemoryNodes
 from tests.support.passingtime import pass_until
 from tests.support.patience import patient
@@ -122,7 +122,7 @@ class ClusterRig(MemoryRig):
         path = self.folder / f"{key}.conf"
         text = "".join(f"{name}={_text(value)}\n" for name, value in settings.items())
         path.write_text(text)
-        config = load_broker_config(str(path)).config
+        config = load_broker_config(str(path), host=HOST).config
         service = build_broker(config, self.parts)
         service.startService()
         self.brokers[key] = service

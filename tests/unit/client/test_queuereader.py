@@ -13,8 +13,9 @@ from hatwisted.clientcore.subscription import parse_subscription
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.record import Record, crc, encode_record
+from hatwisted.wire.record import encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
+from hatwisted.wire.storedrecord import Record, crc
 from tests.unit.client.rig import MemoryRig, asynchronous
 
 HOST = HostPort(b"\x7f\0\0\x01", 10911)

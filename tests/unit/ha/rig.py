@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionDone, ConnectionLost, ConnectionRefusedError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.task import Clock
@@ -198,13 +198,8 @@ class FakeEndpoint:
 class ToldMasterLog:
     """A master that answers what the test says; one that isn't told doesn't know."""
 
-    def __init__(
-        self,
-        bounds: Callable[[], Deferred[tuple[int, int]]] | None,
-        difference: Callable[[], Deferred[str | None]] | None = None,
-    ) -> None:
-        self.bounds = bounds or (lambda: fail(ConnectionRefusedError()))
-        self.difference = difference or (lambda: succeed(None))
+    def __init__(self, bounds: Callable[[], Deferred[tuple[int, int]]]) -> None:
+        self.bounds = bounds
 
 
 @implementer(IConnecting)
@@ -227,14 +222,14 @@ class SlaveRig:
         self.wire: Wire = Wire("nobody")
         self.link: Any = None
         self.master_address = address
-        bounds, difference = settings.pop("master_range", None), settings.pop("log_differs", None)
+        bounds = settings.pop("master_range", None)
         parts = SlaveParts(
             log=self.log,
             clock=self.clock,
             connecting=self,
             random=Random(seed),
             master_address=lambda: self.master_address,
-            master_log=ToldMasterLog(bounds, difference) if bounds or difference else None,
+            master_log=ToldMasterLog(bounds) if bounds else None,
             flush_now=self.log.flush_now,
         )
         self.service = HAClientService(parts, SlaveSettings(**settings))

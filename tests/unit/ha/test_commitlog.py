@@ -118,7 +118,7 @@ class CommitLogLinkTests(SynchronousTestCase):
         self.run_until_copied()
         fault = self.slave_disk.fail("reserve", error=errno.ENOSPC, times=None)
         self.put(30)
-        self.clock.pump([0.05] * 100)
+        self.clock.pump([0.05] * 60)
         self.assertEqual(slave.status().state, "store full")
         self.assertLess(self.slave_log.max_offset, self.master_log.max_offset)
         self.assertLessEqual(self.master.replicas.push2_slave_max_offset, self.slave_log.max_offset)

@@ -17,7 +17,8 @@ from hatwisted.logcodec.scan import LARGEST_RECORD, ScanEnd, Stop, scan_records
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.javahash import java_hash
-from hatwisted.wire.record import Record, decode_record, encode_blank, encode_record, make_record
+from hatwisted.wire.record import decode_record, encode_blank, encode_record, make_record
+from hatwisted.wire.storedrecord import Record
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"
 FILE_SIZE = 65536

@@ -7,7 +7,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.checkpoint import FUTURE, StoreCheckpoint
 from tests.support.faultyfs import FaultyFileSystem
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden", "rocketmq-4.9.7")
@@ -32,6 +32,17 @@ class CheckpointTests(SynchronousTestCase):
             checkpoint = self.load(path)
             self.assertEqual(checkpoint.encode(), self.fs.read(path))
             self.assertGreater(checkpoint.physic_timestamp, 0)
+
+    def test_times_ahead_of_the_clock_count_as_now_and_garbage_as_nothing(self) -> None:
+        checkpoint = self.load()
+        now = 1_795_221_957_000
+        checkpoint.physic_timestamp, checkpoint.logics_timestamp = now + 3_600_000, now - 5000
+        checkpoint.flush()
+        checkpoint = StoreCheckpoint(self.fs, self.path)
+        checkpoint.load(now)
+        self.assertEqual((checkpoint.physic_timestamp, checkpoint.logics_timestamp), (now, now - 5000))
+        checkpoint.load(now - FUTURE)
+        self.assertEqual((checkpoint.physic_timestamp, checkpoint.logics_timestamp), (0, 0))
 
     def test_the_fields_the_specification_shows(self) -> None:
         checkpoint = self.load(os.path.join(GOLDEN, "master", "checkpoint"))

@@ -16,7 +16,8 @@ from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.record import Blank, Record, decode_record
+from hatwisted.wire.record import decode_record
+from hatwisted.wire.storedrecord import Blank, Record
 from tests.support.faultyfs import FaultyFileSystem
 
 FILE_SIZE = 4096
@@ -179,7 +180,7 @@ class CommitLogTests(SynchronousTestCase):
         self.fs.broken = True
         bad = [put(b"2" * 100), put(b"3" * 100)]
         self.log.append(bad)
-        self.assertEqual([one.status for one in bad], [PutStatus.SERVICE_NOT_AVAILABLE] * 2)
+        self.assertEqual([one.status for one in bad], [PutStatus.UNKNOWN_ERROR] * 2)
         self.assertEqual(self.log.max_offset, end)
         self.fs.broken = False
         good = put(b"4")
@@ -194,7 +195,8 @@ class CommitLogTests(SynchronousTestCase):
         self.open_faulty().fail("pwrite", error=errno.EIO, path="commitlog")
         first, rolls, third, fourth = put(b"a" * 1000), put(b"b" * 2500), put(b"c"), put(b"d" * 2400)
         self.log.append([first, rolls, third, fourth])
-        self.assertEqual([first.status, rolls.status], [PutStatus.SERVICE_NOT_AVAILABLE] * 2)
+        known = [PutStatus.UNKNOWN_ERROR, PutStatus.SERVICE_NOT_AVAILABLE]
+        self.assertEqual([first.status, rolls.status], known)
         self.assertIn("Input/output error", rolls.reason)
         self.assertEqual([third.status, fourth.status], [None, None])
         self.assertEqual((third.offset, third.queue_offset, fourth.queue_offset), (end, 1, 2))

@@ -1,5 +1,6 @@
 """When the commit log is synced, who waits for it, and what a failing disk means."""
 
+import errno
 from collections.abc import Callable
 
 from twisted.internet.defer import Deferred
@@ -104,6 +105,18 @@ class FlushTests(SynchronousTestCase):
         self.assertEqual(self.worker.calls, [])
         self.clock.advance(5)
         self.assertEqual(self.successResultOf(waiting), 0)
+
+    def test_out_of_descriptors_is_no_failed_fdatasync(self) -> None:
+        policy = self.group()
+        policy.start()
+        end = self.put()
+        waiting = policy.wait(end, end, 5.0)
+        self.worker.fail(OSError(errno.EMFILE, "Too many open files"))
+        self.assertEqual((self.log.stopped_reason, self.worker.calls), (None, []), "not again at once")
+        end = self.put()
+        self.clock.advance(0.01)
+        self.worker.finish()
+        self.assertEqual(self.successResultOf(waiting), end)
 
     def test_B92_async_flush_waits_for_enough_pages_or_the_thorough_interval(self) -> None:
         policy = AsyncFlush(self.flusher, self.log, self.clock, 0.5, 4, 10.0)

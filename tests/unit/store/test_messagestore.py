@@ -32,6 +32,7 @@ from hatwisted.store.queue.reading import GetStatus, RecordTest
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.support.faultyfs import FaultyFileSystem
+from tests.unit.store.test_retention import AgesByTouch
 
 FILE_SIZE = 4096
 QUEUE_FILE_SIZE = 200
@@ -445,6 +446,7 @@ class ExpiryTests(StoreTestCase):
     def test_files_expire_under_a_consumer(self) -> None:
         store, _ = self.opened()
         puts = self.put(store, 80)
+        store.retention._ages = AgesByTouch(store.log.files, self.clock)
         for path in sorted(self.path("commitlog").iterdir())[:2]:
             os.utime(path, (1, 1))
         at, delivered = 0, []
@@ -480,7 +482,7 @@ class WrongEntryTests(StoreTestCase):
             file.seek(index * 20)
             file.write(QUEUE_ENTRY.pack(position, size, 0))
 
-    def test_another_queues_record(self) -> None:
+    def test_B166_another_queues_record_is_nobodys(self) -> None:
         store, _ = self.opened()
         self.put(store, 6)
         foreign = Put("other", 0, [(0, b"not yours" * 20, b"")], HOST, 0)

@@ -174,6 +174,19 @@ class LogStub:
         self.max_offset = 0
 
 
+class AgesByTouch:
+    """Files are as old as their `stamp` says."""
+
+    def __init__(self, files: FileQueue, clock: Clock) -> None:
+        self._files = files
+        self._clock = clock
+
+    def look(self) -> None: ...
+
+    def age(self, start: int) -> float:
+        return self._clock.seconds() - self._files.file_mtime(start)
+
+
 class IndexStub:
     def __init__(self) -> None:
         self.begins: list[int] = []
@@ -220,7 +233,7 @@ class RetentionCase(DiskCase):
             self.clock,
             self.worker,
             self.watermark,
-            Expiring(self.log, self.queues, self.index),
+            Expiring(self.log, AgesByTouch(self.log.files, self.clock), self.queues, self.index),
             RetentionRules(lambda: policy or RetentionPolicy(), local_time=datetime.fromtimestamp),
         )
 
@@ -526,7 +539,7 @@ class FollowTheLogTests(RetentionCase):
             self.clock,
             self.worker,
             self.watch(),
-            Expiring(self.log, [Idle() for _ in range(130)]),
+            Expiring(self.log, AgesByTouch(self.log.files, self.clock), [Idle() for _ in range(130)]),
             RetentionRules(local_time=datetime.fromtimestamp),
         )
         done = retention.run_round()

@@ -18,8 +18,8 @@ class FolderCase(SynchronousTestCase):
 
 
 class StoreLockTests(FolderCase):
-    def lock(self) -> StoreLock:
-        lock = StoreLock(self.fs, self.root)
+    def lock(self, log_folder: str = "") -> StoreLock:
+        lock = StoreLock(self.fs, self.root, log_folder or os.path.join(self.root, "commitlog"))
         self.addCleanup(lock.release)
         return lock
 
@@ -39,6 +39,39 @@ class StoreLockTests(FolderCase):
         self.assertEqual((first.held, second.held), (False, True))
         with open(os.path.join(self.root, "lock"), "rb") as file:
             self.assertEqual(file.read(), b"lock")
+
+    def other_root(self, log_folder: str) -> StoreLock:
+        """A store elsewhere with this log."""
+        lock = StoreLock(self.fs, os.path.abspath(self.mktemp()), log_folder)
+        self.addCleanup(lock.release)
+        return lock
+
+    def test_two_stores_of_one_log_are_one_too_many(self) -> None:
+        for log_folder in (os.path.join(self.root, "commitlog"), os.path.abspath(self.mktemp())):
+            first, second = self.lock(log_folder), self.other_root(log_folder)
+            first.acquire()
+            self.assertRaises(StoreLocked, second.acquire)
+            self.assertFalse(second.held)
+            first.release()
+            second.acquire()
+            self.assertRaises(StoreLocked, first.acquire)
+            second.release()
+            first.acquire()
+            first.release()
+
+    def test_another_name_of_the_same_folder_is_the_same(self) -> None:
+        log_folder = os.path.join(self.root, "log")
+        os.makedirs(log_folder)
+        other_name = os.path.abspath(self.mktemp())
+        os.symlink(log_folder, other_name)
+        self.lock(log_folder).acquire()
+        self.assertRaises(StoreLocked, self.other_root(other_name).acquire)
+
+    def test_logs_beside_each_other_are_two(self) -> None:
+        folder = os.path.abspath(self.mktemp())
+        self.lock(os.path.join(folder, "a-log")).acquire()
+        self.other_root(os.path.join(folder, "b-log")).acquire()
+        self.assertEqual(self.fs.listdir(folder), ["a-log.lock", "b-log.lock"])
 
 
 class AbortFileTests(FolderCase):

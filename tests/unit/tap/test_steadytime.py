@@ -9,7 +9,15 @@ from twisted.internet.task import Clock, LoopingCall
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.tap.steadytime import FASTEST, FOLLOW_INTERVAL, LEAP, SLOWEST, SteadyTime, SteadyTimeService
+from hatwisted.tap.steadytime import (
+    FASTEST,
+    FOLLOW_INTERVAL,
+    LEAP,
+    LEAP_PROOF,
+    SLOWEST,
+    SteadyTime,
+    SteadyTimeService,
+)
 
 NOW = 1_795_221_233.0
 HOUR = 3600.0
@@ -83,9 +91,30 @@ class SteadyTimeTests(SteadyCase):
 
     def test_after_a_long_sleep_of_the_machine_it_leaps(self) -> None:
         self.machine.step(LEAP + 1)
+        self.follows(int(LEAP_PROOF))
+        self.assertAlmostEqual(self.ahead, -LEAP - 1, places=5)
         self.follows(1)
         self.assertAlmostEqual(self.ahead, 0, places=5)
-        self.assertEqual(len(self.lines), 1)
+        self.assertEqual(
+            self.lines, ["the system clock is 3601 s ahead: timers and store times jump with it"]
+        )
+
+    def test_a_clock_that_is_wrong_for_a_moment_is_passed_over(self) -> None:
+        for _ in range(2):
+            self.machine.step(100 * 24 * HOUR)
+            self.assertEqual(set(self.follows(2)), {FOLLOW_INTERVAL})
+            self.machine.step(-100 * 24 * HOUR)
+            self.follows(10)
+            self.assertAlmostEqual(self.ahead, 0, places=5)
+        self.assertEqual(self.lines, ["the system clock was 8640000 s ahead for 2 s: passed over"] * 2)
+
+    def test_far_ahead_it_does_not_go_slow_for_months(self) -> None:
+        self.machine.step(100 * 24 * HOUR)
+        self.follows(int(LEAP_PROOF) + 1)
+        self.machine.step(-100 * 24 * HOUR)
+        self.assertEqual({round(each, 6) for each in self.follows(100)}, {FOLLOW_INTERVAL})
+        self.assertEqual(len(self.lines), 2, self.lines)
+        self.assertIn("stay ahead until a restart", self.lines[1])
 
     def test_small_corrections_are_followed_in_silence(self) -> None:
         for step in (0.2, -0.3):

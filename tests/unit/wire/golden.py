@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hatwisted.wire.record import END, NEED_DATA, Blank, Record, decode_record
+from hatwisted.wire.record import decode_record
+from hatwisted.wire.storedrecord import END, NEED_DATA, Blank, Record
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 

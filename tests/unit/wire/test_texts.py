@@ -12,7 +12,7 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.messageid import BadMessageId, decode_message_id, encode_message_id
 from hatwisted.wire.properties import decode_properties, encode_properties, find_property, split_raw
-from hatwisted.wire.record import Record
+from hatwisted.wire.storedrecord import Record
 from tests.unit.wire import golden
 
 

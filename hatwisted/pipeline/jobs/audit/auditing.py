@@ -53,34 +53,52 @@ class Span:
     end: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditOptions:
+    """What to compare, and how.
+
+    - table_broker: whose rows of the tables; needed only if they have several brokers'
+    - span: physical offsets to compare; by default all that the copies hold
+    - allow_lag: a copy that ends earlier isn't different
+    - check_crc: also compute the bodies' checksums, which finds damage that all copies share
+    - split_bytes: of a part, about
+    """
+
+    table_broker: str | None = None
+    span: Span = Span()
+    allow_lag: bool = False
+    check_crc: bool = True
+    split_bytes: int = SPLIT_BYTES
+
+
 def audit(
     spark: SparkSession | Tasks,
     stores: Sequence[str],
     tables: Sequence[str] = (),
+    options: AuditOptions = AuditOptions(),
     *,
-    table_broker: str | None = None,
-    span: Span = Span(),
-    allow_lag: bool = False,
-    check_crc: bool = True,
-    split_bytes: int = SPLIT_BYTES,
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> AuditResult:
-    """Compare stores (folders) of one broker, and landed tables of it, the first store being the reference where
-    it can.
+    """Compare stores of one broker, and tables that it was landed in. The first store is the reference, where
+    it can be.
 
-    table_broker: whose rows of the tables; needn't be given if they have those of one broker. allow_lag: a copy
-    that ends earlier is no difference. check_crc: also compute the bodies' checksums, which finds what is damaged
-    in all copies alike. progress: told (bytes of log done, in all).
+    - spark: the session, or other Tasks
+    - stores: folders
+    - tables: landed tables
+    - options: what to compare, and how
+    - progress: called with (bytes done, bytes in all)
+    - seconds: the clock that durations are taken from
 
-    Raises PipelineError for folders that are no stores of one log, or no tables.
+    Raises PipelineError for folders that aren't stores of one log, or aren't tables.
     """
     started = seconds()
-    copies = _open(stores, tables, table_broker)
-    work = [PartWork(part, copies, check_crc) for part in plan_parts(copies, span, split_bytes)]
+    copies = _open(stores, tables, options.table_broker)
+    parts = plan_parts(copies, options.span, options.split_bytes)
+    work = [PartWork(part, copies, options.check_crc) for part in parts]
     total = sum(each.part.end - each.part.begin for each in work)
     findings = as_tasks(spark).run(work, PartWork.run, progress, total)
-    return _Summary((*copies.stores, *copies.tables), allow_lag).result(findings, seconds() - started)
+    return _Summary((*copies.stores, *copies.tables), options.allow_lag).result(findings, seconds() - started)
 
 
 def _open(stores: Sequence[str], tables: Sequence[str], table_broker: str | None) -> Copies:
@@ -100,7 +118,12 @@ def _open(stores: Sequence[str], tables: Sequence[str], table_broker: str | None
 
 
 def plan_parts(copies: Copies, span: Span, split_bytes: int) -> list[Part]:
-    """The parts that are compared, in order of their offsets."""
+    """The parts that are compared, in order of their offsets.
+
+    - copies: what is compared
+    - span: physical offsets
+    - split_bytes: of a part, about
+    """
     stores = copies.stores
     extents = [(copy.min_offset, copy.end) for copy in stores]
     extents += [(copy.min_offset, copy.end) for copy in copies.tables]

@@ -30,7 +30,12 @@ _PLACE = ("physical_offset", "size", "topic", "queue_id", "queue_offset")
 
 
 class RowComparison:
-    """A part of a log against the same part of a table. reference, copy: their numbers."""
+    """A part of a log against the same part of a table.
+
+    - reference: number of the log's copy
+    - copy: number of the table's
+    - table: what it is read from
+    """
 
     def __init__(self, reference: int, copy: int, table: TableCopy) -> None:
         self._reference = reference
@@ -39,7 +44,12 @@ class RowComparison:
         self._columns = [name for name in table.columns if name not in NOT_COMPARED]
 
     def of_part(self, store: StoreCopy | None, begin: int, end: int) -> Iterator[Difference]:
-        """What differs in [begin, end), in no particular order; without a store every row is one too many."""
+        """What differs in a part, in no particular order.
+
+        - store: the log; None: every row is one too many
+        - begin: first physical offset
+        - end: the first after it
+        """
         schema = arrow_schema(self._columns)
         records = schema.empty_table() if store is None else self._records(store, begin, end)
         rows = self._table.rows(begin, end, self._columns)
@@ -106,7 +116,12 @@ def _or(value: int | None) -> int:
 
 
 def unequal(one: pa.ChunkedArray, other: pa.ChunkedArray, base: int) -> Iterator[int]:
-    """Numbers (from `base` on) of the rows whose values differ; of any type, by halving."""
+    """Numbers of the rows whose values differ; of any type, by halving.
+
+    - one: values of one side
+    - other: of the other
+    - base: number of the first row
+    """
     if one.equals(other):
         return
     if len(one) == 1:
@@ -118,7 +133,12 @@ def unequal(one: pa.ChunkedArray, other: pa.ChunkedArray, base: int) -> Iterator
 
 
 def splits(store: StoreCopy, begin: int, end: int) -> Iterator[Split]:
-    """A part of the log as splits, one per file."""
+    """A part of the log as splits, one per file.
+
+    - store: the log
+    - begin: first physical offset
+    - end: the first after it
+    """
     for file in store.files:
         file_end = file.base + file.size
         first, last = max(begin, file.base), min(end, file_end, store.end)

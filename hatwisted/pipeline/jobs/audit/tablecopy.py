@@ -46,7 +46,7 @@ class TableFile:
 @dataclass(frozen=True, slots=True)
 class TableCopy:
     """One broker's rows in a table. broker: None if the table has no such column. columns: those of the log that
-    the table has. min_offset, end: from the first row's offset to behind the last one."""
+    the table has. min_offset, end: from the first row's offset to after the last one."""
 
     name: str
     broker: str | None
@@ -72,7 +72,12 @@ class TableCopy:
         return cls(path, whose, columns, files, begin, end)
 
     def rows(self, begin: int, end: int, columns: Iterable[str] | None = None) -> pa.Table:
-        """The broker's rows with offsets in [begin, end), in order of these, in the log's types."""
+        """The broker's rows, ordered by offset, in the log's types.
+
+        - begin: first physical offset
+        - end: the first after it
+        - columns: which
+        """
         wanted = [name for name in self.columns if columns is None or name in columns]
         schema = arrow_schema(wanted)
         pieces = [

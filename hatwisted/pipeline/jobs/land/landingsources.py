@@ -57,10 +57,15 @@ class LandingSource(Protocol):
         """Options of the read."""
 
     def tasks(self, max_bytes: int, partitions: int | None, cores: int) -> dict[str, str]:
-        """Options by which a trigger of `max_bytes` is cut into `partitions` tasks; by size and cores, if None."""
+        """Options that cut a trigger into tasks.
+
+        - max_bytes: of log in a trigger
+        - partitions: tasks; None: by size and cores
+        - cores: of the session
+        """
 
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
-        """Options by which a new checkpoint goes on behind the table's last records."""
+        """Options by which a new checkpoint continues after the table's last records."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,7 @@ class Cluster:
 
 
 def _queue_ends(table: str) -> dict[MessageQueue, int]:
-    """The queue offset behind the last landed message of each queue."""
+    """The queue offset after the last landed message of each queue."""
     return {
         MessageQueue(topic=topic, broker_name=broker, queue_id=number): end
         for (topic, broker, number), end in landed_queue_ends(table).items()

@@ -59,13 +59,24 @@ class _Identity:
 
 
 def default_folder(table: str, kind: str, identity: Writer) -> Path:
-    """Where the landing of these sources keeps its memory unless it's told where."""
+    """Where a landing keeps its progress by default.
+
+    - table: folder of the table
+    - kind: of the sources
+    - identity: which they are
+    """
     return Path(table, FOLDER, f"{kind}-{identity.digest}")
 
 
 @contextmanager
 def landing_state(folder: Path, *, table_id: str, kind: str, identity: Writer) -> Iterator[LandingState]:
-    """The memory in `folder`, made if there's none; nobody else has it meanwhile."""
+    """The progress in a folder, made if there is none; while it's held, no other landing gets it.
+
+    - folder: where it is
+    - table_id: of the table that is landed in
+    - kind: of the sources
+    - identity: which they are
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+") as lock:
         _take(lock.fileno(), folder)

@@ -4,7 +4,7 @@ Messages of a queue keep their order, and an import that fails says where to go 
 sent in one order. Tasks of a Spark job were rejected: they are repeated after a failure, some of their messages
 would be stored twice, and nothing could say which.
 
-What a broker adds to a message isn't sent: it's added anew.
+What a broker adds to a message isn't sent: it's added again.
 """
 
 from __future__ import annotations
@@ -133,13 +133,17 @@ def import_messages(
     progress: Callable[[int, int], None] | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> ImportResult:
-    """Send what the files (or folders of files) in `paths` hold to the cluster.
+    """Send what files hold to a cluster.
 
-    - form: of all files; by their names' ends if None
+    - paths: files, or folders of files
+    - settings: of the cluster
+    - sending: how, and to which topic
+    - form: of all files; None: by their suffixes
     - skip: rows to skip at the start
-    - progress: told (bytes done, bytes of all files)
+    - progress: called with (bytes done, bytes of all files)
+    - seconds: the clock that durations are taken from
 
-    Raises BadMessageFile, NoRoute, and ImportStopped when it can't go on once it has begun.
+    Raises BadMessageFile, NoRoute, and ImportStopped when it can't continue once it has begun.
     """
     begun = seconds()
     files = find_message_files(paths, form)

@@ -32,11 +32,16 @@ class IndexWork:
 
 
 def plan_index(spool: str, counts: Sequence[int], items: int, now: float) -> list[IndexWork]:
-    """The files for all items; counts: items of each part; items: N of the files; now: s since the epoch.
+    """The files for all items.
 
-    A file is named by the store time of its first record, in local time: RocketMQ names it by when it makes it,
-    which is hardly later, and orders files by their names. A record from the future names none: the files that
-    a broker makes from now on must come behind.
+    - spool: folder of the first pass's files
+    - counts: items of each part
+    - items: of each file
+    - now: seconds since the epoch
+
+    A file is named by the store time of its first record, in local time: RocketMQ names it by when it makes
+    it, which is hardly later, and orders files by their names. A record from the future names none: the files
+    that a broker makes from now on must sort after it.
     """
     total, room, planned = sum(counts), items - 1, list[IndexWork]()
     for first in range(0, total, room):
@@ -51,7 +56,15 @@ def plan_index(spool: str, counts: Sequence[int], items: int, now: float) -> lis
 def write_index(
     work: IndexWork, folder: str, spool: str, counts: Sequence[int], slots: int, items: int
 ) -> None:
-    """Build one file."""
+    """Build one file.
+
+    - work: which
+    - folder: where
+    - spool: folder of the first pass's files
+    - counts: items of each part
+    - slots: of the file
+    - items: room for items
+    """
     with written_whole(spool, join(folder, work.name)) as path:
         _write(path, work, spool, counts, slots, items)
 

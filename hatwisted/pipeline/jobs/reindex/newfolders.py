@@ -28,9 +28,12 @@ OLD: Final = ".replaced"
 
 
 class NewFolders:
-    """Folders `names` to be built for `target`; `path` is where to build them.
+    """Folders to be built; `path` is where to build them. Raises PipelineError if the target has some that
+    mustn't be replaced.
 
-    replace: the target may have such folders already. PipelineError if it does and mustn't.
+    - target: where they go
+    - names: of the folders
+    - replace: the target may have them already
     """
 
     def __init__(self, target: str, names: Sequence[str], *, replace: bool) -> None:

@@ -30,8 +30,14 @@ class QueueWork:
 
 
 def write_queue(work: QueueWork, root: str, spool: str, file_size: int) -> None:
-    """Write the files of one queue under `root`: each has its full length from the beginning, sparse, and there
-    is none without an entry."""
+    """Write the files of one queue: each has its full length from the beginning, sparse, and there is none
+    without an entry.
+
+    - work: which queue
+    - root: folder of all queues
+    - spool: folder of the first pass's files
+    - file_size: bytes per file
+    """
     topic, queue_id = work.queue
     folder = join(root, topic, str(queue_id))
     os.makedirs(folder, exist_ok=True)
@@ -43,8 +49,13 @@ def write_queue(work: QueueWork, root: str, spool: str, file_size: int) -> None:
 
 
 def carry_over(source: str, target: str, log_begin: int) -> bool:
-    """Copy the folder of a queue without records in the log to `target`, as far as it names what is below the
-    log's begin; whether there was anything."""
+    """Copy a queue without records in the log, as far as it names what is below the log's begin; was there
+    anything?
+
+    - source: its folder
+    - target: its new folder
+    - log_begin: first physical offset of the log
+    """
     floor, kept, others = 0, list[tuple[str, int]](), False
     for name in sorted(name for name in os.listdir(source) if parse_file_name(name) is not None):
         data = PosixFileSystem().read(join(source, name))

@@ -4,7 +4,7 @@ Where an entry goes is known only when all parts before it are: whether its queu
 index file an item's number falls. So the first pass over the log writes entries and items to two files per part
 and returns where they are; the second builds queue and index files from those, which together are a fiftieth of
 the log. (Rejected: to have the first pass write entries straight to their place, which can't tell a topic that was
-deleted and made anew; and to shuffle them through Spark, which sorts what is sorted.)
+deleted and created again; and to shuffle them through Spark, which sorts what is sorted.)
 """
 
 from __future__ import annotations
@@ -78,7 +78,12 @@ def spool_part(
 ) -> SpooledPart:
     """Read a part and write its two files. Running it again writes the same again.
 
-    cuts: where it begins and ends, and the log's end; check_crc: of bodies.
+    - log: which
+    - part: its number
+    - cuts: where it begins and ends, and the log's end
+    - folder: for the files
+    - options: what is dispatched
+    - check_crc: of bodies
     """
     dispatch = RangeDispatch(options)
     begin, end = (edge(log, cut, cuts[2]) for cut in cuts[:2])
@@ -94,7 +99,13 @@ def spool_part(
 
 
 def save_part(dispatch: RangeDispatch, part: int, folder: str, damages: Sequence[Damage] = ()) -> SpooledPart:
-    """Write the files of a part."""
+    """Write the files of a part.
+
+    - dispatch: what it holds
+    - part: its number
+    - folder: for the files
+    - damages: met in it
+    """
     queues: dict[QueueName, list[SpooledRun]] = {}
     at = 0
     with (
@@ -124,7 +135,13 @@ def _join(runs: list[SpooledRun], later: SpooledRun) -> None:
 
 
 def read_items(folder: str, counts: Sequence[int], first: int, count: int) -> npt.NDArray[Any]:
-    """Index items number `first` to `first` + `count` of the whole log; counts: items of each part."""
+    """Index items of the whole log, by number.
+
+    - folder: of the files
+    - counts: items of each part
+    - first: number of the first
+    - count: how many
+    """
     pieces = [np.empty(0, ITEMS)]
     for part, size in enumerate(counts):
         begin, end = max(first, 0), min(first + count, size)

@@ -91,7 +91,14 @@ class ReadOptions:
 def read_parts(
     tasks: Tasks, copy: StoreCopy, folder: str, options: ReadOptions, progress: Progress | None
 ) -> list[SpooledPart]:
-    """The first pass over the whole log of `copy`, a task for each part. folder: see Rebuild."""
+    """The first pass over a whole log, a task for each part.
+
+    - tasks: run them
+    - copy: the store
+    - folder: see Rebuild
+    - options: what becomes of a record
+    - progress: called with (bytes read, in all)
+    """
     os.makedirs(join(folder, SPOOL))
     begin, end, size = copy.min_offset, copy.end, options.part_bytes
     starts = [begin, *range(begin - begin % size + size, end, size)]
@@ -103,8 +110,14 @@ def read_parts(
 def read_in_order(
     log: LogBytes, begin: int, folder: str, options: ReadOptions, progress: Callable[[int], None]
 ) -> tuple[list[SpooledPart], LogWalk]:
-    """The first pass here, from `begin` to the log's end or to damage; the walk says which. folder: see Rebuild;
-    progress: told the offset reached."""
+    """The first pass in this process, to the log's end or to damage; the walk says which.
+
+    - log: which
+    - begin: where to start
+    - folder: see Rebuild
+    - options: what becomes of a record
+    - progress: called with the offset reached
+    """
     os.makedirs(join(folder, SPOOL))
     ranges: list[Mapping[QueueName, Sequence[Run]]] = []
     walk = LogWalk(log, begin, evidence=PlannedQueues(ranges), check_crc=options.check_crc, progress=progress)
@@ -124,10 +137,15 @@ def read_in_order(
 
 
 class Rebuild:
-    """The second pass, in a `folder` that all workers reach by the same path.
+    """The second pass.
 
-    old_queues: the store's present queues, of which those are carried over that have no records in the log any
-    more; log_begin: its first offset.
+    - tasks: run it
+    - folder: which all workers reach by the same path
+    - shape: sizes of the files
+    - old_queues: the store's present queues, of which those are carried over that have no records in the log
+      any more
+    - log_begin: the log's first offset
+    - clock: seconds since the epoch
     """
 
     def __init__(

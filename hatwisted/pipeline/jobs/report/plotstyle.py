@@ -131,7 +131,12 @@ def step_edges(line: Timeline) -> np.ndarray[Any, Any]:
 
 
 def time_axis(axes: Axes, line: Timeline, edges: np.ndarray[Any, Any]) -> None:
-    """Ticks at round times of day, from the first edge to the last."""
+    """Ticks at round times of day.
+
+    - axes: of the plot
+    - line: the timeline
+    - edges: of the bins, from the first moment to the last
+    """
     begin, end = edges[0], edges[-1]
     gap = next((gap for gap in TIME_GAPS if end - begin <= gap * TIME_TICKS), TIME_GAPS[-1])
     form = "%H:%M:%S" if gap < 60 else "%H:%M" if gap < 86_400 else "%d %b"
@@ -143,7 +148,12 @@ def time_axis(axes: Axes, line: Timeline, edges: np.ndarray[Any, Any]) -> None:
 
 
 def byte_axis(axis: Axis, low: float, high: float) -> None:
-    """Ticks at round numbers of KiB, MiB, ..."""
+    """Ticks at round numbers of KiB, MiB, ...
+
+    - axis: of the plot
+    - low: its begin
+    - high: its end
+    """
     unit = 1024 ** max(0, min(4, int(np.log2(max(1, high - low)) // 10)))
     pieces = next((each for each in ROUND if (high - low) / unit <= each * BYTE_TICKS), ROUND[-1])
     axis.set_major_locator(MultipleLocator(pieces * unit))

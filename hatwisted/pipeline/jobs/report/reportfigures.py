@@ -36,7 +36,7 @@ MINUTE: Final = 60
 
 @dataclass(frozen=True)
 class Extent:
-    """A piece of `broker`'s log that a slave holds: physical offsets, bytes, `end` behind its last record."""
+    """A piece of `broker`'s log that a slave holds: physical offsets, bytes, `end` after its last record."""
 
     name: str
     broker: str
@@ -45,10 +45,14 @@ class Extent:
 
 
 def facts(records: DataFrame, step: int, slaves: Sequence[Extent] = ()) -> DataFrame:
-    """One row a record: its group, its moment (s since the epoch, a multiple of `step`), sizes and latency.
+    """One row a record: its group, its moment (s since the epoch, a multiple of the step), sizes and latency.
 
-    latency: ms from born to stored. It is negative if the producer's clock is ahead of the broker's; such a
-    record counts as `early` and has no latency.
+    - records: rows of the source
+    - step: seconds
+    - slaves: what each log holds
+
+    The latency is ms from born to stored. It is negative if the producer's clock is ahead of the broker's;
+    such a record counts as `early` and has no latency.
     """
     latency = F.unix_millis("store_timestamp") - F.unix_millis("born_timestamp")
     stored = F.unix_millis("store_timestamp")
@@ -111,7 +115,13 @@ def holdings(cube: DataFrame, number: int) -> DataFrame:
 
 
 def volumes(cube: DataFrame, step: int, topics: Sequence[str], other: str) -> DataFrame:
-    """Messages and bytes by moment of `step` s and topic; all topics but `topics` go by the name `other`."""
+    """Messages and bytes by moment and topic.
+
+    - cube: the sums
+    - step: seconds between two moments
+    - topics: shown by name
+    - other: the name of all others together
+    """
     name = F.when(F.col("topic").isin(list(topics)), F.col("topic")).otherwise(other)
     return cube.groupBy(coarser(step), name.alias("topic")).agg(
         F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")
@@ -202,9 +212,11 @@ def _ceiling(value: float) -> int:
 
 
 def percentile(bins: Mapping[int, int], share: float, most: int) -> int | None:
-    """The smallest whole number that at least `share` of the counted ones don't exceed; None without any.
+    """The smallest whole number that at least a share of the values doesn't exceed; None without any.
 
-    bins: number of a bin -> count; most: the true maximum, above which no percentile can lie.
+    - bins: number of a bin -> count
+    - share: from 0 to 1
+    - most: the true maximum, above which no percentile can lie
     """
     wanted = share * sum(bins.values())
     reached = 0

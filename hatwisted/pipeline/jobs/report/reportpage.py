@@ -1,4 +1,4 @@
-"""The report as a page: what a reader wants first on top, the plots, then the tables behind them."""
+"""The report as a page: what a reader wants first on top, the plots, then the tables with the numbers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ CLOCKS = (
 
 
 def page(summary: Summary, plots: Sequence[Plot], sources: Sequence[str], minutes: str, damages: int) -> str:
-    """The whole page. sources: what was read; minutes: the CSV's name beside the page; damages: ranges of the
-    log that couldn't be read."""
+    """The whole page.
+
+    - summary: the figures
+    - plots: in the order of the page
+    - sources: what was read
+    - minutes: name of the CSV beside the page
+    - damages: ranges of the log that couldn't be read
+    """
     total = summary.total
     under = (
         f"{'<br>'.join(f'<code>{escape(source)}</code>' for source in sources)}<br>"

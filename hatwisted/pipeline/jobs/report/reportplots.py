@@ -145,7 +145,12 @@ def _drawn(sheet: Sheet, summary: Summary) -> Plot:
 
 
 def themed(svg: str, name: str, title: str) -> str:
-    """The SVG for a page: colours and fonts by CSS variables, as wide as its place, ids that are `name`'s own."""
+    """The SVG for a page: colours and fonts by CSS variables, as wide as its place.
+
+    - svg: as drawn
+    - name: prefix of its ids, so that they are its own
+    - title: for screen readers
+    """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)

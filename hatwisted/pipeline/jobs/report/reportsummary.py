@@ -142,7 +142,9 @@ def summarise(
 ) -> Summary | None:
     """Collect the report from a cube; None if it's empty.
 
-    logs: broker -> (begin, end) of its log; slaves: in the order of the cube's `held_N` columns.
+    - cube: the sums
+    - logs: broker -> (begin, end) of its log
+    - slaves: in the order of the cube's `held_N` columns
     """
     whole = _rows(reportfigures.groups(cube))[0]
     if not whole["messages"]:
@@ -174,7 +176,12 @@ def as_json(summary: Summary) -> dict[str, Any]:
 
 
 def step_for(milliseconds: int, most: int = PLOTTED_MOMENTS, least: int = 1) -> int:
-    """The shortest step (s) of at least `least` that cuts a span into at most `most` pieces."""
+    """The shortest step (s) that cuts a span into few enough pieces.
+
+    - milliseconds: the span
+    - most: pieces
+    - least: seconds of a step
+    """
     for step in STEPS:
         if step >= least and milliseconds <= step * 1000 * most:
             return step

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.record import Record, crc, decode_record, encode_blank, encode_record, make_record
+from hatwisted.wire.record import decode_record, encode_blank, encode_record, make_record
+from hatwisted.wire.storedrecord import Record, crc
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "rocketmq-4.9.7"
 TIMES = ("store_timestamp", "born_timestamp")

@@ -12,7 +12,8 @@ from hatwisted.pipeline.decode.arrowschema import COLUMNS, arrow_schema
 from hatwisted.pipeline.decode.decode import decode_buffer
 from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
-from hatwisted.wire.record import Record, encode_record
+from hatwisted.wire.record import encode_record
+from hatwisted.wire.storedrecord import Record
 from tests.unit.pipeline.decode.logs import GOLDEN, golden_records, row_of, rows_of
 
 

@@ -23,7 +23,8 @@ from hatwisted.pipeline.jobs.rangewalk import Filler, Step, edge, walk_range
 from hatwisted.pipeline.jobs.recordfields import field_at
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import file_name
-from hatwisted.wire.record import Record, encode_record, make_record
+from hatwisted.wire.record import encode_record, make_record
+from hatwisted.wire.storedrecord import Record
 from tests.support.copies import (
     FILE_SIZE,
     GOLDEN,

@@ -1,0 +1,63 @@
+"""What recovery has cut stays cut when the power fails again before anything else was synced."""
+
+from hatwisted.store.log.put import Put
+from tests.unit.store.powerloss import PowerLossCase
+
+
+class SecondPowerLossTests(PowerLossCase):
+    def recovered_once(self) -> Put:
+        """A queue's stale entries were cut by a recovery; then another topic's messages came, and its own."""
+        self.start()
+        self.put("A", b"old" * 100, 10)
+        self.flush()
+        self.pass_time(20)
+        self.put("A", b"never answered" * 30, 5)
+        self.dispatch()
+        self.kernel_writes("consumequeue")
+        self.lose_power()
+        self.start()
+        self.assertEqual(self.store.queue_end("A", 0), 10)
+        self.put("B", b"other" * 80, 8)
+        (ours,) = self.put("A", b"new" * 100)
+        self.put("B", b"other" * 80, 8)
+        self.flush()
+        return ours
+
+    def test_B166_cut_queue_entries_do_not_come_back(self) -> None:
+        ours = self.recovered_once()
+        self.lose_power()
+        self.start()
+        self.dispatch()
+        self.assertEqual(self.store.queue_end("A", 0), 11)
+        self.assertEqual(self.entries("A")[10][0], ours.offset)
+        self.assertIn(b"new" * 100, self.bodies("A")[10])
+        self.assertEqual(self.store.log.queue_offsets["A", 0], 11)
+
+    def test_B166_entries_that_were_not_synced_are_not_believed(self) -> None:
+        """Some pages of a queue's file have reached the disk, of a time whose log has gone another way since."""
+        ours = self.recovered_once()
+        self.dispatch()
+        for seed in range(20):
+            with self.subTest(seed=seed):
+                self.lose_power(kept=0.5, seed=seed)
+                self.start()
+                self.dispatch()
+                self.assertEqual(self.store.queue_end("A", 0), 11)
+                self.assertEqual(self.entries("A")[10][0], ours.offset)
+
+    def test_messages_of_a_deleted_topic_stay_out_of_the_one_made_anew(self) -> None:
+        self.start()
+        self.put("A", b"deleted" * 40, 7)
+        self.dispatch()
+        dropped = self.store.removal.drop_topics(lambda topic: topic == "A")
+        self.worker.work()
+        self.assertEqual(self.successResultOf(dropped), 1)
+        self.put("A", b"anew" * 40, 3)
+        self.flush()
+        self.dispatch()
+        self.kill()
+        self.start()
+        self.dispatch()
+        bodies = self.bodies("A")
+        self.assertEqual(len(bodies), 3)
+        self.assertTrue(all(b"anew" in body for body in bodies))
