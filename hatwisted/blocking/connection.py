@@ -75,8 +75,8 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer."""
-        return len(self._waited_for) - len(self._early)
+        """Requests whose answers nobody has taken yet."""
+        return len(self._waited_for)
 
     def give_up(self, number: int) -> None:
         """Nobody will ask for the answer to the request `number`."""
@@ -94,7 +94,7 @@ class Connection:
 
     def post(self, request: RemotingCommand) -> int:
         """Send `request`; its number, to ask for the answer with. CallFailed if it can't be sent."""
-        if len(self._waited_for) >= MAX_IN_FLIGHT:
+        if self.in_flight >= MAX_IN_FLIGHT:
             raise AssertionError(f"{MAX_IN_FLIGHT} requests are under way; take answers first")
         self.post_oneway(request)
         self._waited_for.add(request.opaque)

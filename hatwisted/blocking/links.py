@@ -21,6 +21,7 @@ DEAD_FOR: Final = 30.0
 """Seconds that a server which couldn't be reached is the last choice."""
 
 Sleep = Callable[[float], None]
+Connect = Callable[[str, ClusterSettings, ssl.SSLContext | None, Clock], Connection]
 
 
 class Links:
@@ -29,14 +30,20 @@ class Links:
     - settings: of the cluster
     - clock: seconds, monotonic
     - sleep: waits for some seconds
+    - connect: opens a connection
     """
 
     def __init__(
-        self, settings: ClusterSettings, clock: Clock = time.monotonic, sleep: Sleep = time.sleep
+        self,
+        settings: ClusterSettings,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = time.sleep,
+        connect: Connect = Connection,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self.sleep = sleep
+        self._connect = connect
         self._tls: ssl.SSLContext | None = None if settings.tls is None else settings.tls.context()
         self._open: dict[str, Connection] = {}
         self._dead_until: dict[str, float] = {}
@@ -51,7 +58,7 @@ class Links:
         found = self._open.get(address)
         if found is None:
             try:
-                found = Connection(address, self.settings, self._tls, self.clock)
+                found = self._connect(address, self.settings, self._tls, self.clock)
             except CallFailed:
                 self._dead_until[address] = self.clock() + DEAD_FOR
                 raise
