@@ -101,7 +101,7 @@ class Connection:
         return request.opaque
 
     def post_oneway(self, request: RemotingCommand) -> None:
-        """Send `request`, whose answer nobody waits for."""
+        """Send `request` without waiting for its answer."""
         self._check_open()
         request.opaque = next(self._numbers)
         if self._credentials is not None:

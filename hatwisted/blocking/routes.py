@@ -74,8 +74,8 @@ class Routes:
         for address, answer in self._ask_all(command(code)):
             if not required and answer.code != ResponseCode.SUCCESS:
                 continue
-            told = decoded(address, succeeded(address, answer, "the list of topics"), TopicList)
-            found.update(told.topic_list or ())
+            listed = decoded(address, succeeded(address, answer, "the list of topics"), TopicList)
+            found.update(listed.topic_list or ())
         return frozenset(found)
 
     def _ask_all(self, request: RemotingCommand) -> list[tuple[str, RemotingCommand]]:
@@ -89,11 +89,11 @@ class Routes:
             )
             if answers:
                 return answers
-            told = "; ".join(map(str, rounds.failures.values()))
             pause = rounds.pause()
             if pause is None:
+                errors = "; ".join(map(str, rounds.failures.values()))
                 raise NoNameServer(
-                    f"no name server answered: {told}: is the address right, and is one running?"
+                    f"no name server answered: {errors}: is the address right, and is one running?"
                 )
             driver.pause(pause)
 

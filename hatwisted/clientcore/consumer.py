@@ -282,7 +282,7 @@ class Consumer:
         self._work.arrived(reader)
 
     def dropped(self, queue: MessageQueue) -> None:
-        """What the program hasn't taken of it is somebody else's now."""
+        """What the program hasn't taken of it belongs to another member now."""
         self._stream.withdraw(queue)
 
     def carries_progress(self, queue: MessageQueue) -> bool:

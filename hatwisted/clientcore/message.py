@@ -63,7 +63,7 @@ class Message:
 
 
 def checked_body(body: object) -> bytes:
-    """`body` if it's bytes; BadMessage otherwise, which a text is: nobody knows its encoding but the program."""
+    """`body` if it's bytes; BadMessage otherwise, for a text too: only the program knows its encoding."""
     if isinstance(body, bytes):
         return body
     if isinstance(body, (bytearray, memoryview)):

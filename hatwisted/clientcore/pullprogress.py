@@ -42,7 +42,7 @@ class NextStep(Enum):
     GO_ON = "pull again at once, from the offset it says"
     STUCK = "pull again after a pause: the broker says so, at the same place"
     TURN_AWAY = "ask another broker: this one can't serve us"
-    LOST_MEMBERSHIP = "tell the broker who we are: it doesn't know the group"
+    LOST_MEMBERSHIP = "send the broker a heartbeat: it doesn't know the group"
 
 
 class PullProgress:

@@ -83,9 +83,9 @@ def load_broker_config(
     name_servers = (environ or {}).get("NAMESRV_ADDR", "").strip()
     if name_servers and "namesrvAddr" not in source.entries:
         source.entries["namesrvAddr"] = Entry("namesrvAddr", name_servers, ENVIRONMENT)
-    told = _rename_former_keys(source)
+    renamed = _rename_former_keys(source)
     loaded = _load(BrokerConfig, host.of_broker(), UNUSED_BROKER_KEYS, source)
-    return Loaded(loaded.config, [*told, *loaded.warnings], source)
+    return Loaded(loaded.config, [*renamed, *loaded.warnings], source)
 
 
 def with_path(loaded: Loaded[BrokerConfig], path: str | None) -> Loaded[BrokerConfig]:
@@ -151,7 +151,7 @@ def _load(
 
 
 def _rename_former_keys(source: Source) -> list[str]:
-    """Take entries of former spellings for those of the present ones, unless these are there too; what to tell."""
+    """Read entries in former spellings as the current ones, unless these are there too; gives the warnings."""
     warnings = []
     for former, key in FORMER_BROKER_KEYS.items():
         if former not in source.entries:

@@ -90,7 +90,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     broker_ip1: Name = msgspec.field(name="brokerIP1", default="127.0.0.1")
     """Address in routes and, as storeHost, in every record."""
     broker_ip2: Name = msgspec.field(name="brokerIP2", default="127.0.0.1")
-    """Address that slaves are told to connect to."""
+    """Address that slaves are given to connect to."""
     bind_address: Name = "0.0.0.0"
     """Where to listen, all three ports (RocketMQ 5.x)."""
     listen_port: Annotated[int, BROKER_PORT] = 10911
@@ -190,7 +190,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Ours."""
     in_sync_replicas: Annotated[int | None, Optional(Whole(1))] = None
     """RocketMQ 5.x: copies, the master's included, that a SYNC_MASTER waits for. Not set: two, the meaning of
-    4.x, and not 5.x's default of 1, with which SYNC_MASTER waits for nobody: see `copies_to_wait_for`."""
+    4.x, and not 5.x's default of 1, with which SYNC_MASTER waits for no slave: see `copies_to_wait_for`."""
     min_in_sync_replicas: Annotated[int, Whole(1)] = 1
     """RocketMQ 5.x: with fewer copies in sync, the master's included, a put is refused before the append."""
     ha_max_gap_not_in_sync: Bytes = 256 * 1024 * 1024

@@ -2,7 +2,7 @@
 
 Twisted's reactor and Spark's driver both want the process for themselves, so this is started beside the demo
 (`pipelineprocess.py`). It starts Spark at once, which takes seconds, and the work when a line comes on standard
-input: the stores are still then. What there is to tell goes to standard output, a JSON object a line.
+input: the stores are still then. What there is to report goes to standard output, a JSON object a line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a slave tells its master to begin.
+"""Where a slave asks its master to begin.
 
 A slave with a log reports where its last record begins (`overlap` says why). One without has only one number to
 say, and 0 means "your last file" to a RocketMQ master: a new slave then lacks every older file for good. With

@@ -19,7 +19,7 @@ from hatwisted.timing.throttle import LogThrottle
 
 MAX_WAITS = 250_000
 """Waits open at one time (each about 1 KiB, one per read of a producer's connection). A further one is
-told at once how far replication has come, which its put reads as "not known to be on the slave"."""
+answered at once with how far replication has come, which its put reads as "not known to be on the slave"."""
 
 
 class GroupTransferService:

@@ -2,7 +2,7 @@
 position.
 
 One log listener serves all live slaves: what an append added is framed once and the same bytes go to each. It
-is installed only while somebody is live, so that a log without slaves (a slave's own log, for one) doesn't
+is installed only while a slave is live, so that a log without slaves (a slave's own log, for one) doesn't
 pay for it. One timer looks after all links: heartbeats, silent slaves, the lag line in the log.
 
 Until its first report a connection is unidentified: their number is limited, and so is how long they may stay,
@@ -399,7 +399,7 @@ def _stop_listening(port: IListeningPort) -> Deferred[None]:
 
 
 class _Drain:
-    """Somebody waits for the slaves to have everything."""
+    """A wait for the slaves to have everything."""
 
     def __init__(self, clock: IReactorTime, limit: float) -> None:
         self.done: Deferred[bool] = Deferred()

@@ -1,7 +1,8 @@
 """What a master's log says of its slaves: how far behind each is, that one has gone, that none has come.
 
 A SYNC_MASTER's puts fail, or wait in vain, for want of a slave; so there a slave that goes is a warning, and so is
-that none has come within a minute of the start. On an ASYNC_MASTER nobody waits, and both are news at most.
+that none has connected within a minute of the start. On an ASYNC_MASTER no put waits, and both are only
+informational.
 """
 
 from __future__ import annotations

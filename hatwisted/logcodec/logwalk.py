@@ -83,8 +83,8 @@ class LogWalk:
 
     log: its files; start: a file's or a record's start; stop: where to end if the log goes on, by default the end
     of the last file. evidence: helps to tell leftovers. check_crc: compare body checksums, which makes damage
-    inside bodies visible. known: something is said to have been written up to there. progress: told the offset
-    reached after each chunk. read_size: bytes.
+    inside bodies visible. known: something is said to have been written up to there. progress: called with
+    the offset reached after each chunk. read_size: bytes.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Records of one queue carry consecutive queue offsets, so a stretch however long is mostly one run per queue.
 Runs of neighbouring stretches join; where two don't, messages are missing, or the topic was deleted and
-created again. Both the audit (which tells such places) and the rebuild of queues (which has to place entries
+created again. Both the audit (which reports such places) and the rebuild of queues (which has to place entries
 by them) go by them.
 """
 

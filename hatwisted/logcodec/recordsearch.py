@@ -2,7 +2,7 @@
 
 What the records of a file are is defined by reading it from its begin: each record's size leads to the next one,
 and where that fails the chain goes on at the next place that can be proved. A body may hold whole records, even
-ones that name the very offset they lie at (every answer tells a producer where its message went, so the next
+ones that name the very offset they lie at (every answer gives a producer the place of its message, so the next
 offset can be foretold), with right lengths and checksums. So what is in the bytes of a record proves little. In
 the order of their strength, these things count:
 
@@ -20,9 +20,9 @@ place (see `Held`) says that it's inside a record. That an entry names the place
 Rejected: taking any whole record for one, as this did (a torn message with a forged record in its body kept a
 broker from starting); chains of some length (a body may hold a chain, and its last link may end with the message
 itself); store times and queue offsets that fit (both can be foretold); a secret in every record (these bytes are
-read by others). What can't be told: where the head of a torn message is lost and no queue has its entry, a record
-forged in its body looks like one that was acknowledged. It counts then, since refusing to start costs an
-operator's look, and cutting might cost messages.
+read by others). What can't be decided: where the head of a torn message is lost and no queue has its entry, a
+record forged in its body looks like one that was acknowledged. It counts then, since refusing to start costs
+an operator's look, and cutting might cost messages.
 
 So that any two readers that begin in mid-range agree, one that does doesn't look for the next record but for one
 some way before, follows the chain from there, and takes what the chain has at or after its begin. If the chain

@@ -59,7 +59,7 @@ from hatwisted.wire.storedrecord import Record
 from hatwisted.wire.storenames import CHECKPOINT_FILE, INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 GROUP_COMMIT_IDLE = 0.01
-"""Seconds between syncs of bytes that nobody waits for, under SYNC_FLUSH (B92)."""
+"""Seconds between syncs of bytes that no put waits for, under SYNC_FLUSH (B92)."""
 
 HOT_DISTANCE = 0.40
 """Share of the memory that recent records are taken to occupy in the page cache (RocketMQ's
@@ -96,7 +96,7 @@ class StoreOptions:
     retention: Callable[[], RetentionPolicy] = RetentionPolicy
     """The policy at present."""
     local_time: LocalTime
-    """What hours of housekeeping and names of index files are told by."""
+    """The clock for hours of housekeeping and names of index files."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
     open_queue_files: int = OPEN_QUEUE_FILES

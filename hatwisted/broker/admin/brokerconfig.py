@@ -33,7 +33,7 @@ FIXED = frozenset(
     maxHashSlotNum maxIndexNum
     """.split()
 )
-"""Only whoever edits the file and starts the broker again may change these."""
+"""These change only by editing the file and restarting the broker."""
 
 EFFECTIVE = frozenset(
     """
@@ -42,7 +42,7 @@ EFFECTIVE = frozenset(
     cleanFileForciblyEnable
     """.split()
 )
-"""These hold at once; see whoever listens to the LiveConfig."""
+"""These take effect at once; see the LiveConfig's listeners."""
 
 
 class BrokerConfigProcessors:

@@ -46,7 +46,7 @@ class OffsetSyncProcessors:
     - queue_end(topic, queue id): a queue's max offset. A slave's offsets beyond it are left out: this master
       has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
     - flushed_offset: how far this broker's log is on its disk
-    - asked(id, address, host): told of each slave that says who it is
+    - asked(id, address, host): called for each slave that says who it is
     """
 
     def __init__(

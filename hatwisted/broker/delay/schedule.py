@@ -8,7 +8,7 @@ crash repeats messages and loses none. A message that can't be put now is tried 
 those of its batch that went in are remembered and not put twice.
 
 Deliveries wait for the disk, where puts do, and for no slave (`MasterRole` gives this service PutAcks of its own):
-the producer was told where the message was when it was sent, and a mute slave would hold up every batch of
+the producer got its answer when it sent the message, and a silent slave would hold up every batch of
 every level for slaveTimeout. RocketMQ's deliveries wait for neither, so that its offset file may be ahead of
 its log after a power cut.
 

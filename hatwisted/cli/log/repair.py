@@ -7,7 +7,7 @@ before anything is cut, with a note about where it came from: the bytes are thos
 can be read and sent again.
 
 Rejected: putting a filler record over the damage and continuing after it. All offsets would stay, but this log
-would differ from its copies for ever, and no broker could tell.
+would differ from its copies for ever, and no broker would notice.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ no damage, and no split reaches into it. The blank that fills a full file ends a
 record is damage, and `mode` says what becomes of it:
 
 * `failfast`: DamagedLogRange, with file, offset and reason.
-* `skip-and-report`: `damages` is told the range, and reading continues after it.
+* `skip-and-report`: `damages` is called with the range, and reading continues after it.
 * `permissive`: the same, and a row stands for the range: its columns are null but for broker, file,
   physical_offset (the range's begin), size (its length) and body (its bytes, at most DAMAGE_BYTES of them).
 
@@ -84,7 +84,8 @@ def read_split(
     with open_file(split.path) as file:
         if file.size != split.file_size:
             raise WrongLogFile(
-                f"{split.path}: has {file.size} bytes, {split.file_size} when the store was listed: was it cut?"
+                f"{split.path}: has {file.size} bytes, {split.file_size} when the store was listed: "
+                f"was it cut?"
             )
         yield from _SplitReader(split, file, builder, mode, damages, read_size).batches()
 
@@ -142,7 +143,8 @@ class _SplitReader:
         if self._mode == "failfast":
             raise DamagedLogRange(
                 f"{self._split.path}: no valid record at offset {begin} (byte {begin - self._split.base}): "
-                f"{reason}; the log continues at {end}. Read with mode=skip-and-report to leave this range out"
+                f"{reason}; the log continues at {end}. Read with mode=skip-and-report to leave this "
+                f"range out"
             )
         if self._damages is not None:
             self._damages(Damage(self._split.broker, self._name, begin, end, reason))

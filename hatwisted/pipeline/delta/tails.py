@@ -2,7 +2,7 @@
 
 Two things hang on it. A landing whose checkpoint is new continues after these records instead of landing them
 twice. And a store is only let in if it holds the very record that the table has last: the broker's name alone
-doesn't tell one log from another, while a log's first record, or its folder, isn't there for ever.
+doesn't distinguish one log from another, while a log's first record, or its folder, isn't there for ever.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from hatwisted.wire import layout
 from hatwisted.wire.storedrecord import Record
 
 MAX_RANGES: Final = 1000
-"""Differing ranges told of one part and copy; more are only counted. A log that differs in every other
+"""Differing ranges listed of one part and copy; more are only counted. A log that differs in every other
 record would otherwise fill the driver's memory."""
 
 

@@ -157,7 +157,7 @@ class ClusterReader:
 
 
 def _without_file(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The decoder tells its errors by a file's name, which these records have none of."""
+    """The decoder names a file in its errors, and these records have none."""
     index = batch.schema.get_field_index("file")
     if index < 0:
         return batch

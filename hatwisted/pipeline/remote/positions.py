@@ -62,7 +62,7 @@ Placed = Mapping[MessageQueue, Replicas]
 
 
 def bounds_of(driver: BlockingDriver, queues: Placed) -> dict[MessageQueue, Bounds]:
-    """The bounds of each queue. BrokerGone if nobody of a group answers, Refused if all refuse."""
+    """The bounds of each queue. BrokerGone if no broker of a group answers, Refused if all refuse."""
     codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
 
     def ask(group: Sequence[MessageQueue]) -> list[RemotingCommand]:
@@ -81,7 +81,7 @@ def offsets_at(
 ) -> dict[MessageQueue, int]:
     """Of each queue the first message stored at some time or later; its end if there's none.
 
-    - links: connections to the cluster
+    - driver: asks the cluster
     - queues: which, with their brokers
     - bounds: what they hold
     - milliseconds: the time, since the epoch
@@ -194,11 +194,11 @@ def _ask_group(
     while True:
         address = rounds.first_of(sorted(numbers, key=driver.is_dead))
         if address is None:
-            story = "; ".join(map(str, rounds.failures.values())) or "the name servers know no address of it"
-            error = rounds.error(f"broker {name}: no broker of its group answers: {story}", story)
             pause = rounds.pause()
             if pause is None:
-                raise error
+                details = "; ".join(map(str, rounds.failures.values()))
+                details = details or "the name servers have no address for it"
+                raise rounds.error(f"broker {name}: no broker of its group answers: {details}", details)
             driver.pause(pause)
             continue
         try:

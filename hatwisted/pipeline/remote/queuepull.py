@@ -6,7 +6,7 @@ disk) is completed by another pull, and steps shrink to what came.
 
 The brokers of a group are taken in the order that `read_from` says. One that lacks the next offset is passed
 over until the read has reached what it has: so a slave that began later, or is a moment behind, gives what it
-can. One that fails is passed over for this round. When nobody is left, the round is over: a pause, a fresh
+can. One that fails is passed over for this round. When none is left, the round is over: a pause, a fresh
 route, and another one. Every answer with records begins a new count of rounds.
 
 Only the master can say that messages are gone: then every broker lacks them, and the queue's least offset has
@@ -83,7 +83,7 @@ def queue_name(queue: MessageQueue) -> str:
 class QueuePull:
     """Reads a range once.
 
-    - links: connections to the cluster
+    - driver: asks the cluster
     - wanted: the range
     - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
     """
@@ -197,7 +197,7 @@ class QueuePull:
         return lacking.resume is None or lacking.resume > self._next
 
     def _end_round(self) -> None:
-        """Nobody can go on: skip what is gone, or pause and begin again, or give up."""
+        """No broker can continue: skip what is gone, or pause and begin again, or give up."""
         master = self._replicas.get(MASTER_ID)
         if self._rounds.failures or master is None or not self._skips(master):
             pause = self._rounds.pause()
@@ -259,12 +259,12 @@ class QueuePull:
 
     def _final_error(self) -> ClientError:
         where = f"{queue_name(self._queue)} at offset {self._next} of {self._end}"
-        told = [f"{address} lacks it ({each.status})" for address, each in self._lacking.items()]
-        told += [str(error) for error in self._rounds.failures.values()]
-        story = "; ".join(told) or "no broker of this name is known"
+        reasons = [f"{address} lacks it ({each.status})" for address, each in self._lacking.items()]
+        reasons += [str(error) for error in self._rounds.failures.values()]
+        details = "; ".join(reasons) or "no broker of this name is known"
         if not self._rounds.failures and MASTER_ID in self._replicas:
             return OffsetsNotFound(
-                f"{where}: no broker has it: {story}: was the topic deleted, or the master replaced?"
+                f"{where}: no broker has it: {details}: was the topic deleted, or the master replaced?"
             )
-        gone = f"{where}: {story}: nothing of the range counts as read; read it again once it's back"
-        return self._rounds.error(gone, f"{where}: {story}")
+        gone = f"{where}: {details}: nothing of the range counts as read; read it again once it's back"
+        return self._rounds.error(gone, f"{where}: {details}")

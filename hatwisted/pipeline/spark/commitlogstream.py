@@ -190,10 +190,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
     def _lost(self, store: LogStore, what: str) -> None:
-        told = f"{store.path}: broker {store.broker}: {what}"
+        message = f"{store.path}: broker {store.broker}: {what}"
         if not self._read_task.lossy:
-            raise LostRange(f"{told}: set failOnDataLoss=false to continue with what there is")
-        _log.warning("%s", told)
+            raise LostRange(f"{message}: set failOnDataLoss=false to continue with what there is")
+        _log.warning("%s", message)
 
 
 def _is_offset(value: object) -> bool:

@@ -173,7 +173,7 @@ def _nearest(name: str, names: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where a new stream begins, and how much one trigger takes, as far as its source can tell; None: no limit."""
+    """Where a new stream begins, and how much one trigger takes, as far as its source knows; None: no limit."""
 
     start: Start
     max_bytes: int | None

@@ -52,7 +52,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster: ClusterReader | None = None
         self._queues: Queues = {}
         self._queues_until = 0.0
-        # Lost, and told: not looked for at every trigger.
+        # Lost, and reported: not looked for at every trigger.
         self._gone: set[MessageQueue] = set()
         self._target: Offsets | None = None
         self._reported: Offsets | None = None
@@ -193,10 +193,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return max(1.0, read / max(1, sample.end - begin))
 
     def _lost(self, what: str) -> None:
-        told = f"rocketmq: {what}"
+        message = f"rocketmq: {what}"
         if not self._read_task.lossy:
-            raise OffsetsGone(f"{told}: set failOnDataLoss=false to continue with what there is")
-        _log.warning("%s", told)
+            raise OffsetsGone(f"{message}: set failOnDataLoss=false to continue with what there is")
+        _log.warning("%s", message)
 
 
 def _shared(backlog: Mapping[str, int], limit: int) -> dict[str, int]:

@@ -52,7 +52,7 @@ class ConfigFile:
         self._spoilt = False
         """The file couldn't be read, so that the backup is the only version: the next write keeps it."""
         self._last_reason = ""
-        """Why the last write failed, as told in the log: a full disk would be told every few seconds."""
+        """Why the last write failed, as logged: a full disk would be logged every few seconds."""
         self._writing = False
         self._waiting: list[Deferred[None]] = []
 
@@ -60,7 +60,7 @@ class ConfigFile:
         """Pass the file's bytes, or its backup's, to `decode`; blocks, so only before the services start.
 
         `decode` refuses what it can't read with ValueError and then leaves the table alone. False: there was
-        no readable version; a warning has told why, unless there was no file at all.
+        no readable version; a warning has said why, unless there was no file at all.
         """
         for path in (self.path, self.path + BACKUP):
             if not self._fs.exists(path):

@@ -11,7 +11,7 @@ a running broker, recovery, and a rebuild from nothing; as long as a chunk holds
 aren't even looked at.
 
 What isn't skipped: bytes that are no record. RocketMQ's master jumps over the rest of what it has read then;
-here the dispatch stops at that offset and says so, since nobody knows what is after it.
+here the dispatch stops at that offset and says so, since what is after it isn't known.
 """
 
 from __future__ import annotations

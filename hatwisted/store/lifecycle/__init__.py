@@ -2,7 +2,7 @@
 
 Begin with `recovery` (what is valid after an exit, clean or not), which asks `checkpoint`, and of the queues
 `queueevidence` and `queuecompleteness`. `storelock` keeps a second broker out. `retention` removes what is too
-much or, by `logages`, too old. `filesizes` tells the sizes that a store was written with.
+much or, by `logages`, too old. `filesizes` finds the sizes that a store was written with.
 
 Recovery ends before a port is opened; it refuses a log whose damage may hide acknowledged messages.
 """

@@ -69,7 +69,7 @@ class CommitLog:
     - worker: prepares files
     - store_host: 8 or 20 bytes (address, port as i32) that brand every record
     - max_message_size: body limit (bytes)
-    - on_full: told why when there's no room for another file
+    - on_full: called with the reason when there's no room for another file
     """
 
     _log = Logger()
@@ -150,12 +150,12 @@ class CommitLog:
         return self.last_store_timestamp or self._recovered_timestamp
 
     def stop_appends(self, reason: str) -> None:
-        """Take nothing any more: `reason` is told to everybody who tries."""
+        """Accept nothing any more: everybody who tries gets `reason`."""
         self.stopped_reason = reason
 
     def _continue_after(self, store_timestamp: int) -> None:
         """No record gets an earlier store time (ms) than the one recovered last, though the clock was set back
-        in between: recovery tells by these times what was on disk. Not beyond `CLOCK_STEP`."""
+        in between: recovery knows by these times what was on disk. Not beyond `CLOCK_STEP`."""
         self._recovered_timestamp = store_timestamp
         ahead = store_timestamp - int(self._clock.seconds() * 1000)
         if ahead > CLOCK_STEP:

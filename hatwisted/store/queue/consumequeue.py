@@ -284,7 +284,7 @@ class ConsumeQueue:
 
     @property
     def unsynced(self) -> SyncMark | None:
-        """What `synced` has to be told once everything that's in files now is durable; None if it is."""
+        """What `synced` is to be called with once everything in files now is durable; None if it already is."""
         if self._written <= self._flushed and self._cuts == self._cuts_synced:
             return None
         return SyncMark(self._written, self._files.names_changed, self._life, self._cuts)
@@ -393,7 +393,7 @@ class ConsumeQueue:
         self._files.close()
 
     def abandon(self) -> None:
-        """The files are another's from now on: whoever still holds this queue finds it empty."""
+        """The files belong to another queue from now on: what still holds this one finds it empty."""
         self._files.detach_before(self._file_end)
         self._tail.clear()
         self._end = self._written = self._file_end = self._flushed = 0

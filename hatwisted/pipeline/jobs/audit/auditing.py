@@ -5,7 +5,7 @@ is shuffled and nothing but findings comes back. Cuts also fall where copies beg
 offsets the copies that hold the stretch are the same, and the first of them is the reference the others are
 held against.
 
-Copies needn't begin or end together. What only some retain isn't a difference, only told; a copy that ends
+Copies needn't begin or end together. What only some retain isn't a difference, only reported; a copy that ends
 earlier lags or has lost something, which an audit can't tell apart: it counts, unless `allow_lag`.
 """
 

@@ -9,9 +9,9 @@ Spark's checkpoint says which offsets make up batch n; Delta's log says whether 
 4. streams: each trigger is one commit of whole files (spark/deltasink.py);
 5. compacts partitions of many small files, meanwhile and at the end (delta/compaction.py).
 
-Two stores whose brokers have one name are told apart by step 3: a slave goes on where its master was landed from,
-a store of another cluster is refused. If the checkpoint is lost or new, the landing continues after the table's
-last records instead of repeating them.
+Two stores whose brokers have one name are distinguished by step 3: a slave goes on where its master was
+landed from, a store of another cluster is refused. If the checkpoint is lost or new, the landing continues
+after the table's last records instead of repeating them.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class LandResult:
 
     `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with rows, `removed` files an
     earlier run had left without a commit, `compacted` small files replaced, `put_off` compactions that lost
-    against another writer, `damages` ranges of the log told in the source's `damagePath`, `stopped` before its end
-    by Ctrl-C.
+    against another writer, `damages` ranges of the log recorded in the source's `damagePath`, `stopped`
+    before its end by Ctrl-C.
     """
 
     table: str
@@ -232,10 +232,10 @@ class _Landing:
             with stop_on_signals(stop.set):
                 self._watch(query, stop)
         except StreamingQueryException as error:
-            told = reason_of(error)
-            if told is None:
+            reason = reason_of(error)
+            if reason is None:
                 raise
-            raise PipelineError(told) from error
+            raise PipelineError(reason) from error
         finally:
             query.stop()
         if not stop.is_set():

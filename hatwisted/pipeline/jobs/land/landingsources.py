@@ -51,7 +51,7 @@ class LandingSource(Protocol):
         """Raises WrongStore if a broker's log doesn't hold the table's last record of it."""
 
     def backlog(self, tails: Mapping[str, Tail]) -> int:
-        """About how many bytes of log there are to land now; 0 if that can't be told."""
+        """About how many bytes of log there are to land now; 0 if that isn't known."""
 
     def options(self) -> dict[str, str]:
         """Options of the read."""

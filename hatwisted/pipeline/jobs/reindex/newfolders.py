@@ -1,4 +1,4 @@
-"""Building folders aside and putting them in place by a rename, so that nobody ever sees half of them.
+"""Building folders aside and putting them in place by a rename, so that half of them is never visible.
 
 What is built lies in a folder inside the target, which may be a mount of its own, until it is whole and on disk.
 Then its folders are renamed singly, and what they replace only goes when all are in place. A target that doesn't

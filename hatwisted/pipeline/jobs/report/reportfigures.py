@@ -7,7 +7,7 @@ are the same however the log was split. Bins grow by 2^(1/8): a percentile is at
 and never above the maximum. `percentile_approx` was rejected: its sketches can't be rolled up in SQL, so each
 grouping would have to read the log again.
 
-How much of a log its slaves hold is told by offsets alone: a slave's log is a piece of its master's, so a
+How much of a log its slaves hold is measured by offsets alone: a slave's log is a piece of its master's, so a
 record is held if it lies within the piece. That the bytes are the same is for the audit to say.
 """
 

@@ -42,7 +42,7 @@ DAMAGES: Final = "damages"
 """Names in the report's folder."""
 
 CUBE_STEPS: Final = 2000
-"""Moments that the cube tells apart: more than a time axis shows, and few enough that the cube stays small."""
+"""Moments that the cube distinguishes: more than a time axis shows, and few enough that the cube stays small."""
 
 
 class NothingToReport(PipelineError):
@@ -167,7 +167,8 @@ def find_logs(
     masters = {store.broker: store for store in map(LogStore.open, stores)}
     if len(masters) < len(stores):
         raise PipelineError(
-            f"{' and '.join(stores)}: two of them are logs of one broker; give one, and the other as its slave"
+            f"{' and '.join(stores)}: two of them are logs of one broker; give one, and the other as "
+            f"its slave"
         )
     extents = [
         Extent(_slave_name(path, masters), _master_of(path, store, masters), store.min_offset, end)
