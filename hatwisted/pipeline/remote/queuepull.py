@@ -123,16 +123,15 @@ class QueuePull:
     def _read_from(self, address: str) -> Iterator[bytes | memoryview]:
         """What the broker has, up to the range's end or to what it lacks, or to where it sends us away."""
         under_way: deque[tuple[PullRequest, Waiter[RemotingCommand]]] = deque()
-        ahead = self._next
+        ahead, connected = self._next, True
         try:
             while self._next < self._end:
-                while len(under_way) < WINDOW and ahead < self._end:
+                while connected and len(under_way) < WINDOW and ahead < self._end:
                     step = self._asked(address, ahead, min(ahead + self._step, self._end))
                     pull = self._driver.post(address, self._request(step))
                     under_way.append((step, pull))
                     ahead = step.end
-                    if pull.done:  # it couldn't be sent: those behind it mustn't go by another connection
-                        break
+                    connected = not pull.done  # over at once: it couldn't be sent, and others mustn't dial
                 asked, pull = under_way.popleft()
                 outcome = read_answer(asked, self._driver.wait(pull))
                 if isinstance(outcome, Lacking):

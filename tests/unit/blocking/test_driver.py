@@ -26,18 +26,19 @@ Script = Callable[[str, RemotingCommand], RemotingCommand | None]
 
 
 class MemoryConnection(Connection):
-    """Its server answers at once."""
+    """Its server answers at once; what has been received outlives the connection."""
 
     def __init__(self, address: str, script: Script) -> None:
         self.address = address
         self.open = True
-        self.answers: dict[int, RemotingCommand] = {}
+        self.sent: dict[int, RemotingCommand] = {}
+        self.received: dict[int, RemotingCommand] = {}
         self._script = script
         self._given = count(1)
 
     @property
     def in_flight(self) -> int:
-        return len(self.answers)
+        return len(self.sent) + len(self.received)
 
     def post(self, request: RemotingCommand) -> int:
         answer = self._script(self.address, request) if self.open else None
@@ -45,16 +46,19 @@ class MemoryConnection(Connection):
             self.open = False
             raise ConnectionGone(self.address, "broken pipe")
         number = next(self._given)
-        self.answers[number] = answer
+        self.sent[number] = answer
         return number
 
     def answer(self, number: int, timeout: float | None = None) -> RemotingCommand:
-        if not self.open:
-            raise ConnectionGone(self.address, "the connection is closed")
-        return self.answers.pop(number)
+        if number not in self.received:
+            if not self.open:
+                raise ConnectionGone(self.address, "the connection is closed")
+            self.received |= self.sent
+            self.sent.clear()
+        return self.received.pop(number)
 
     def give_up(self, number: int) -> None:
-        self.answers.pop(number)
+        (self.sent if number in self.sent else self.received).pop(number)
 
     def close(self) -> None:
         self.open = False

@@ -33,7 +33,8 @@ def asynchronous(test):
     """A coroutine as a test; time passes on the clock of the test's rig, if it has one in memory."""
 
     def run(self):
-        return self.rig.result(Deferred.fromCoroutine(test(self)))
+        running = Deferred.fromCoroutine(test(self))
+        return self.rig.result(running)
 
     run.__name__ = test.__name__
     return run
