@@ -44,7 +44,7 @@ class JoinPlan:
     prefix: bytes = b""
     """Bytes of the log before `expected` that are known without being sent."""
     wants_all: bool = False
-    """A start above 0 means that older bytes will be missing against the operator's wish: worth a warning."""
+    """A start above 0 means that older bytes will be missing against the configuration: worth a warning."""
 
 
 def plan_join(log: IReplicatedLog, first_sync: HaFirstSync, master_range: tuple[int, int] | None) -> JoinPlan:

@@ -299,7 +299,7 @@ class HAService(Service):
         now = self.clock.seconds()
         for link in tuple(self._links):
             self._look_at(link, now)
-        self._doubt_silent_links(now)
+        self._distrust_silent_links(now)
         if not self._live:
             self._stop_listening_to_log()
         self._watch.look(now, self._links)
@@ -315,7 +315,7 @@ class HAService(Service):
         self._logger.failure("HA link to {peer} failed and is closed", peer=link.peer)
         link.abort()
 
-    def _doubt_silent_links(self, now: float) -> None:
+    def _distrust_silent_links(self, now: float) -> None:
         patience = self.settings.heartbeat_interval + REPORT_SLACK
         for link in self._unreported:
             silent = link.progress.request_offset < 0 and now - link.progress.since > patience

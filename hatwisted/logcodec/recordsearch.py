@@ -2,7 +2,7 @@
 
 What the records of a file are is defined by reading it from its begin: each record's size leads to the next one,
 and where that fails the chain goes on at the next place that can be proved. A body may hold whole records, even
-ones that name the very offset they lie at (every answer gives a producer the place of its message, so the next
+ones that name the offset they lie at (every answer gives a producer the place of its message, so the next
 offset can be foretold), with right lengths and checksums. So what is in the bytes of a record proves little. In
 the order of their strength, these things count:
 
