@@ -114,7 +114,7 @@ class CrashRun:
         if held[:same] != self.history[:same]:
             raise Violation(f"other bytes: within {same}")
         surplus = held[same:]
-        if surplus and not any(body in surplus for body in self.unknown):
+        if surplus and not _is_blank(surplus) and not any(body in surplus for body in self.unknown):
             raise Violation(f"refused put is back: {len(surplus)} bytes behind {same}")
         self.history[:] = held
         self.durable = max(self.durable, 0)
@@ -228,6 +228,10 @@ def _bytes(store: MessageStore) -> bytes:
         held += chunk
         at += len(chunk)
     return bytes(held)
+
+
+def _is_blank(surplus: bytes) -> bool:
+    return surplus[: RECORD_HEAD.size] == RECORD_HEAD.pack(len(surplus), MAGIC_BLANK)
 
 
 def _records(store: MessageStore) -> Iterable[tuple[int, int, QueueKey, int]]:
