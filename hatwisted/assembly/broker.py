@@ -1,7 +1,7 @@
 """A broker put together from its configuration.
 
-Ports are claimed at the end, before the process forks, so that one in use is told on the operator's terminal;
-all else that can fail does so when the node starts. Nothing is told of anything after it was made, but for who
+Ports are claimed at the end, before the process forks, so that one in use is reported on the operator's terminal;
+all else that can fail does so when the node starts. Nothing is assigned after construction, except who
 listens to whom: those lines stand here.
 """
 

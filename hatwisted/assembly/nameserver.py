@@ -1,11 +1,11 @@
 """A name server put together: its own one, or the one that a master without any brings along.
 
-The latter takes the well-known port 9876 when that is free: clients and slaves are told "this host, 9876" as they
-would be of a name server of its own. If something else listens there, another name server most likely, the master
-still starts, on a port that the system gives, and says so loudly: the operator has either forgotten
-`namesrvAddr`, or doesn't care. With `embeddedNamesrvPort` the operator does care, and a port in use ends the
-start. Rejected: a fixed other port (two masters on a host would collide again), and joining whoever listens on
-9876 unasked (a broker must not register with a cluster it wasn't told of).
+The latter takes the well-known port 9876 when that is free: clients and slaves are configured with "this
+host, 9876" as they would be of a name server of its own. If something else listens there, another name server
+most likely, the master still starts, on a port that the system gives, and says so loudly: the operator has
+either forgotten `namesrvAddr`, or doesn't care. With `embeddedNamesrvPort` the operator does care, and a port
+in use ends the start. Rejected: a fixed other port (two masters on a host would collide again), and joining
+whoever listens on 9876 unasked (a broker must not register with a cluster it isn't configured for).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
+from twisted.logger import Logger
 
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import claim, interface_of
@@ -75,7 +76,7 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
 
 
 def _claim_some_port(wished: int | None, parts: Parts, interface: str) -> tuple[int, str | None]:
-    """The port, and what to tell the operator about it."""
+    """The port, and a warning for the operator, if there is one."""
     try:
         return parts.listening.claim(DEFAULT_PORT if wished is None else wished, interface), None
     except PortUnavailable as error:
@@ -89,7 +90,7 @@ def _claim_some_port(wished: int | None, parts: Parts, interface: str) -> tuple[
 
 
 def needs_name_server(config: BrokerConfig) -> bool:
-    """Is this a master that is told of no name server, and may bring its own?"""
+    """Is this a master without a configured name server, and may it start its own?"""
     return not config.name_servers and config.embedded_namesrv
 
 
@@ -100,13 +101,18 @@ def with_name_server(config: BrokerConfig, name_server: EmbeddedNameServer) -> B
 
 class Stack(MultiService):
     """Services that stand on each other: started in the order they were added, stopped the other way round,
-    each when the one above it has stopped."""
+    each when the one above it has stopped, or has failed to."""
+
+    _log = Logger()
 
     @inlineCallbacks
     def stopService(self) -> Generator[Deferred[Any], Any, None]:
         Service.stopService(self)
         for service in reversed(list(self)):
-            yield maybeDeferred(service.stopService)
+            try:
+                yield maybeDeferred(service.stopService)
+            except Exception:
+                self._log.failure("stopping {what} failed", what=service)
 
 
 def stacked(*services: IService) -> Stack:

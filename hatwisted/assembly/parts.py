@@ -33,7 +33,7 @@ class Parts:
     - resolve: packed IPv4 address of a host name, asked once while the node is built; raises OSError
     - random: jitter of retries
     - process_id: of the process that serves; asked when the node starts, since a daemon forks before
-    - memory_bytes: physical memory, by which a broker tells recent messages from old ones
+    - memory_bytes: physical memory, by which a broker distinguishes recent messages from old ones
     - descriptors: that the process may have, by which a broker decides how many files it keeps open
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself

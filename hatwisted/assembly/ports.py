@@ -1,4 +1,4 @@
-"""Ports claimed while a node is built, so that one in use is told as a fault of the configuration."""
+"""Ports claimed while a node is built, so that one in use is reported as a mistake in the configuration."""
 
 from __future__ import annotations
 

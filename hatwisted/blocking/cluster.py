@@ -41,15 +41,14 @@ def blocking(
 
 
 class Producer:
-    """Made by `Cluster.producer`."""
+    """Made by `Cluster.producer`.
+
+    - driver: runs the logic until it has its answer
+    - core: the logic
+    - window: requests of `send_all` that may be waiting for answers
+    """
 
     def __init__(self, driver: BlockingDriver, core: producer.Producer, window: int) -> None:
-        """Made by `Cluster.producer`.
-
-        - driver: runs the logic until it has its answer
-        - core: the logic
-        - window: requests of `send_all` that may be waiting for answers
-        """
         self._driver = driver
         self._core = core
         self._window = window

@@ -47,7 +47,13 @@ Clock = Callable[[], float]
 
 
 class Connection:
-    """To `address`; opened at once. Raises CallFailed when it can't be, BadSetting if TLS refuses the peer."""
+    """Opened at once. Raises CallFailed if it can't be, BadSetting if TLS refuses the peer.
+
+    - address: "host:port" of the server
+    - settings: time limits, credentials
+    - tls: the context to encrypt with; None: plain
+    - clock: seconds, monotonic
+    """
 
     def __init__(
         self,
@@ -56,13 +62,6 @@ class Connection:
         tls: ssl.SSLContext | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
-        """Opened at once. Raises CallFailed if it can't be, BadSetting if TLS refuses the peer.
-
-        - address: "host:port" of the server
-        - settings: time limits, credentials
-        - tls: the context to encrypt with; None: plain
-        - clock: seconds, monotonic
-        """
         self.address = address
         self._credentials: Credentials | None = settings.credentials
         self._timeout = settings.answer_timeout
@@ -92,7 +91,7 @@ class Connection:
         return request.opaque
 
     def post_oneway(self, request: RemotingCommand) -> None:
-        """Send `request`, whose answer nobody waits for."""
+        """Send `request` without waiting for its answer."""
         self._check_open()
         request.opaque = next(self._numbers)
         if self._credentials is not None:

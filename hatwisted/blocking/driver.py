@@ -110,7 +110,7 @@ class BlockingDriver:
     def serve(
         self, on_request: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]
     ) -> None:
-        """Nobody is here to answer while the program doesn't wait; brokers get no answers."""
+        """Nothing can answer while the program doesn't wait; brokers get no answers."""
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """A coroutine that awaits nothing but the logic's own."""

@@ -20,7 +20,7 @@ from hatwisted.wire.remoting import RemotingCommand
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
-"""Seconds before the next round after one in which nobody could help; doubled with each."""
+"""Seconds before the next round after one in which no server could help; doubled with each."""
 DEAD_FOR: Final = 30.0
 """Seconds that a server which couldn't be reached is the last choice."""
 
@@ -28,17 +28,16 @@ Sleep = Callable[[float], None]
 
 
 class Links:
-    """Connections with one cluster's settings, for one thread. clock, sleep: replaced by tests."""
+    """Connections with one cluster's settings, for one thread.
+
+    - settings: of the cluster
+    - clock: seconds, monotonic
+    - sleep: waits for some seconds
+    """
 
     def __init__(
         self, settings: ClusterSettings, clock: Clock = time.monotonic, sleep: Sleep = time.sleep
     ) -> None:
-        """Connections with one cluster's settings, for one thread.
-
-        - settings: of the cluster
-        - clock: seconds, monotonic
-        - sleep: waits for some seconds
-        """
         self.settings = settings
         self.clock = clock
         self._sleep = sleep
@@ -104,7 +103,7 @@ class Links:
         return answers
 
     def pause(self, tried: int) -> None:
-        """Wait after the round `tried` (from 0) in which nobody could help."""
+        """Wait after the round `tried` (from 0) in which no server could help."""
         self.pause_for(min(FIRST_PAUSE * 2 ** min(tried, 16), LONGEST_PAUSE))
 
     def pause_for(self, seconds: float) -> None:

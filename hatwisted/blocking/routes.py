@@ -72,38 +72,38 @@ class Routes:
         for address, answer in self._ask_all(command(code)):
             if not required and answer.code != ResponseCode.SUCCESS:
                 continue
-            told = decoded(address, succeeded(address, answer, "the list of topics"), TopicList)
-            found.update(told.topic_list or ())
+            listed = decoded(address, succeeded(address, answer, "the list of topics"), TopicList)
+            found.update(listed.topic_list or ())
         return frozenset(found)
 
     def _ask_all(self, request: RemotingCommand) -> list[tuple[str, RemotingCommand]]:
         """(address, answer) of each name server that answers: at least one, or NoNameServer after all retries."""
         links = self._links
-        told: list[str] = []
+        errors: list[str] = []
         for tried in range(self._retries + 1):
             if tried:
                 links.pause(tried - 1)
-            told = []
+            errors = []
             servers = links.settings.name_servers
             alive = [each for each in servers if not links.is_dead(each)]
-            answers = self._ask(alive, request, told) or self._ask(
-                [each for each in servers if each not in alive], request, told
+            answers = self._ask(alive, request, errors) or self._ask(
+                [each for each in servers if each not in alive], request, errors
             )
             if answers:
                 return answers
         raise NoNameServer(
-            f"no name server answered: {'; '.join(told)}: is the address right, and is one running?"
+            f"no name server answered: {'; '.join(errors)}: is the address right, and is one running?"
         )
 
     def _ask(
-        self, servers: Sequence[str], request: RemotingCommand, told: list[str]
+        self, servers: Sequence[str], request: RemotingCommand, errors: list[str]
     ) -> list[tuple[str, RemotingCommand]]:
         answers = []
         for address in servers:
             try:
                 answers.append((address, self._links.call(address, request)))
             except (BrokerGone, BadAnswer) as error:
-                told.append(str(error))
+                errors.append(str(error))
         return answers
 
 

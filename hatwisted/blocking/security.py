@@ -1,7 +1,7 @@
 """Who we are and whom we trust: signed requests, and TLS.
 
 Signing is RocketMQ's own for remoting clients, the same for the ACL of 4.x and the authentication of 5.x: the
-values of all ext fields in the order of their names, and the body behind them, under HMAC-SHA1 with the secret
+values of all ext fields in the order of their names, and the body after them, under HMAC-SHA1 with the secret
 key. Name servers don't ask for it and ignore it.
 
 TLS is the standard library's. RocketMQ's clients don't look at a server's certificate unless told to; here

@@ -38,7 +38,7 @@ from hatwisted.remoting.tcp import TcpConnecting
 class Cluster:
     """One client to the brokers.
 
-    reactor: tells the time, and makes the connections
+    reactor: the clock, and makes the connections
     name_servers: "host:port", several separated by ";"
     client_id: unique among all clients ("host@pid#random" by default)
     connecting: makes the connections; given it, any clock will do for `reactor`
@@ -65,7 +65,7 @@ class Cluster:
 
     @property
     def clock(self) -> IReactorTime:
-        """What it tells the time by."""
+        """Its clock."""
         return self.driver.clock
 
     def producer(self, group: str = PRODUCER_GROUP, **options: Unpack[ProducerKeywords]) -> Producer:

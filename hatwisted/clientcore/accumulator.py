@@ -48,7 +48,7 @@ class Accumulator:
         return self._free == self._requests and not self._waiting
 
     async def turn(self, message: Message, size: int) -> Batch | SendResult:
-        """A batch to be sent by the caller, or the result that somebody else's batch brought."""
+        """A batch to be sent by the caller, or the result that another sender's batch brought."""
         if self._free:
             self._free -= 1
             return Batch([message])

@@ -86,7 +86,7 @@ class Admin:
         return sorted(found.topic_list or [])
 
     async def route(self, topic: str) -> TopicRoute:
-        """Where a topic lives. NoRoute if nobody knows it."""
+        """Where a topic lives. NoRoute if no name server knows it."""
         route = await self._session.routes.route(topic, fresh=True)
         if route is None:
             raise NoRoute(topic, "the name servers don't know it")

@@ -22,9 +22,9 @@ from hatwisted.clientcore.tasks import Lock, Timer
 from hatwisted.wire.messagequeue import MessageQueue
 
 LOCK_RETRY: Final = 1.0
-"""Seconds until a lock that somebody else has is asked for again (5.3.3: 1 s; 4.9.7: at the next share-out)."""
+"""Seconds until a lock that another member has is requested again (5.3.3: 1 s; 4.9.7: at the next share-out)."""
 PROGRESS_RETRY: Final = 3.0
-"""Seconds until a queue is looked at again whose progress couldn't be told."""
+"""Seconds until a queue is tried again whose offset couldn't be read."""
 
 
 class Owner(Protocol):
@@ -178,7 +178,7 @@ class Assignment:
         for queue in list(self._readers):
             self._drop(queue)
         if self._locks is not None:
-            # What it is at work on lapses: somebody else's turn comes 60 s after the last renewal.
+            # What it is at work on lapses: another member's turn comes 60 s after the last renewal.
             await self._locks.unlock(idle)
 
     # ---- locks
@@ -209,7 +209,7 @@ class Assignment:
             self._renew_later(LOCK_RETRY if missing else RENEWAL_INTERVAL)
 
     async def _regained(self, queue: MessageQueue) -> None:
-        """Locked again after a while without: has somebody else gone on meanwhile?"""
+        """Locked again after a while without: has another member continued meanwhile?"""
         try:
             known = await self._offsets.read(queue)
         except ClientError as error:

@@ -1,7 +1,7 @@
 """Calls to servers without a socket: one channel per address, answers paired with calls by opaque.
 
 Strategy: a `Channel` per address owns whatever is known of it: its socket if there is one, the calls under way,
-the frames that wait for the socket. It dials when somebody asks and nobody is connected, and never by itself:
+the frames that wait for the socket. It dials when there is a request and no connection, and never on its own:
 who calls decides how often a dead server is tried. The driver says what dials and what a socket is (`Dial`,
 `Socket`).
 
@@ -43,7 +43,7 @@ from hatwisted.wire.remoting import (
 CONNECT_TIMEOUT: Final = 3.0
 """Seconds for the TCP handshake; RocketMQ's clients give it the same."""
 MAX_CALLS: Final = 1024
-"""Calls without an answer on one channel, and frames that wait for its socket: more means that somebody doesn't
+"""Calls without an answer on one channel, and frames that wait for its socket: more means that a program doesn't
 wait."""
 SILENT_CALLS: Final = 2
 """Timeouts in a row, without a byte from the server in between, after which a socket is dropped."""
@@ -57,7 +57,7 @@ CallLater = Callable[[float, Callable[[], object]], Timer]
 
 
 class Socket(Protocol):
-    """An open connection. Its end is told to the channel, whoever wanted it."""
+    """An open connection. The channel hears of its end, whoever wanted it."""
 
     def write(self, data: bytes) -> object:
         """Send."""
@@ -70,8 +70,8 @@ class Socket(Protocol):
 
 
 Dial = Callable[["Channel", str, int], Callable[[], object]]
-"""`dial(channel, host, port)` connects within CONNECT_TIMEOUT, tells the channel what comes of it, and gives what
-calls the attempt off."""
+"""`dial(channel, host, port)` connects within CONNECT_TIMEOUT, reports to the channel what comes of it, and
+gives what calls the attempt off."""
 
 
 class _Call:
@@ -156,7 +156,7 @@ class Channel:
 
     def _dial(self) -> None:
         self._silent = 0
-        # Set before: a connection refused at once has been told when `dial` returns.
+        # Set before: a connection refused at once has been reported when `dial` returns.
         self._dialling = True
         call_off = self._table.dial(self, self._host, self._port)
         if self._dialling:

@@ -21,7 +21,7 @@ from hatwisted.clientcore.transactions import Check, TransactionProducer
 PRODUCER_GROUP: Final = "hatwisted-producer"
 """Of producers that name none."""
 CLIENT_ID_BYTES: Final = 8
-"""Random ones, which tell the clients of a process apart."""
+"""Random ones, which distinguish the clients of a process."""
 INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 """Group of the producer that consumers send messages back by; RocketMQ's clients have one of this name."""
 

@@ -1,4 +1,4 @@
-"""Where a group begins in a queue: where it left off, or, if it has never read it, where it was told to."""
+"""Where a group begins in a queue: where it left off, or, if it has never read it, as configured."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each queue is consumed in order, one batch at a time, and the queues beside each other; so a queue's progress is
 one number, and a slow message delays its own queue only. Rejected: RocketMQ's pool that consumes one queue's
-messages in any order; its progress is the oldest unfinished message, and a crash repeats all behind it.
+messages in any order; its progress is the oldest unfinished message, and a crash repeats all after it.
 
 Two things can still put a later message before an earlier one: a failure, which goes on with the next and comes
 back, and a change of members, when old and new owner of a queue overlap. `orderly=True` excludes both, by
@@ -248,7 +248,7 @@ class Consumer:
     # ---- sharing out queues
 
     def rebalance(self) -> None:
-        """Look anew who of the group reads what."""
+        """Rebalance: share the queues out again."""
         # One round under way and one after it see everything there is to see.
         if not self._balancing.waiting and self._running and not self._stopped:
             self._session.in_background(self._balance(), "rebalancing")
@@ -282,7 +282,7 @@ class Consumer:
         self._work.arrived(reader)
 
     def dropped(self, queue: MessageQueue) -> None:
-        """What the program hasn't taken of it is somebody else's now."""
+        """What the program hasn't taken of it belongs to another member now."""
         self._stream.withdraw(queue)
 
     def carries_progress(self, queue: MessageQueue) -> bool:

@@ -32,7 +32,7 @@ class RequestedConsumer(Protocol):
         """Does it consume in order?"""
 
     def rebalance(self) -> None:
-        """Look anew who of the group reads what."""
+        """Rebalance: share the queues out again."""
 
     def reset(self, table: Mapping[MessageQueue, int]) -> None:
         """Go on elsewhere."""

@@ -1,4 +1,4 @@
-"""What a program asks of its consumer, and tells it, without waiting: the same on every loop."""
+"""What a program gets from its consumer, and reports to it, without waiting: the same on every loop."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class LogAndSkip:
 
 
 class InOrder:
-    """A failed message holds up those behind it. most: failures until it's a dead letter; None: for ever."""
+    """A failed message holds up those after it. most: failures until it's a dead letter; None: for ever."""
 
     def __init__(self, send_back: SendBack | None, most: int | None, log: Log) -> None:
         self._send_back = send_back
@@ -211,7 +211,7 @@ class ConsumeService:
 
     def _resume(self, reader: QueueReader) -> None:
         del self._suspended[reader]
-        # The bad one first, and alone: those behind it needn't go through its halving again.
+        # The bad one first, and alone: those after it needn't go through its halving again.
         self._begin(reader, 1)
 
     def _failed(self, error: Exception, reader: QueueReader) -> None:

@@ -13,7 +13,7 @@ SLOTS: Final = 60
 
 
 class Seconds(Protocol):
-    """What tells the time."""
+    """A clock."""
 
     def seconds(self) -> float:
         """Of any clock that goes forward."""

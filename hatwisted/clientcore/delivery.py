@@ -20,7 +20,7 @@ Listener = Callable[[Sequence[ReceivedMessage]], Any]
 
 @dataclass(frozen=True, slots=True)
 class AckIndex:
-    """What a listener may give: its batch is consumed up to and including this index (from 0); those behind it go
+    """What a listener may give: its batch is consumed up to and including this index (from 0); those after it go
     back, each for itself. Not for orderly consumption."""
 
     value: int
@@ -92,9 +92,9 @@ async def _behind(acked: AckIndex | None, batch: Sequence[ReceivedMessage], fail
 async def deliver_in_order(
     batch: Sequence[ReceivedMessage], consume: Consume, stay: Callable[[], bool] = lambda: True
 ) -> tuple[int, Exception | None]:
-    """How many of `batch`, from its front, are consumed, and the error of the one behind them.
+    """How many of `batch`, from its front, are consumed, and the error of the one after them.
 
-    Nothing behind a message that failed alone is delivered again. No error and too few: `stay` said no.
+    Nothing after a message that failed alone is delivered again. No error and too few: `stay` said no.
     """
     if not stay():
         return 0, None

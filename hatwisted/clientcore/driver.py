@@ -16,20 +16,20 @@ from hatwisted.clientcore.tasks import Clock, Task, Waiter, Work
 from hatwisted.wire.remoting import RemotingCommand
 
 Answer = RemotingCommand | Waiter[RemotingCommand] | None
-"""What a server that asks is told: now, later, or that this isn't known here (or nothing, if it was oneway)."""
+"""The answer to a server's request: now, later, or that it isn't known here (or nothing, if it was oneway)."""
 
 
 class Log(Protocol):
     """Where the client says what it does; fields stand in the format in braces."""
 
     def debug(self, format: str, **fields: object) -> None:
-        """For whoever looks for a fault."""
+        """For debugging."""
 
     def info(self, format: str, **fields: object) -> None:
         """Normal, and worth a line."""
 
     def warn(self, format: str, **fields: object) -> None:
-        """Somebody should look."""
+        """Worth a look."""
 
     def error(self, format: str, **fields: object) -> None:
         """Something is lost, or the program is wrong."""
@@ -60,7 +60,7 @@ class Driver(Clock, Protocol):
         """
 
     def oneway(self, address: str, request: RemotingCommand) -> None:
-        """Send `request` without an answer; it's lost without a word if nobody is there. CallFailed if too much
+        """Send `request` without an answer; it's lost silently if no server is there. CallFailed if too much
         waits."""
 
     def serve(
@@ -108,7 +108,7 @@ class StandardLog:
 
 
 def in_background(driver: Driver, work: Work[Any], what: str) -> Task[Any]:
-    """Run what nobody waits for; its failure is logged, its being cancelled isn't."""
+    """Run in the background: a failure is logged, a cancellation isn't."""
     task = Task(work)
     task.when_done(lambda ended: _tell(driver.log, ended, what))
     return task

@@ -1,4 +1,4 @@
-"""What goes wrong for a client, told with the address, the code and the remark of who said so.
+"""What goes wrong for a client, with the address, the code and the remark of the server.
 
 Everything that a client raises is a ClientError, whichever driver it runs on. Those of single calls
 (CallFailed) are what drivers translate their transport's own errors into.
@@ -127,12 +127,12 @@ def _name(code: int) -> str:
 
 
 class RefusedByAll(Refused):
-    """Every server that could be asked answered with an error; the message tells all, the rest is the last
+    """Every server that could be asked answered with an error; the message has all of them, the rest is the last
     one's."""
 
-    def __init__(self, story: str, last: Refused) -> None:
+    def __init__(self, details: str, last: Refused) -> None:
         super().__init__(last.address, last.code, last.remark)
-        self.args = (story,)
+        self.args = (details,)
         self._last = last
 
     def __reduce__(self) -> tuple[type[RefusedByAll], tuple[str, Refused]]:  # type: ignore[override]
@@ -151,8 +151,8 @@ class SendFailed(ClientError):
     """All tries failed. `attempts`: what happened at each, in order; the last one is the cause."""
 
     def __init__(self, topic: str, attempts: list[Exception]) -> None:
-        told = "; ".join(str(each) for each in attempts)
-        super().__init__(f"topic {topic}: not sent after {len(attempts)} tries: {told}")
+        reasons = "; ".join(str(each) for each in attempts)
+        super().__init__(f"topic {topic}: not sent after {len(attempts)} tries: {reasons}")
         self.topic = topic
         self.attempts = attempts
 
@@ -170,7 +170,7 @@ class Rejected(ClientError):
 
 
 class Unsettled(ClientError):
-    """The program had the message when its queue, or the consumer, went: nobody knows what became of it."""
+    """The program had the message when its queue, or the consumer, went: what became of it isn't known."""
 
 
 class UnreadableBody(ClientError):

@@ -43,7 +43,7 @@ class Membership:
             await self._session.ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=body)
 
     async def share(self, subscription: Subscription) -> list[MessageQueue] | None:
-        """This member's queues of a topic; None if that can't be told now."""
+        """This member's queues of a topic; None if that isn't known now."""
         route = await self._session.routes.route(subscription.topic)
         if route is None:
             return None
@@ -61,14 +61,14 @@ class Membership:
     async def _members(self, route: TopicRoute) -> set[str]:
         """Who any broker of the topic has heard of. One alone may have just started: by its word the first member
         to ask would take everything, beside those who still read. Fails if none can be asked."""
-        told = await gather(self._told_by(address) for address in _addresses(route))
-        members = [each for each in told if not isinstance(each, ClientError)]
+        answers = await gather(self._members_at(address) for address in _addresses(route))
+        members = [each for each in answers if not isinstance(each, ClientError)]
         if not members:
-            failures = (each for each in told if isinstance(each, ClientError))
+            failures = (each for each in answers if isinstance(each, ClientError))
             raise next(failures, ClientError("no broker to ask for the group's members"))
         return set().union(*members)
 
-    async def _told_by(self, address: str) -> set[str] | CallFailed | BadAnswer:
+    async def _members_at(self, address: str) -> set[str] | CallFailed | BadAnswer:
         try:
             answer = await self._session.call(
                 address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}

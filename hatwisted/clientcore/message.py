@@ -23,7 +23,7 @@ DELIVERY_PROPERTIES: Final = frozenset((
     "TRACE_ON", "TRANSACTION_CHECK_TIMES", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "UNIQ_KEY", "WAIT",
     "__transactionId__",
 ))  # fmt: skip
-"""Properties that tell of one delivery: a message that is sent anew leaves them behind."""
+"""Properties of one delivery: a message that is sent again leaves them behind."""
 _TOPIC_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
@@ -63,7 +63,7 @@ class Message:
 
 
 def checked_body(body: object) -> bytes:
-    """`body` if it's bytes; BadMessage otherwise, which a text is: nobody knows its encoding but the program."""
+    """`body` if it's bytes; BadMessage otherwise, for a text too: only the program knows its encoding."""
     if isinstance(body, bytes):
         return body
     if isinstance(body, (bytearray, memoryview)):

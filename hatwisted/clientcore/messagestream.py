@@ -62,7 +62,7 @@ class MessageStream:
             done.fail(Rejected("rejected"))
 
     def withdraw(self, queue: MessageQueue) -> None:
-        """Offers of this queue that nobody has taken are somebody else's now."""
+        """Offers of this queue that weren't taken belong to another member now."""
         withdrawn = [message for message, _ in self._offers if message.queue == queue]
         self._offers = deque(each for each in self._offers if each[0].queue != queue)
         for message in withdrawn:
@@ -70,7 +70,7 @@ class MessageStream:
                 done.fail(Unsettled("the queue was assigned to another member"))
 
     def end(self) -> None:
-        """What nobody has taken, or nobody has settled, is left for the next reader of its queue."""
+        """What wasn't taken or settled is left to the next reader of its queue."""
         self._ended = True
         self._offers.clear()
         open_, self._open = self._open, {}

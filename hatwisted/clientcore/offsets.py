@@ -59,12 +59,12 @@ class BrokerOffsets:
         return number_in(address, answer, "offset")
 
     async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
-        # Brokers beside each other, so that a mute one delays nobody; a broker's queues one by one.
+        # Brokers beside each other, so that a silent one delays no other; a broker's queues one by one.
         parts: dict[str, dict[MessageQueue, int]] = {}
         for queue, offset in offsets.items():
             parts.setdefault(queue.broker_name, {})[queue] = offset
-        told = await gather(self._write(part) for part in parts.values())
-        return [error for errors in told for error in errors]
+        failures = await gather(self._write(part) for part in parts.values())
+        return [error for errors in failures for error in errors]
 
     async def _write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
         failed: list[Exception] = []

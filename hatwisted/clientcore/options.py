@@ -1,4 +1,4 @@
-"""What a producer or a consumer may be told at its making: one value each, and the keywords that make it.
+"""Options of producers and consumers: one value each, and the keywords that make it.
 
 The keywords stand twice, as a type checker needs them at `Cluster.producer("orders", retries=4)` and as the fields
 that the logic reads; `tests/unit/clientcore/test_options.py` holds them against each other.
@@ -117,16 +117,14 @@ class ConsumerOptions:
     """How a consumer reads.
 
     batch: messages for one call
-    whole_batch: a batch that fails goes back as it is, behind its `ack_index` (4.9.7), instead of being halved
-    consume_from: where a new group begins
-    timestamp: ms since the epoch, for ConsumeFrom.TIMESTAMP
-    broadcasting: every member gets everything, and keeps its progress by itself
-    local_offsets: the file that a broadcasting member keeps it in; None: only while it runs
-    orderly: a failed message holds its queue up, and a queue never has two readers
-    suspension: seconds that a queue is then held up at a time
-    max_reconsume: failures until a dead letter; None: 16, and without end if orderly
-    prefetch_messages, prefetch_bytes: of one queue, read and not yet settled
-    auto_commit: note the progress every 5 s and at the stop; otherwise only when the program says `commit`
+    whole_batch: a batch that fails goes back as it is, from after its `ack_index` on (4.9.7), instead of
+    being halved consume_from: where a new group begins timestamp: ms since the epoch, for
+    ConsumeFrom.TIMESTAMP broadcasting: every member gets everything, and keeps its progress by itself
+    local_offsets: the file that a broadcasting member keeps it in; None: only while it runs orderly: a failed
+    message holds its queue up, and a queue never has two readers suspension: seconds that a queue is then
+    held up at a time max_reconsume: failures until a dead letter; None: 16, and without end if orderly
+    prefetch_messages, prefetch_bytes: of one queue, read and not yet settled auto_commit: note the progress
+    every 5 s and at the stop; otherwise only when the program says `commit`
     """
 
     batch: int = 1

@@ -15,5 +15,5 @@ RANDOMNESS: Final[random.Random] = random.SystemRandom()
 
 
 def process_name() -> str:
-    """As "host@pid": tells processes apart, and operators where to look."""
+    """As "host@pid": distinguishes processes, and shows operators where to look."""
     return f"{socket.gethostname()}@{os.getpid()}"

@@ -56,11 +56,11 @@ class ProcessQueue:
 
     @property
     def waiting(self) -> bool:
-        """Is there something that nobody has taken?"""
+        """Is there something that wasn't taken?"""
         return bool(self._buffer)
 
     def fill(self, messages: Iterable[ReceivedMessage]) -> None:
-        """Put what was read behind the rest."""
+        """Put what was read after the rest."""
         for message in messages:
             self._buffer.append(message)
             self._bytes += message.size
@@ -82,7 +82,7 @@ class ProcessQueue:
             self._buffer.extendleft(reversed(rest))
 
     def drop(self) -> None:
-        """It's somebody else's now: what wasn't taken is forgotten; `progress` stays right."""
+        """It's another member's now: what wasn't taken is forgotten; `progress` stays right."""
         self.dropped = True
         if self._buffer:
             self.next = self._buffer[0].queue_offset

@@ -124,7 +124,7 @@ class Producer:
             await self._window.ready()
 
     async def settled(self) -> None:
-        """Returns when whoever sent something has its result."""
+        """Fires when every send has its result."""
         if self._unsettled:
             settled: Waiter[None] = Waiter()
             self._settled.append(settled)

@@ -24,7 +24,7 @@ MASTER_PREFERENCE: Final = 30.0
 """Seconds that no suggestion leads away from the master, after another broker couldn't serve a pull."""
 
 _PASSES: Final = frozenset((ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY))
-"""Answers that go on behind messages: those they bring, and those that a filter passes over."""
+"""Answers that continue after messages: those they bring, and those that a filter passes over."""
 _PULLED: Final = _PASSES | {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED}
 """Answers that say where to go on."""
 _LOST_MEMBERSHIP: Final = frozenset(
@@ -42,7 +42,7 @@ class NextStep(Enum):
     GO_ON = "pull again at once, from the offset it says"
     STUCK = "pull again after a pause: the broker says so, at the same place"
     TURN_AWAY = "ask another broker: this one can't serve us"
-    LOST_MEMBERSHIP = "tell the broker who we are: it doesn't know the group"
+    LOST_MEMBERSHIP = "send the broker a heartbeat: it doesn't know the group"
 
 
 class PullProgress:

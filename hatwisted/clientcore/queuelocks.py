@@ -1,8 +1,8 @@
 """LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42: this member's locks at the brokers, for consumption in order.
 
 A broker gives a queue of a group to one client; the lock lapses there 60 s after it was last renewed. Here it
-counts for half of that, from the moment it was asked for, so nobody works on a lock that a broker has given on.
-Locks live at masters: while one is gone, its queues wait for it.
+counts for half of that, from the moment it was asked for, so no member works on a lock that a broker has
+passed on. Locks live at masters: while one is gone, its queues wait for it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class QueueLocks:
         return ours, others
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Give up; a broker that can't be told lets them lapse."""
+        """Release locks; at a broker that can't be reached they lapse."""
         mine = [queue for queue in queues if self._locked.pop(queue, None) is not None]
         await gather(self._unlock(name, part) for name, part in _by_broker(mine).items())
 

@@ -50,7 +50,7 @@ class BrokerFaults:
         self._avoid_until[broker] = now + min(FAILURE_PAUSE * 2 ** min(failures - 1, 10), MAX_PAUSE)
 
     def avoided(self, broker: str, now: float) -> bool:
-        """Should somebody else get the next message?"""
+        """Should another broker get the next message?"""
         return self._avoid_until.get(broker, 0.0) > now
 
 

@@ -1,7 +1,7 @@
 """CONSUMER_SEND_MSG_BACK: messages that failed, back to the brokers: for a later try, or among the dead letters.
 
 The broker that has the message takes it back by its offset (36). If it can't, a copy goes to any other that has
-the group's retry topic, as RocketMQ's clients do; if nobody takes it, it's tried again until somebody does: a
+the group's retry topic, as RocketMQ's clients do; if no broker accepts it, it's retried until one does: a
 message is never dropped because it failed.
 """
 
@@ -27,7 +27,7 @@ FIRST_DELAY_LEVEL: Final = 3
 """Of the first retry; each further one waits a level longer."""
 LAST_DELAY_LEVEL: Final = 18
 SEND_BACK_PAUSE: Final = 5.0
-"""Seconds until a message that nobody took back is offered again."""
+"""Seconds until a message that no broker took back is offered again."""
 
 
 class SendBack:
@@ -62,7 +62,7 @@ class SendBack:
         raise ClientError(f"message {message.message_id} wasn't sent back before the consumer stopped")
 
     def stop(self) -> None:
-        """The consumer stops: what nobody takes back now is left to its queue's next reader."""
+        """The consumer stops: what isn't taken back now is left to its queue's next reader."""
         self._stopped = True
 
     async def _send_back(self, message: ReceivedMessage) -> None:

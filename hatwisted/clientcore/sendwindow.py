@@ -1,7 +1,7 @@
 """How much a producer has under way: so many requests in flight, so many bytes waiting for their turn.
 
 Who sends faster than the brokers answer first waits in line, in order; when the line itself is full the send
-fails, and `ready()` tells when it isn't.
+fails, and `ready()` fires when it isn't.
 """
 
 from __future__ import annotations

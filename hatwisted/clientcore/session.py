@@ -91,7 +91,7 @@ class Session:
             self._refresh.start()
 
     async def leave(self, member: GroupMember, *, consumer: bool) -> None:
-        """Take `member` out of the heartbeats and tell all brokers that heard of it."""
+        """Take `member` out of the heartbeats and unregister it from all brokers that know it."""
         table = self._consumers if consumer else self._producers
         if table.get(member.group) is not member:
             return
@@ -105,7 +105,7 @@ class Session:
             self._refresh.stop()
 
     async def close(self) -> None:
-        """Take no more members, close all connections. Whoever is left has to be stopped before."""
+        """Take no more members, close all connections. Stop the members first."""
         self._closed = True
         await self.driver.close()
 
@@ -200,7 +200,7 @@ class Session:
         self.in_background(self.routes.refresh(sorted(topics)), "refreshing routes")
 
     def in_background(self, work: Work[Any], what: str) -> None:
-        """Run a coroutine that nobody waits for; its failure is logged."""
+        """Run a coroutine in the background; its failure is logged."""
         in_background(self.driver, work, what)
 
     # ---- what brokers want

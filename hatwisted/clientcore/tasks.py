@@ -188,7 +188,7 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """What the logic tells the time by."""
+    """The logic's clock."""
 
     def seconds(self) -> float:
         """Since the epoch, on a clock that follows the system's."""

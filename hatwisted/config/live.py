@@ -1,7 +1,7 @@
 """A configuration that operators look at and change while the server runs (mqadmin's update...Config).
 
-What is changed takes effect where somebody listens, the rest with the next start: all changes go into the
-file, each in the place of the line it replaces, so that comments and order stay. RocketMQ writes the file anew
+What is changed takes effect where there is a listener, the rest after a restart: all changes go into the
+file, each in the place of the line it replaces, so that comments and order stay. RocketMQ rewrites the file
 with all its keys, and passes over values that it can't read; here those are refused.
 """
 

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from hatwisted.config.errors import ConfigError
+from hatwisted.config.host import Host
 from hatwisted.config.javaproperties import Entry, check_text, format_property, parse_properties
 from hatwisted.config.rocketmqkeys import (
     FORMER_BROKER_KEYS,
@@ -63,9 +64,18 @@ class Loaded(NamedTuple, Generic[C]):
 
 
 def load_broker_config(
-    path: str | None, overrides: Sequence[str] = (), *, environ: Mapping[str, str] | None = None
+    path: str | None,
+    overrides: Sequence[str] = (),
+    *,
+    host: Host,
+    environ: Mapping[str, str] | None = None,
 ) -> Loaded[BrokerConfig]:
-    """The broker configuration in the file at `path` (None: defaults alone) with `key=value` overrides.
+    """A broker's configuration.
+
+    - path: the file; None: defaults alone
+    - overrides: `key=value`
+    - host: the machine that the broker will run on
+    - environ: the environment's NAMESRV_ADDR counts where nothing else names a name server
 
     Raises ConfigError: file not readable, wrong value, malformed override.
     """
@@ -73,9 +83,9 @@ def load_broker_config(
     name_servers = (environ or {}).get("NAMESRV_ADDR", "").strip()
     if name_servers and "namesrvAddr" not in source.entries:
         source.entries["namesrvAddr"] = Entry("namesrvAddr", name_servers, ENVIRONMENT)
-    told = _rename_former_keys(source)
-    loaded = _load(BrokerConfig, UNUSED_BROKER_KEYS, source)
-    return Loaded(loaded.config, [*told, *loaded.warnings], source)
+    renamed = _rename_former_keys(source)
+    loaded = _load(BrokerConfig, host.of_broker(), UNUSED_BROKER_KEYS, source)
+    return Loaded(loaded.config, [*renamed, *loaded.warnings], source)
 
 
 def with_path(loaded: Loaded[BrokerConfig], path: str | None) -> Loaded[BrokerConfig]:
@@ -86,9 +96,11 @@ def with_path(loaded: Loaded[BrokerConfig], path: str | None) -> Loaded[BrokerCo
     return Loaded(config, warnings, source)
 
 
-def load_namesrv_config(path: str | None, overrides: Sequence[str] = ()) -> Loaded[NamesrvConfig]:
+def load_namesrv_config(
+    path: str | None, overrides: Sequence[str] = (), *, host: Host
+) -> Loaded[NamesrvConfig]:
     """The same for a name server."""
-    return _load(NamesrvConfig, UNUSED_NAMESRV_KEYS, read_source(path, overrides))
+    return _load(NamesrvConfig, host.of_name_server(), UNUSED_NAMESRV_KEYS, read_source(path, overrides))
 
 
 def read_source(path: str | None, overrides: Sequence[str]) -> Source:
@@ -118,9 +130,11 @@ def effective_text(loaded: Loaded[C]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _load(schema: type[C], unused: frozenset[str], source: Source) -> Loaded[C]:
+def _load(
+    schema: type[C], defaults: Mapping[str, object], unused: frozenset[str], source: Source
+) -> Loaded[C]:
     by_key = {field.encode_name: field for field in _fields(schema)}
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {**defaults}
     unknown: list[Entry] = []
     warnings: list[str] = []
     for entry in source.entries.values():
@@ -137,7 +151,7 @@ def _load(schema: type[C], unused: frozenset[str], source: Source) -> Loaded[C]:
 
 
 def _rename_former_keys(source: Source) -> list[str]:
-    """Take entries of former spellings for those of the present ones, unless these are there too; what to tell."""
+    """Read entries in former spellings as the current ones, unless these are there too; gives the warnings."""
     warnings = []
     for former, key in FORMER_BROKER_KEYS.items():
         if former not in source.entries:

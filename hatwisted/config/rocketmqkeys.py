@@ -1,7 +1,7 @@
 """Keys that RocketMQ 4.9.7 reads and that have no effect here: a running broker's file must start unchanged.
 
 They are accepted without a word (most tune thread pools of a JVM, or limits that are constants here), except
-where leaving a key out would surprise its owner: those are told, or refused when the data itself would be
+where leaving a key out would surprise its owner: those are warned of, or refused when the data itself would be
 misread.
 
 The lists are the setters of the classes named, the only thing RocketMQ matches keys against.

@@ -1,4 +1,4 @@
-"""What only a whole configuration can tell: does it fit the role, and do its values go together?
+"""What only a whole configuration shows: does it fit the role, and do its values agree?
 
 A broker's file doesn't say which program will read it. RocketMQ has one program for both roles; here
 `hamaster` and `haslave` each take only their own, because a slave started as a master would begin a second
@@ -15,7 +15,7 @@ from hatwisted.config.schema import RECORD_OVERHEAD, BrokerConfig, BrokerRole
 from hatwisted.wire.registration import MASTER_ID
 
 FIRST_SLAVE_ID = 1
-"""The id of a slave that is told of none: of a group with one slave it is the usual one."""
+"""A slave's id if none is configured: the usual one in a group with one slave."""
 
 
 def as_master(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:

@@ -10,9 +10,8 @@ Keys that RocketMQ knows and that have no effect here are listed in `rocketmqkey
 
 from __future__ import annotations
 
-import os
-import socket
 from enum import Enum
+from os.path import join
 from typing import Annotated
 
 import msgspec
@@ -54,28 +53,6 @@ class FlushDiskType(Enum):
     SYNC_FLUSH = "SYNC_FLUSH"
 
 
-def address_of_this_host() -> str:
-    """The address other hosts most likely reach this one by: that of the default route, else the loopback's.
-
-    Nothing is sent: connecting a datagram socket only makes the kernel choose a route.
-    """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1"
-
-
-def store_in_home() -> str:
-    """RocketMQ's default store folder."""
-    return os.path.join(os.path.expanduser("~"), "store")
-
-
-def _namesrv_home(name: str) -> str:
-    return os.path.join(os.path.expanduser("~"), "namesrv", name)
-
-
 # The kinds that many fields share; the rule beside the type reads the text.
 Port = Annotated[int, PORT]
 Milliseconds = Annotated[int, MILLISECONDS]
@@ -94,7 +71,7 @@ BROKER_PORT = Whole(3, 65534)
 # Tests and small installations use files far below the default of 1 GiB; below this no message fits.
 LOG_FILE_SIZE = Whole(1024, unit="bytes")
 
-# Bytes of a record besides body, topic and properties, and what must stay free for the blank behind it.
+# Bytes of a record besides body, topic and properties, and what must stay free for the blank after it.
 RECORD_OVERHEAD = 91 + 8
 
 
@@ -103,16 +80,17 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     # -- who and where
     broker_cluster_name: Name = "DefaultCluster"
-    broker_name: Name = msgspec.field(default_factory=socket.gethostname)
+    broker_name: Name = "DEFAULT_BROKER"
+    """The host's name if it is read from a file; so are addresses and folder, see `host`."""
     broker_id: Annotated[int, Whole(-LONG_MAX - 1, LONG_MAX)] = 0
     broker_role: Annotated[BrokerRole, Choice(BrokerRole)] = BrokerRole.ASYNC_MASTER
     broker_config_path: Annotated[str | None, Optional(PATH)] = None
     """RocketMQ 5.x: the file that changes at run time go into; the one of `--conf` if there is one."""
     broker_permission: Annotated[int, Whole(0, 7)] = 6
-    broker_ip1: Name = msgspec.field(name="brokerIP1", default_factory=address_of_this_host)
+    broker_ip1: Name = msgspec.field(name="brokerIP1", default="127.0.0.1")
     """Address in routes and, as storeHost, in every record."""
-    broker_ip2: Name = msgspec.field(name="brokerIP2", default_factory=address_of_this_host)
-    """Address that slaves are told to connect to."""
+    broker_ip2: Name = msgspec.field(name="brokerIP2", default="127.0.0.1")
+    """Address that slaves are given to connect to."""
     bind_address: Name = "0.0.0.0"
     """Where to listen, all three ports (RocketMQ 5.x)."""
     listen_port: Annotated[int, BROKER_PORT] = 10911
@@ -158,7 +136,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     )
 
     # -- store
-    store_path_root_dir: Path = msgspec.field(default_factory=store_in_home)
+    store_path_root_dir: Path = "store"
     store_path_commit_log: Annotated[str | None, Optional(PATH)] = None
     """`commitlog` below the root if the file doesn't say: see `commit_log_path`."""
     mapped_file_size_commit_log: Annotated[int, LOG_FILE_SIZE] = 1024 * 1024 * 1024
@@ -212,7 +190,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Ours."""
     in_sync_replicas: Annotated[int | None, Optional(Whole(1))] = None
     """RocketMQ 5.x: copies, the master's included, that a SYNC_MASTER waits for. Not set: two, the meaning of
-    4.x, and not 5.x's default of 1, with which SYNC_MASTER waits for nobody: see `copies_to_wait_for`."""
+    4.x, and not 5.x's default of 1, with which SYNC_MASTER waits for no slave: see `copies_to_wait_for`."""
     min_in_sync_replicas: Annotated[int, Whole(1)] = 1
     """RocketMQ 5.x: with fewer copies in sync, the master's included, a put is refused before the append."""
     ha_max_gap_not_in_sync: Bytes = 256 * 1024 * 1024
@@ -238,7 +216,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def commit_log_path(self) -> str:
         """The commit log's folder."""
-        return self.store_path_commit_log or os.path.join(self.store_path_root_dir, LOG_FOLDER)
+        return self.store_path_commit_log or join(self.store_path_root_dir, LOG_FOLDER)
 
     @property
     def slave_wait(self) -> int:
@@ -264,7 +242,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     bind_address: Name = "0.0.0.0"
     """RocketMQ 5.x."""
     listen_port: Port = 9876
-    kv_config_path: Path = msgspec.field(default_factory=lambda: _namesrv_home("kvConfig.json"))
+    kv_config_path: Path = "namesrv/kvConfig.json"
     config_store_path: Annotated[str | None, Optional(PATH)] = None
     """Where changes made while it runs are written; the file it was started with if that doesn't say."""
     order_message_enable: Bool = False

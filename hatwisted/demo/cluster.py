@@ -226,7 +226,7 @@ def _namesrv_conf(folder: str) -> dict[str, object]:
 
 
 def dies_with_us() -> list[str]:
-    """What to put in front of a command, so that it ends when this process does, however that ends."""
+    """What to put before a command, so that it ends when this process does, however that ends."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
 

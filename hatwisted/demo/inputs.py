@@ -3,7 +3,7 @@
 Everything is read as it is needed: an input may be larger than memory. `position` of `total` bytes have
 been read, for a progress bar.
 
-A store's records aren't copied, its messages are sent anew as their producers did: without what a broker
+A store's records aren't copied, its messages are sent again as their producers did: without what a broker
 adds to a message, and without the records that a broker keeps for itself (delayed and half messages, which
 are in the store a second time once they were delivered).
 """

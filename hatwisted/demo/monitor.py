@@ -18,7 +18,7 @@ UNKNOWN = -1
 
 
 class Figures(msgspec.Struct):
-    """Bytes of the commit log; UNKNOWN until a broker has told."""
+    """Bytes of the commit log; UNKNOWN until a broker has answered."""
 
     master_offset: int = UNKNOWN
     slave_ack_offset: int = UNKNOWN

@@ -1,4 +1,4 @@
-"""The process of `pipelinework.py`, seen from the demo: started early, told to begin, listened to."""
+"""The process of `pipelinework.py`, seen from the demo: started early, made to begin, listened to."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ class PipelineProcess(ProcessProtocol):
 
     def _hear(self, line: bytes) -> None:
         try:
-            told = json.loads(line)
+            event = json.loads(line)
         except ValueError:
             return  # Java's own
-        if "failed" in told:
-            self._failure = told["failed"]
-        elif "done" in told:
-            self._screen.step(told["done"])
+        if "failed" in event:
+            self._failure = event["failed"]
+        elif "done" in event:
+            self._screen.step(event["done"])
         elif self._begun:
-            self._screen.doing(told["doing"])
+            self._screen.doing(event["doing"])
 
     def processEnded(self, reason: Failure) -> None:
         ended: Any = reason.value

@@ -2,7 +2,7 @@
 
 Twisted's reactor and Spark's driver both want the process for themselves, so this is started beside the demo
 (`pipelineprocess.py`). It starts Spark at once, which takes seconds, and the work when a line comes on standard
-input: the stores are still then. What there is to tell goes to standard output, a JSON object a line.
+input: the stores are still then. What there is to report goes to standard output, a JSON object a line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 def _work(master: str, slave: str, out: Path, tell: Tell) -> int:
     from hatwisted.pipeline.jobs.audit.auditing import audit
     from hatwisted.pipeline.jobs.land.landing import land
-    from hatwisted.pipeline.jobs.report.reporting import report
+    from hatwisted.pipeline.jobs.report.reporting import ReportOptions, report
     from hatwisted.pipeline.spark.sparksession import spark_session
 
     tell(doing="Spark starts")
@@ -53,7 +53,7 @@ def _work(master: str, slave: str, out: Path, tell: Tell) -> int:
         return 1
     tell(done=f"audited, record by record: {audited.verdict}")
     tell(doing="writing the report")
-    reported = report([master], str(out / REPORT), slaves=[slave], spark=spark)
+    reported = report([master], str(out / REPORT), ReportOptions(slaves=[slave]), spark=spark)
     tell(done=f"report: {reported.page}")
     return 0
 

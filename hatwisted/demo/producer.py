@@ -35,7 +35,8 @@ Stored = dict[tuple[str, int], "array[int]"]
 
 
 class Producer:
-    """Sends to whoever takes messages. `statuses` counts messages by send status, `refusals` by the reason."""
+    """Sends to the masters that accept messages. `statuses` counts messages by send status, `refusals` by the
+    reason."""
 
     def __init__(self, cluster: Cluster) -> None:
         # Tried once: a second copy of a message would pass for one too many.

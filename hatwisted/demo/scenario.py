@@ -76,7 +76,7 @@ class Scenario:
         self.status = 1
 
     def start(self) -> None:
-        """Begin; stops the reactor itself where nobody shall wait for Ctrl-C."""
+        """Begin; stops the reactor itself if it isn't to wait for Ctrl-C."""
         self._reactor.addSystemEventTrigger("before", "shutdown", self._stop)
         maybeDeferred(self._run).addCallbacks(self._succeeded, self._failed).addBoth(self._settled)
 

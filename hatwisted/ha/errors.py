@@ -16,16 +16,12 @@ class ImplausibleReport(HaProtocolError):
 class FrameMismatch(HaProtocolError):
     """A master sent a frame that doesn't continue our log.
 
-    offered, size: the frame's offset and body bytes (0: a heartbeat).
+    - offered: the frame's offset
+    - size: its body bytes; 0: a heartbeat
+    - reason: what is wrong, for people
     """
 
     def __init__(self, offered: int, size: int, reason: str) -> None:
-        """A master sent a frame that doesn't continue our log.
-
-        - offered: the frame's offset
-        - size: its body bytes; 0: a heartbeat
-        - reason: what is wrong, for people
-        """
         super().__init__(reason)
         self.offered = offered
         self.size = size

@@ -1,4 +1,4 @@
-"""Where a slave tells its master to begin.
+"""Where a slave asks its master to begin.
 
 A slave with a log reports where its last record begins (`overlap` says why). One without has only one number to
 say, and 0 means "your last file" to a RocketMQ master: a new slave then lacks every older file for good. With
@@ -26,7 +26,7 @@ _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 
 PROOF_SIZE = layout.BODY_AT + 2 * layout.IPV6_EXTRA
-"""Bytes of the log's first record that prove its first byte: up to the body length behind two IPv6 hosts."""
+"""Bytes of the log's first record that prove its first byte: up to the body length after two IPv6 hosts."""
 
 FIRST_SAYABLE = 1
 """Lowest offset that a first report can name: 0 has another meaning."""
@@ -45,7 +45,7 @@ class JoinPlan:
     held: int = 0
     """Our log's end: what is sent below it is compared with what we have (`overlap`)."""
     prefix: bytes = b""
-    """Bytes of the log in front of `expected` that are known without being sent."""
+    """Bytes of the log before `expected` that are known without being sent."""
     wants_all: bool = False
     """A start above 0 means that older bytes will be missing against the operator's wish: worth a warning."""
 

@@ -19,26 +19,21 @@ from hatwisted.timing.throttle import LogThrottle
 
 MAX_WAITS = 250_000
 """Waits open at one time (each about 1 KiB, one per read of a producer's connection). A further one is
-told at once how far replication has come, which its put reads as "not known to be on the slave"."""
+answered at once with how far replication has come, which its put reads as "not known to be on the slave"."""
 
 
 class GroupTransferService:
     """Waits for the replicated offset.
 
-    clock: source of time; timeout: seconds a put waits for its slave (slaveTimeout or syncFlushTimeout). All
-    waits share it, so deadlines rise in the order of the offsets, which is what makes one timer enough.
+    - clock: source of time
+    - timeout: seconds a put waits for its slave (slaveTimeout or syncFlushTimeout). All waits share it, so
+      deadlines rise in the order of the offsets, which is what makes one timer enough
+    - max_waits: open at a time; further ones are answered at once
     """
 
     _log = Logger()
 
     def __init__(self, clock: IReactorTime, timeout: float, max_waits: int = MAX_WAITS) -> None:
-        """Waits for the replicated offset.
-
-        - clock: source of time
-        - timeout: seconds a put waits for its slave (slaveTimeout or syncFlushTimeout). All waits share it,
-          so deadlines rise in the order of the offsets, which is what makes one timer enough
-        - max_waits: open at a time; further ones are answered at once
-        """
         self._clock = clock
         self._line = WaitLine(clock)
         self._max_waits = max_waits

@@ -42,7 +42,7 @@ than asking for 64 KiB (the allocator maps and unmaps it), which a put that wait
 
 
 class LinkOwner(Shape):
-    """What a link asks of the service it belongs to, and tells it."""
+    """What a link needs of the service it belongs to, and reports to it."""
 
     log: IReplicatedLog
     clock: IReactorTime

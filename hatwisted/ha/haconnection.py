@@ -52,13 +52,13 @@ SEND_CHUNK = 256 << 10
 with a whole chunk Twisted would copy what remains of it on every turn."""
 
 REFUSED_LINGER = 5.0
-"""Seconds a slave whose offset the log lacks is kept before it's told and closed. RocketMQ's slave
+"""Seconds a slave whose offset the log lacks is kept before it gets its answer and is closed. RocketMQ's slave
 re-dials at once, so this is what sets the pace of its retries; as long as the wait before its own first
 report."""
 
 
 class LinkOwner(Shape):
-    """What a link asks of the HA service it belongs to, and tells it."""
+    """What a link needs of the HA service it belongs to, and reports to it."""
 
     log: IReplicatedLog
     clock: IReactorTime

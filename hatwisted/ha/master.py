@@ -2,7 +2,7 @@
 position.
 
 One log listener serves all live slaves: what an append added is framed once and the same bytes go to each. It
-is installed only while somebody is live, so that a log without slaves (a slave's own log, for one) doesn't
+is installed only while a slave is live, so that a log without slaves (a slave's own log, for one) doesn't
 pay for it. One timer looks after all links: heartbeats, silent slaves, the lag line in the log.
 
 Until its first report a connection is unidentified: their number is limited, and so is how long they may stay,
@@ -79,8 +79,12 @@ class HAMasterFactory(Factory):
 class HAService(Service):
     """The master's HA service.
 
-    log: what is replicated; listen: binds the HA port for a factory (`reactor.listenTCP` with the port filled
-    in); group_transfer: who is told how far replication has come.
+    - log: what is replicated
+    - clock: timers of all links
+    - listen: binds the HA port for a factory (`reactor.listenTCP` with the port filled in)
+    - group_transfer: completes the waits that an acknowledgement covers
+    - settings: time limits, sizes, what a put waits for
+    - dialect: the HA protocol; None: RocketMQ 4's
     """
 
     _logger = Logger()
@@ -95,15 +99,6 @@ class HAService(Service):
         settings: MasterSettings | None = None,
         dialect: IHaDialect | None = None,
     ) -> None:
-        """The master's HA service.
-
-        - log: what is replicated
-        - clock: timers of all links
-        - listen: binds the HA port for a factory (`reactor.listenTCP` with the port filled in)
-        - group_transfer: completes the waits that an acknowledgement covers
-        - settings: time limits, sizes, what a put waits for
-        - dialect: the HA protocol; None: RocketMQ 4's
-        """
         self.log = log
         self.clock = clock
         self.settings = settings or MasterSettings()
@@ -404,7 +399,7 @@ def _stop_listening(port: IListeningPort) -> Deferred[None]:
 
 
 class _Drain:
-    """Somebody waits for the slaves to have everything."""
+    """A wait for the slaves to have everything."""
 
     def __init__(self, clock: IReactorTime, limit: float) -> None:
         self.done: Deferred[bool] = Deferred()

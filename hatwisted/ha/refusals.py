@@ -13,7 +13,7 @@ from hatwisted.timing.throttle import LOG_INTERVAL, LogThrottle, more_like_it
 
 
 class Complaints:
-    """One log line per source and interval (seconds); the next one tells how many were left out."""
+    """One log line per source and interval (seconds); the next one says how many were left out."""
 
     _log = Logger()
 

@@ -88,9 +88,12 @@ class SlaveParts:
 
 
 class HAClientService(Service):
-    """Keeps a slave's log a copy of its master's.
+    """Keeps a slave's log a copy of its master's. The master's address is looked up for each dial; an
+    established link isn't cut when the address changes.
 
-    Where the master is, is asked anew for each dial; a living link isn't cut when it's elsewhere by then.
+    - parts: what the slave has around it
+    - settings: time limits, what is acknowledged
+    - dialect: the HA protocol; None: RocketMQ 4's
     """
 
     _logger = Logger()
@@ -102,13 +105,6 @@ class HAClientService(Service):
         settings: SlaveSettings | None = None,
         dialect: IHaDialect | None = None,
     ) -> None:
-        """Keeps a slave's log a copy of its master's. The master's address is looked up for each dial; an
-        established link isn't cut when the address changes.
-
-        - parts: what the slave has around it
-        - settings: time limits, what is acknowledged
-        - dialect: the HA protocol; None: RocketMQ 4's
-        """
         clock = parts.clock
         self.log = parts.log
         self.clock = clock

@@ -24,7 +24,7 @@ slave that is ahead of its master."""
 
 
 class LinkState(Enum):
-    """Where a slave's link stands, as told to monitoring."""
+    """State of a slave's link, as monitoring sees it."""
 
     AWAITING_REPORT = "awaiting first report"
     CATCH_UP = "catching up"

@@ -30,7 +30,7 @@ again would be dialled in a tight loop."""
 
 
 class SlaveState(Enum):
-    """Where the slave stands, as told to monitoring."""
+    """The slave's state, as monitoring sees it."""
 
     STOPPED = "stopped"
     DISCONNECTED = "disconnected"

@@ -1,7 +1,8 @@
 """What a master's log says of its slaves: how far behind each is, that one has gone, that none has come.
 
 A SYNC_MASTER's puts fail, or wait in vain, for want of a slave; so there a slave that goes is a warning, and so is
-that none has come within a minute of the start. On an ASYNC_MASTER nobody waits, and both are news at most.
+that none has connected within a minute of the start. On an ASYNC_MASTER no put waits, and both are only
+informational.
 """
 
 from __future__ import annotations
@@ -29,20 +30,19 @@ ALONE_LIMIT = 60.0
 
 
 class SlaveWatch:
-    """Tells of the slaves of one master. missed: do puts wait for them at present?"""
+    """Logs how a master's slaves are doing.
+
+    - clock: when to
+    - log: the master's
+    - replicas: what has been acknowledged
+    - missed: do puts wait for slaves at present?
+    """
 
     _log = Logger()
 
     def __init__(
         self, clock: IReactorTime, log: IReplicatedLog, replicas: ReplicaTable, *, missed: Callable[[], bool]
     ) -> None:
-        """Logs how a master's slaves are doing.
-
-        - clock: when to
-        - log: the master's
-        - replicas: what has been acknowledged
-        - missed: do puts wait for slaves at present?
-        """
         self._clock = clock
         self._commit_log = log
         self._replicas = replicas

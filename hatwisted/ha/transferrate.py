@@ -1,4 +1,4 @@
-"""How fast bytes pass over one HA link, as RocketMQ's FlowMonitor tells it: those of the last second."""
+"""How fast bytes pass over one HA link, as RocketMQ's FlowMonitor measures it: bytes of the last second."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a batch of records means to consume queues and index: tags codes and hashes of index keys.
 
-The second step behind `scan`: `propertyareas` finds the values of a few names in the properties of all records,
+The second step after `scan`: `propertyareas` finds the values of a few names in the properties of all records,
 `keyhash` hashes them. Only record counts, never property counts, are looped over in Python.
 """
 

@@ -66,7 +66,7 @@ def scan_few(
 def decode_few(
     buf: Buffer, base: int, positions: Sequence[int], end: ScanEnd, delay_levels: Sequence[int]
 ) -> tuple[list[Entry], ScanEnd]:
-    """The entries of walked records, cut in front of the first that isn't valid."""
+    """The entries of walked records, cut before the first that isn't valid."""
     entries: list[Entry] = []
     for at in positions:
         entry = _entry(buf, at, base + at, delay_levels)

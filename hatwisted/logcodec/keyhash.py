@@ -2,7 +2,7 @@
 
 Tags codes and index slots are made of this hash, so it is computed two or three times for every record. Here
 all substrings of a batch are gathered as rows of one byte matrix, each row ending where its substring ends,
-bytes in front of a shorter substring zeroed, and the matrix is multiplied with the powers of 31: some 15 ns
+bytes before a shorter substring zeroed, and the matrix is multiplied with the powers of 31: some 15 ns
 a key.
 
 Measured and rejected: prefix sums over the whole buffer with inverse powers of 31 (each byte of the buffer
@@ -111,8 +111,8 @@ def _hash_text(raw: bytes) -> tuple[int, int]:
 def _patch_non_ascii(
     data: bytes, starts: Positions, ends: Positions, hashes: Hashes, units: Positions
 ) -> None:
-    """Hash anew what was hashed by bytes but isn't ASCII."""
-    # Count of bytes >= 0x80 in front of each position: its growth over a substring tells whether it has any.
+    """Hash again what was hashed by bytes but isn't ASCII."""
+    # Count of bytes >= 0x80 before each position: its growth over a substring tells whether it has any.
     high = np.zeros(len(data) + 1, np.int64)
     np.cumsum(np.frombuffer(data, np.uint8) >> 7, out=high[1:])
     for row in (high[ends] != high[starts]).nonzero()[0].tolist():

@@ -1,15 +1,15 @@
 """The one walk to the log's end: recovery, the offline tools and rebuilds find it here.
 
 Nothing on disk records the end: files have their full length from the beginning and what was never written reads
-as zeros. So the end is found by following the records, checking each, until something isn't one. What lies behind
+as zeros. So the end is found by following the records, checking each, until something isn't one. What lies after
 that place decides what it is:
 
 * Zeros only: a clean end. Bytes, but no proved record (see `recordsearch`): a *torn tail*, normal after a crash.
-* A proved record: *damage*. Cutting there would lose it, so recovery refuses, and the tools go on behind it.
+* A proved record: *damage*. Cutting there would lose it, so recovery refuses, and the tools continue after it.
 * A record that was cut off before: no damage. RocketMQ's recovery only moves its write position back and leaves
-  the bytes behind it; new records then overwrite them piece by piece, and what is left of the old ones still
+  the bytes after it; new records then overwrite them piece by piece, and what is left of the old ones still
   carries the right offsets. Queues and store times tell them apart (`Evidence`).
-* No further file, behind a file that was closed by its blank: a *roll*. The end is the next file's start then.
+* No further file, after a file that was closed by its blank: a *roll*. The end is the next file's start then.
   RocketMQ takes the blank's start instead, which lies below what a slave has already copied.
 
 A record torn inside its properties passes every check of RocketMQ's, because only the body has a checksum and
@@ -56,7 +56,7 @@ class Evidence(Protocol):
     """What is known of a log besides its bytes."""
 
     def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
-        """Is this record behind the log's `end` what an earlier cut left? last_timestamp: store time (ms) of the
+        """Is this record after the log's `end` what an earlier cut left? last_timestamp: store time (ms) of the
         last record in front."""
 
     def reaches_over(self, offset: int) -> bool:
@@ -83,8 +83,8 @@ class LogWalk:
 
     log: its files; start: a file's or a record's start; stop: where to end if the log goes on, by default the end
     of the last file. evidence: helps to tell leftovers. check_crc: compare body checksums, which makes damage
-    inside bodies visible. known: something is said to have been written up to there. progress: told the offset
-    reached after each chunk. read_size: bytes.
+    inside bodies visible. known: something is said to have been written up to there. progress: called with
+    the offset reached after each chunk. read_size: bytes.
     """
 
     def __init__(
@@ -108,13 +108,13 @@ class LogWalk:
         self._window = LogWindow(filled_from(log), log.file_size, read_size or CHUNK, check_crc=check_crc)
         self._last: Records | None = None
         self.at = start
-        """Offset reached: behind the last valid record or blank."""
+        """Offset reached: after the last valid record or blank."""
         self.count = 0
         """Valid records met."""
         self.last_timestamp = 0
         """Store time (ms) of the last one; 0 without any."""
         self.written = 0
-        """Offset behind the last byte that isn't zero, as found at the last break."""
+        """Offset after the last byte that isn't zero, as found at the last break."""
         self.damages: list[Damage] = []
         self.end: LogEnd | None = None
 
@@ -142,7 +142,7 @@ class LogWalk:
         return self.end
 
     def _pass_over(self, end: ScanEnd) -> bool:
-        """Go on behind damage; False if there's nothing to go on to."""
+        """Continue after damage; False if there's nothing to continue with."""
         offset, leftovers, reason = self.at, False, end.reason or end.stop.value
         self.written = written_end(self._log, offset, self._known)
         for record in records_behind(

@@ -1,4 +1,4 @@
-"""One record, by the offset that somebody names.
+"""One record, by an offset from outside.
 
 Nothing here trusts that offset: a peer may send any number, and a wrong one lands in the middle of a record.
 Magic, physical offset and size have to agree before bytes are handed out as a record. (A body may hold bytes that

@@ -1,7 +1,7 @@
 """The property areas of many records taken apart at once.
 
-The areas lie in one buffer with a 02 in front of each and behind the last, so that every property lies between
-two 02 and has its first 01 behind its name. Numpy finds all 01 and 02 at once; a name is recognised by looking at
+The areas lie in one buffer with a 02 before each and after the last, so that every property lies between
+two 02 and has its first 01 after its name. Numpy finds all 01 and 02 at once; a name is recognised by looking at
 the eight bytes where it begins; values are substrings for whoever asked. Nothing is decoded, and no property is
 touched in Python. The rules are those of `wire.properties`, which the tests hold against this: split at 02, the
 name ends at the first 01, an empty name or value doesn't count, the last of a repeated name wins.
@@ -19,7 +19,7 @@ from hatwisted.logcodec.scan import Longs, Records
 from hatwisted.wire import layout
 
 PAD: Final = bytes(8)
-"""In front of the first 02 and behind the last: a name is looked at eight bytes at a time."""
+"""Before the first 02 and after the last: a name is looked at eight bytes at a time."""
 
 _WORD: Final = 8
 _BLANK: Final = ord(layout.KEY_SEPARATOR)
@@ -38,7 +38,7 @@ def join_areas(records: Records) -> tuple[bytes, Longs]:
     starts, ends, buf = records.properties_at, records.ends, records.buf
     areas = [buf[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
     lengths = ends - starts
-    # Each is behind its predecessors, one mark each, and its own mark.
+    # Each is after its predecessors, one mark each, and its own mark.
     return b"\x02".join((PAD, *areas, PAD)), np.cumsum(lengths + 1) - lengths + len(PAD)
 
 
@@ -95,7 +95,7 @@ class PropertyAreas:
         if not counts.any():
             return spans
         owner = np.repeat(np.arange(len(counts)), counts + 1)
-        # Which part of its value each is, and so which blank is behind it.
+        # Which part of its value each is, and so which blank is after it.
         part = np.arange(len(owner)) - np.repeat(np.cumsum(counts + 1) - counts - 1, counts + 1)
         behind = first[owner] + part
         starts = np.where(part == 0, spans.starts[owner], blanks[behind - 1] + 1)
@@ -114,7 +114,7 @@ def _alternating(marks: Longs, kinds: npt.NDArray[np.uint8]) -> tuple[Longs, Lon
 
 
 def _pairs(marks: Longs, kinds: npt.NDArray[np.uint8]) -> tuple[Longs, Longs, Longs]:
-    """The same for any order of 01 and 02: only the first 01 behind a 02 ends a name."""
+    """The same for any order of 01 and 02: only the first 01 after a 02 ends a name."""
     named = ((kinds[1:-1] == layout.NAME_END) & (kinds[:-2] == layout.PAIR_END)).nonzero()[0] + 1
     value_ends = marks[named + 1]
     inner = (kinds[named + 1] == layout.NAME_END).nonzero()[0]

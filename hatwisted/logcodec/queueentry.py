@@ -45,7 +45,7 @@ def blank_entry(physical: int) -> bytes:
 
 def place(entry: bytes) -> tuple[int, int]:
     """(physical offset, end of the record) of an entry, rising along a queue. A blank one is an empty record
-    behind the one before it, and at -1 if there's none before."""
+    after the one before it, and at -1 if there's none before."""
     physical, size = PLACE.unpack_from(entry)
     if size == BLANK_RECORD_SIZE:
         return (physical, physical) if physical else (-1, 0)

@@ -6,10 +6,10 @@ starts at 0. What else there is, and what becomes of it, is as in a running brok
 - a queue whose first record isn't offset 0 (the log begins in mid-stream) starts in the file that offset lies in,
   with blank entries up to it;
 - an offset that doesn't follow its predecessor leaves blank entries between them, so that entry i stays that of
-  offset i (RocketMQ puts the entry behind the last one whatever its offset, and consumers then get the wrong
+  offset i (RocketMQ puts the entry after the last one whatever its offset, and consumers then get the wrong
   messages); a jump of more than GAP_LIMIT is no gap but a foreign record, which gets no entry;
 - an offset that's there already is passed over: the first record keeps it;
-- offset 0 again means that the topic was deleted and made anew: the queue begins with that;
+- offset 0 again means that the topic was deleted and created again: the queue begins with that;
 - records below the end at which a queue of this name was deleted have no entry any more (`undeleted`);
 - a queue whose records have all expired is kept: it says which queue offset comes next (`expired_entries`).
 """
@@ -54,7 +54,7 @@ class QueuePlan:
 
     @property
     def end(self) -> int:
-        """Index behind the last entry."""
+        """Index after the last entry."""
         return self.ranges[-1].index + self.ranges[-1].count if self.ranges else 0
 
     @property
@@ -100,7 +100,7 @@ def undeleted(run: Run, entries: bytes, deleted_end: int) -> tuple[Run, bytes]:
 
 class ExpiredEntries(NamedTuple):
     """Of one file of a queue without records in the log: how many of its entries stay, the end (log offset) of
-    the last record they name (0: none), and whether there are others behind them."""
+    the last record they name (0: none), and whether there are others after them."""
 
     entries: int
     floor: int
@@ -129,7 +129,7 @@ class PlannedQueues:
         self._ranges = ranges
 
     def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
-        """See Evidence: does a record in front of `end` hold this one's place, or is this one older than the last
+        """See Evidence: does a record before `end` hold this one's place, or is this one older than the last
         of these?"""
         queue = record.topic, record.queue_id
         runs = (run for each in self._ranges for run in each.get(queue, ()))

@@ -1,9 +1,9 @@
 """Runs of consecutive queue offsets: what a stretch of the log says about its topics' queues.
 
 Records of one queue carry consecutive queue offsets, so a stretch however long is mostly one run per queue.
-Runs of neighbouring stretches join; where two don't, messages are missing, or the topic was deleted and made
-anew. Both the audit (which tells such places) and the rebuild of queues (which has to place entries by them)
-go by them.
+Runs of neighbouring stretches join; where two don't, messages are missing, or the topic was deleted and
+created again. Both the audit (which reports such places) and the rebuild of queues (which has to place entries
+by them) go by them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QueueName = tuple[str, int]
 class Run:
     """`count` records of one queue, in log order, with queue offsets from `first` on.
 
-    begin, end: physical offset of the first record, and behind the last one.
+    begin, end: physical offset of the first record, and after the last one.
     """
 
     first: int

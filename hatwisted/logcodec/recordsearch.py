@@ -1,32 +1,31 @@
-"""Looking for records where the chain of sizes doesn't lead: behind damage, behind a log's end, in mid-range.
+"""Looking for records where the chain of sizes doesn't lead: after damage, after a log's end, in mid-range.
 
 What the records of a file are is defined by reading it from its begin: each record's size leads to the next one,
 and where that fails the chain goes on at the next place that can be proved. A body may hold whole records, even
-ones that name the very offset they lie at (every answer tells a producer where its message went, so the next
+ones that name the very offset they lie at (every answer gives a producer the place of its message, so the next
 offset can be foretold), with right lengths and checksums. So what is in the bytes of a record proves little. In
 the order of their strength, these things count:
 
 1. *Being led to.* The record that the chain leads to begins where the broker has begun to write one. If its head
    is intact (magic, its own offset, a size that agrees with the length of its body, which is another field) and
    its end is where the lengths inside it say, or looks torn, all bytes up to there are its own: no record begins
-   among them. So a search begins behind them. Should the size be what is damaged, these lengths add up to another
+   among them. So a search begins after them. Should the size be what is damaged, these lengths add up to another
    place, where a record begins.
-2. *Being whole*: magic, own offset, lengths, and the body's checksum or else a chain that goes on behind. That is
-   never met by chance, and all there is where the head of the record in front is lost.
-3. *Not lying inside another.* A candidate whose chain breaks, while that of another, which begins inside it, goes
-   on, is none.
-4. *What others say.* A consume queue is built by following the chain: an entry that reaches over a place (see
-   `Held`) says that it's inside a record. That an entry names the place says that there is one.
+2. *Being whole*: magic, own offset, lengths, and the body's checksum or else a chain that continues after it.
+That is never met by chance, and all there is where the head of the record in front is lost. 3. *Not lying
+inside another.* A candidate whose chain breaks, while that of another, which begins inside it, goes on, is
+none. 4. *What others say.* A consume queue is built by following the chain: an entry that reaches over a
+place (see `Held`) says that it's inside a record. That an entry names the place says that there is one.
 
 Rejected: taking any whole record for one, as this did (a torn message with a forged record in its body kept a
 broker from starting); chains of some length (a body may hold a chain, and its last link may end with the message
 itself); store times and queue offsets that fit (both can be foretold); a secret in every record (these bytes are
-read by others). What can't be told: where the head of a torn message is lost and no queue has its entry, a record
-forged in its body looks like one that was acknowledged. It counts then, since refusing to start costs an
-operator's look, and cutting might cost messages.
+read by others). What can't be decided: where the head of a torn message is lost and no queue has its entry, a
+record forged in its body looks like one that was acknowledged. It counts then, since refusing to start costs
+an operator's look, and cutting might cost messages.
 
 So that any two readers that begin in mid-range agree, one that does doesn't look for the next record but for one
-some way before, follows the chain from there, and takes what the chain has at or behind its begin. If the chain
+some way before, follows the chain from there, and takes what the chain has at or after its begin. If the chain
 broke on the way, or nothing was found, or a record in front may reach over the one found, it goes further back, up
 to the largest record: only who comes from outside a body knows the records in it for what they are.
 """
@@ -50,7 +49,7 @@ CHUNK: Final = 1 << 20
 _ZEROS: Final = bytes(CHUNK)
 
 ZEROS_BEHIND: Final = 128 << 20
-"""Zeros in a row (bytes) behind which nothing more is looked for. What was written last and lost while later
+"""Zeros in a row (bytes) after which nothing more is looked for. What was written last and lost while later
 bytes were not is at most what a disk's cache may reorder; reading a file's untouched gigabyte takes seconds."""
 
 LOOK_BACK: Final = 256 << 10
@@ -58,7 +57,7 @@ LOOK_BACK: Final = 256 << 10
 FURTHER: Final = 16
 """How many times as far each time that wasn't enough."""
 REACH: Final = 5 << 20
-"""Bytes in front of a record found in which no other may reach over it: a body of 4 MiB, RocketMQ's default limit,
+"""Bytes before a record found in which no other may reach over it: a body of 4 MiB, RocketMQ's default limit,
 and its properties. Scanned in some 3 ms."""
 PROOF: Final = 16
 """Records in a row that make a chain."""
@@ -75,7 +74,7 @@ Held = Callable[[int], bool]
 
 
 def written_end(log: LogBytes, offset: int, known: int = 0) -> int:
-    """Offset behind the last byte at or behind `offset` that isn't zero; `offset` if there is none.
+    """Offset after the last byte at or after `offset` that isn't zero; `offset` if there is none.
 
     known: something is said to have been written up to there, so it's looked at least that far.
     """
@@ -138,18 +137,18 @@ class RecordSearch:
         self._window = LogWindow(filled_from(log), log.file_size, CHUNK, check_crc=check_crc)
 
     def at_or_after(self, offset: int) -> int:
-        """Where the chain has its first record that starts at or behind `offset`; the log's or the file's end if
+        """Where the chain has its first record that starts at or after `offset`; the log's or the file's end if
         it has none."""
         return self._around(offset)[1]
 
     def at_or_before(self, offset: int) -> int:
-        """Where the chain has its last record that starts at or in front of `offset`; or where a file's blank
+        """Where the chain has its last record that starts at or before `offset`; or where a file's blank
         begins."""
         before, behind = self._around(offset)
         return behind if behind == offset else before
 
     def before(self, offset: int) -> int:
-        """Some record in front of `offset` and not far from it, if there is one; else the file's begin."""
+        """Some record before `offset` and not far from it, if there is one; else the file's begin."""
         back = self._look_back
         while (first := offset - back) > self._base and back < LARGEST_RECORD:
             if (found := self.next_record(first, offset)) is not None:
@@ -185,7 +184,7 @@ class RecordSearch:
         return None
 
     def _around(self, offset: int) -> tuple[int, int]:
-        """The chain's last start in front of `offset` and its first at or behind it."""
+        """The chain's last start before `offset` and its first at or after it."""
         back = self._look_back
         while True:
             first = max(self._base, offset - back)
@@ -239,7 +238,7 @@ class RecordSearch:
         return sizes, min(sizes) if agrees and (inner == size or self._is_torn_at(offset + size)) else 0
 
     def _is_torn_at(self, end: int) -> bool:
-        """Does the place look like the end of a record that was being written: zeros in front of it (a record
+        """Does the place look like the end of a record that was being written: zeros before it (a record
         hardly ends in one) or behind it?"""
         if end > self._file_end:
             return False
@@ -287,14 +286,14 @@ class RecordSearch:
         return False
 
     def _may_be_inside(self, offset: int) -> bool:
-        """Does a head not far in front of `offset` claim a record that reaches beyond it?"""
+        """Does a head not far before `offset` claim a record that reaches beyond it?"""
         return any(
             bool(((starts + sizes > offset) & (sizes <= LARGEST_RECORD)).any())
             for starts, sizes in self._heads(max(self._base, offset - REACH), offset)
         )
 
     def _links(self, offset: int) -> tuple[list[int], bool]:
-        """Starts of the records in a row from here, the last one's end behind them; do they go on from there?"""
+        """Starts of the records in a row from here, the last one's end after them; do they go on from there?"""
         links = [offset]
         while len(links) <= PROOF:
             end = self._end_of(links[-1], False)

@@ -13,7 +13,7 @@ Topics are told apart by a hash of their bytes that is verified. What the proper
 Numpy's calls cost about 1 us each however little they are given, so a handful of records is decoded one by
 one instead: see `fewscan`, which must agree with this in every detail, as both must with `wire.record`.
 
-Heads with IPv6 hosts are brought into the form of the others, so that nothing behind this knows the difference,
+Heads with IPv6 hosts are brought into the form of the others, so that nothing after this knows the difference,
 except whoever wants the hosts. Rejected: numba (not everywhere where this has to run).
 """
 
@@ -63,8 +63,8 @@ class Stop(enum.Enum):
 class ScanEnd(NamedTuple):
     """Where and why a scan ended.
 
-    position: in the buffer, behind the last valid record; size: bytes of the blank, or of the record that
-    goes on behind the buffer (0 if not even its head is there); reason: what is wrong, for CORRUPT.
+    position: in the buffer, after the last valid record; size: bytes of the blank, or of the record that
+    continues after the buffer (0 if not even its head is there); reason: what is wrong, for CORRUPT.
     """
 
     position: int
@@ -105,7 +105,7 @@ _MOVED: Final = (
     ("prepared_transaction_offset", layout.PREPARED_OFFSET_AT, True),
     ("body_length", layout.BODY_LENGTH_AT, True),
 )
-"""Fields behind a host: name, place with IPv4 hosts, and whether it is behind both."""
+"""Fields after a host: name, place with IPv4 hosts, and whether it is after both."""
 
 
 def walk(
@@ -208,7 +208,7 @@ class Records:
 
     @property
     def ends(self) -> Longs:
-        """int64[n]: positions behind the records."""
+        """int64[n]: positions after the records."""
         return self.positions + self.sizes
 
     @property
@@ -218,7 +218,7 @@ class Records:
 
     @property
     def end_offset(self) -> int:
-        """Physical offset behind the last record."""
+        """Physical offset after the last record."""
         return self.base + self.end.position
 
     def take(self, rows: npt.NDArray[Any] | slice) -> Records:
@@ -267,7 +267,7 @@ def gather(
     check_crc: bool = False,
     placed: bool = True,
 ) -> Records:
-    """The columns of walked records, cut in front of the first that isn't valid."""
+    """The columns of walked records, cut before the first that isn't valid."""
     at = np.array(positions, np.int64)
     if not len(at):
         return Records(buf, base, at, at, np.empty(0, HEAD), at, at, at, at, at, at, [], at, at, end)
@@ -315,7 +315,7 @@ def _view(buf: Buffer, width: int, dtype: str | None = None) -> npt.NDArray[Any]
 
 
 def _level_ipv6(buf: Buffer, at: Longs, heads: npt.NDArray[Any], sys_flags: Longs, body_at: Longs) -> None:
-    """Put what follows long host fields where it would be behind short ones. Positions are clipped into the
+    """Put what follows long host fields where it would be after short ones. Positions are clipped into the
     buffer: a record too short for its hosts then gets some length that doesn't add up."""
     rows = np.flatnonzero(sys_flags & _V6)
     born = (sys_flags[rows] >> 4 & 1) * layout.IPV6_EXTRA
@@ -416,7 +416,7 @@ _MIX: Final = np.multiply.accumulate(np.full(layout.MAX_TOPIC_LENGTH // 8 + 1, 0
 
 
 def _words(buf: Buffer, ends: Longs, lengths: Longs, longest: int) -> list[npt.NDArray[np.uint64]]:
-    """Eight bytes of each topic at a time, from its end on; what is in front of it is zeroed."""
+    """Eight bytes of each topic at a time, from its end on; what is before it is zeroed."""
     every, shortest = _view(buf, 8, ">u8"), int(lengths.min())
     words = []
     for reach in range(8, longest + 8, 8):

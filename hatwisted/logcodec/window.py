@@ -1,8 +1,8 @@
 """The one way along a log: the records that follow one another from an offset on, a piece at a time.
 
-Whoever follows a log (recovery, the tools, Arrow readers, audits) asks for the records at an offset and goes on
-behind them; what a piece ends with is judged here and nowhere else. A record longer than a piece is read whole. A
-blank counts only if it ends with its file, and a record only if it doesn't reach over that end.
+Whoever follows a log (recovery, the tools, Arrow readers, audits) asks for the records at an offset and
+continues after them; what a piece ends with is judged here and nowhere else. A record longer than a piece is
+read whole. A blank counts only if it ends with its file, and a record only if it doesn't reach over that end.
 """
 
 from __future__ import annotations

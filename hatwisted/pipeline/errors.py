@@ -20,7 +20,7 @@ class WrongLogFile(PipelineError):
 
 
 class DamagedLogRange(PipelineError):
-    """Bytes in the middle of a log are no record, and the reader was told to fail on that."""
+    """Bytes in the middle of a log are no record, and the reader's mode is to fail on that."""
 
 
 class WrongSchema(PipelineError):

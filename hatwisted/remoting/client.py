@@ -1,6 +1,6 @@
 """Asking other servers over Twisted: the channels of `clientcore.calls` on endpoints, answers as Deferreds.
 
-Which calls are under way, when a silent server is given up and what is told to whom is `clientcore.calls`, as
+Which calls are under way, when a silent server is given up and who hears of what is `clientcore.calls`, as
 under asyncio; here are the sockets.
 """
 

@@ -1,4 +1,4 @@
-"""What clients were told, and what a store is seen to hold: plain values, from which `promises` judges."""
+"""The answers that clients got, and what a store is seen to hold: plain values, from which `promises` judges."""
 
 from __future__ import annotations
 

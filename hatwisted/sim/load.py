@@ -31,7 +31,7 @@ class Load:
     - pause: seconds between two, on average
     - sizes: of bodies, in bytes
     - target: address of the present master; None: there is none
-    - sent, answered: told of each, `answered` with its `code` set, or without if there was no answer
+    - sent, answered: called for each, `answered` with its `code` set, or without if there was no answer
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """A simulated machine: its disk and address stay, processes come and go.
 
 A process is what `boot` starts: a service built of parts that end with it. `kill` is kill -9 (the page cache
-stays, the kernel tells the peers), `power_off` takes the page cache and tells nobody; a failure of power that
+stays, the kernel tells the peers), `power_off` takes the page cache and notifies no one; a failure of power that
 strikes within an operation of the disk (`SimDisk.strike`) ends the process there and then.
 """
 

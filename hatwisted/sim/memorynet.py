@@ -109,7 +109,7 @@ class MemoryNetwork:
         return MemoryHost(self, address)
 
     def cut(self) -> None:
-        """All connections break now: what is under way is lost, both ends are told."""
+        """All connections break now: what is under way is lost, both ends notice."""
         for transport in list(self.transports):
             transport.lost(ConnectionLost())
 
@@ -129,7 +129,7 @@ class MemoryNetwork:
         return self.clock.callLater(self.latency(), function, *args)
 
     def free_port(self) -> int:
-        """A port number that nobody had before."""
+        """A port number never used before."""
         return next(self._ephemeral)
 
     def listener(self, host: str, port: int) -> MemoryPort | None:

@@ -1,6 +1,6 @@
 """What must hold whatever happens, checked against stores and the history of answers.
 
-No I/O and no clock: told of answers and of machines that lost their power, asked after every restart and promotion
+No I/O and no clock: it sees answers and machines that lost their power, asked after every restart and promotion
 and at the end.
 
 A promise follows an answer. SEND_OK puts a message on the master that answered; of a SYNC_MASTER also on its

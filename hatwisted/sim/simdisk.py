@@ -10,7 +10,7 @@ the changes of a file's length and of the names, in order.
 A file's creation isn't durable by a `datasync` of the file: POSIX doesn't say so. A sync that fails leaves
 pages that count as clean and may be lost all the same, as Linux does it.
 
-Errors and failures of power are told to strike at operations counted from now (`strike`): a process dies in the
+Errors and failures of power are set to strike at operations counted from now (`strike`): a process dies in the
 middle of a step, not between two.
 """
 

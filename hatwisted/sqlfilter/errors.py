@@ -6,7 +6,7 @@ from __future__ import annotations
 class Sql92Error(ValueError):
     """An expression that RocketMQ refuses too, or that is beyond the limits here.
 
-    position: characters in front of the place; line and column count from 1, as an editor shows them.
+    position: characters before the place; line and column count from 1, as an editor shows them.
     """
 
     def __init__(self, reason: str, text: str, position: int) -> None:

@@ -40,8 +40,8 @@ _SHOWN: Final = 40
 
 
 class Word(NamedTuple):
-    """kind: one of the constants above, a keyword in capitals, or the mark itself; position: characters in
-    front of it."""
+    """kind: one of the constants above, a keyword in capitals, or the mark itself; position: characters
+    before it."""
 
     kind: str
     text: str

@@ -1,7 +1,7 @@
 """What can go wrong in a store, one class per outcome that callers treat differently.
 
 A torn tail is no error (recovery cuts it and reports it); damage, a full disk and a foreign file are. Every
-message is one line that names the file or offset and what to do next, because it ends up in front of an operator.
+message is one line that names the file or offset and what to do next, because an operator reads it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OffsetGap(StoreError):
 
 
 class OtherFileSize(StoreError):
-    """A log that was written in smaller files: one ends inside of ours, and the next goes on behind it.
+    """A log that was written in smaller files: one ends inside of ours, and the next continues after it.
 
     file_end: where that file ends; file_size: bytes of ours.
     """
@@ -70,21 +70,16 @@ class OtherFileSize(StoreError):
 
 
 class DamagedLog(StoreError):
-    """Valid records lie behind bytes that are none: cutting here would lose acknowledged data.
+    """Valid records follow bytes that aren't.
 
-    offset: first bad byte; resumes_at: first valid record behind it; end: written end, so end - offset
-    bytes are at stake; path: the file with the first bad byte.
+    - offset: where the damage begins
+    - resumes_at: offset of the next valid record
+    - end: the log's end
+    - reason: what is wrong there
+    - path: of the file
     """
 
     def __init__(self, offset: int, resumes_at: int, end: int, reason: str, path: str) -> None:
-        """Valid records follow bytes that aren't.
-
-        - offset: where the damage begins
-        - resumes_at: offset of the next valid record
-        - end: the log's end
-        - reason: what is wrong there
-        - path: of the file
-        """
         super().__init__(
             f"commit log damaged at offset {offset} ({reason}) in {path}; valid records resume at "
             f"{resumes_at}, {end - offset} bytes at stake; nothing was changed, see 'hatwisted log repair'"

@@ -60,7 +60,7 @@ from hatwisted.wire.storedrecord import Record
 from hatwisted.wire.storenames import CHECKPOINT_FILE, INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 GROUP_COMMIT_IDLE = 0.01
-"""Seconds between syncs of bytes that nobody waits for, under SYNC_FLUSH (B92)."""
+"""Seconds between syncs of bytes that no put waits for, under SYNC_FLUSH (B92)."""
 
 HOT_DISTANCE = 0.40
 """Share of the memory that recent records are taken to occupy in the page cache (RocketMQ's
@@ -97,7 +97,7 @@ class StoreOptions:
     retention: Callable[[], RetentionPolicy] = RetentionPolicy
     """The policy at present."""
     local_time: LocalTime
-    """What hours of housekeeping and names of index files are told by."""
+    """The clock for hours of housekeeping and names of index files."""
     memory_bytes: int = 8 << 30
     """Physical memory of the machine."""
     open_queue_files: int = OPEN_QUEUE_FILES
@@ -109,8 +109,14 @@ class StoreOptions:
 
 
 class MessageStore:
-    """One store folder. Belongs to the reactor thread; blocking calls go to `worker`, and the flush that puts
-    wait for to `flush_worker`, where nothing slow stands in front of it."""
+    """One store folder. Belongs to the reactor thread.
+
+    - options: sizes, policies, the folder
+    - clock: timers and store times
+    - fs: the disk
+    - worker: for blocking calls
+    - flush_worker: for the flush that puts wait for, so that nothing slow is queued ahead of it
+    """
 
     _logger = Logger()
 
@@ -122,14 +128,6 @@ class MessageStore:
         worker: IWorker,
         flush_worker: IWorker,
     ) -> None:
-        """One store folder. Belongs to the reactor thread.
-
-        - options: sizes, policies, the folder
-        - clock: timers and store times
-        - fs: the disk
-        - worker: for blocking calls
-        - flush_worker: for the flush that puts wait for, so that nothing slow is queued ahead of it
-        """
         root = self.root = options.root
         self._fs = fs
         self._options = options
@@ -229,7 +227,7 @@ class MessageStore:
             self.queues.offsets(), report.store_timestamp, report.start if report.unclean else None
         )
         if self.log.min_offset:
-            # Entries in front of it are in the queues' first files still.
+            # Entries before it are in the queues' first files still.
             self.queues.expire(self.log.min_offset)
         return report
 

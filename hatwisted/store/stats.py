@@ -18,7 +18,7 @@ SAMPLES = 601
 """One-second samples kept: what a ten-minute rate needs."""
 
 RATE_WINDOWS = (10, 60, 600)
-"""Seconds over which RocketMQ tells a rate."""
+"""Seconds over which RocketMQ measures a rate."""
 
 
 class StoreStats:

@@ -1,10 +1,10 @@
 """Listening ports that are claimed early and opened when the service behind them starts.
 
-A port in use has to be told before twistd forks, so `claim` binds it while the services are put together. It
+A port in use has to be reported before twistd forks, so `claim` binds it while the services are put together. It
 listens only from `listen` on: a client that connects earlier would sit in the backlog of a broker that is
 still recovering, instead of being refused and going elsewhere.
 
-Rejected: listening first in `startService` (too late to tell anybody), and binding twice, once as a trial
+Rejected: listening first in `startService` (too late to report it), and binding twice, once as a trial
 (another process may take the port in between).
 """
 

@@ -1,7 +1,7 @@
 """Descriptors of this process: who gets the last ones.
 
 A flood of connections must not take what the store needs to open a file. A new descriptor gets the lowest free
-number, so one look at that number tells whether there is room: a newcomer that finds less than KEPT_FREE left is
+number, so one look at that number shows whether there is room: a newcomer that finds less than KEPT_FREE left is
 closed at once, and is the only one to whom running out is an error.
 
 Rejected: counting connections (files, look-ups and our own calls take descriptors too), and waiting for EMFILE, as
@@ -75,7 +75,8 @@ class NewcomerGuard:
         left_out = self._throttle.admit(None)
         if left_out is not None:
             self._log.warn(
-                "connection from {peer} refused: of {limit} descriptors the last {kept} are kept for files; raise "
+                "connection from {peer} refused: of {limit} descriptors the last {kept} are kept for "
+                "files; raise "
                 "the limit (ulimit -n, LimitNOFILE), or see who connects{more}",
                 peer=getattr(addr, "host", addr),
                 limit=descriptor_limit(),

@@ -1,4 +1,4 @@
-"""A master that has no name server brings one along, in the same process, and tells its operator where."""
+"""A master without a configured name server starts one in the same process, and prints its address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hatwisted.config.schema import BrokerConfig
 
 
 def build_master(config: BrokerConfig, parts: Parts) -> IService:
-    """A broker of role ASYNC_MASTER or SYNC_MASTER, with a name server of its own if it is told of none."""
+    """A broker of role ASYNC_MASTER or SYNC_MASTER, with a name server of its own if none is configured."""
     if not needs_name_server(config):
         return build_broker(config, parts)
     own = embed_name_server(config, parts)
@@ -45,11 +45,11 @@ class Announcement(Service):
         super().startService()
         line = f"no namesrvAddr is set: this master starts its own name server, {self._address}"
         self._log.info("{line}", line=line)
-        told = [line]
+        lines = [line]
         if self._warning is not None:
             self._log.warn("{line}", line=self._warning)
-            told.append(self._warning)
-        self._terminal.write("".join(f"hamaster: {each}\n" for each in told))
+            lines.append(self._warning)
+        self._terminal.write("".join(f"hamaster: {each}\n" for each in lines))
         self._terminal.flush()
         if self._terminal is not sys.stdout:
             self._terminal.close()
@@ -58,5 +58,5 @@ class Announcement(Service):
 def _duplicate(stream: TextIO) -> TextIO:
     try:
         return os.fdopen(os.dup(stream.fileno()), "w")
-    except (OSError, ValueError):  # no file behind it
+    except (OSError, ValueError):  # no file after it
         return stream

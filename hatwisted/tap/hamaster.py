@@ -11,6 +11,7 @@ from hatwisted.config.load import Loaded, load_broker_config, with_path
 from hatwisted.config.roles import as_master
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.tap.embedded import build_master
+from hatwisted.tap.realparts import this_host
 from hatwisted.tap.startup import BrokerOptions, make_service
 from hatwisted.tap.storecheck import check_store
 
@@ -28,7 +29,7 @@ def makeService(options: Options) -> IService:
 
 
 def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[BrokerConfig]:
-    return as_master(with_path(load_broker_config(path, overrides, environ=environ), path))
+    return as_master(with_path(load_broker_config(path, overrides, host=this_host(), environ=environ), path))
 
 
 def _build(config: BrokerConfig, parts: Parts) -> IService:

@@ -12,6 +12,7 @@ from hatwisted.assembly.nameserver import build_name_server
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.load import Loaded, load_namesrv_config
 from hatwisted.config.schema import NamesrvConfig
+from hatwisted.tap.realparts import this_host
 from hatwisted.tap.startup import ServerOptions, make_service
 from hatwisted.tap.storecheck import check_settings_file
 
@@ -29,7 +30,7 @@ def makeService(options: Options) -> IService:
 
 
 def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[NamesrvConfig]:
-    config, warnings, source = load_namesrv_config(path, overrides)
+    config, warnings, source = load_namesrv_config(path, overrides, host=this_host())
     if path is not None and config.config_store_path is None:
         config = msgspec.structs.replace(config, config_store_path=os.path.abspath(path))
     return Loaded(config, warnings, source)

@@ -11,6 +11,7 @@ from hatwisted.assembly.parts import Parts
 from hatwisted.config.load import Loaded, load_broker_config, with_path
 from hatwisted.config.roles import as_slave, slave_without_file
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.tap.realparts import this_host
 from hatwisted.tap.startup import BrokerOptions, make_service
 from hatwisted.tap.storecheck import check_store
 
@@ -32,7 +33,7 @@ def makeService(options: Options) -> IService:
 
 
 def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[BrokerConfig]:
-    loaded = load_broker_config(path, overrides, environ=environ)
+    loaded = load_broker_config(path, overrides, host=this_host(), environ=environ)
     return as_slave(slave_without_file(loaded) if path is None else with_path(loaded, path))
 
 

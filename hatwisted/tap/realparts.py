@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from hatwisted.assembly.parts import Parts
+from hatwisted.config.host import Host
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import ThreadWorker
@@ -41,6 +42,22 @@ def real_parts(reactor: Any) -> Parts:
         descriptors=descriptor_limit(),
         steady_time=SteadyTimeService(reactor, SteadyTime(time.monotonic, time.time)),
     )
+
+
+def this_host() -> Host:
+    """The machine that this process runs on."""
+    return Host(socket.gethostname(), _address_of_this_host(), os.path.expanduser("~"))
+
+
+def _address_of_this_host() -> str:
+    """That of the default route, else the loopback's. Nothing is sent: connecting a datagram socket only makes
+    the kernel choose a route."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
 
 
 def memory_bytes() -> int:

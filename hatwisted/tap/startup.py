@@ -1,12 +1,12 @@
 """From twistd's command line to a service, or to one line on standard error and exit status 1.
 
 Whatever can be wrong should be found in `makeService`: twistd hasn't forked yet, so the operator's terminal
-still gets the line, daemonised or not. What only shows when services start (behind the fork: a POSIX record
-lock doesn't survive one) passes through twistd, which removes the pid file and tells the waiting parent;
+still gets the line, daemonised or not. What only shows when services start (after the fork: a POSIX record
+lock doesn't survive one) passes through twistd, which removes the pid file and informs the waiting parent;
 with `-n` it would end in a traceback, which the exception hook below turns into the same line. The parent
 prints two lines of its own with the first 100 characters, so the line itself is written before them.
 
-Rejected: raising usage.UsageError, for which twistd prints the whole help text in front of the message.
+Rejected: raising usage.UsageError, for which twistd prints the whole help text before the message.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def make_service(
 
 
 class StartupService(MultiService):
-    """The server's services, run by steady `time`; a failure to start them is logged, and told on the terminal,
+    """The server's services, run by steady `time`; a failure to start them is logged, and shown on the terminal,
     which a daemon has left by then."""
 
     def __init__(self, service: IService, terminal: Terminal, time: IService | None) -> None:
@@ -143,7 +143,7 @@ class Terminal:
 
     @contextmanager
     def reported(self) -> Iterator[None]:
-        """Log what goes wrong inside; behind a fork tell it as well, for there twistd cuts it short."""
+        """Log what goes wrong inside; after a fork print it as well, as twistd would cut it short there."""
         try:
             yield
         except EXPECTED as error:
@@ -184,7 +184,7 @@ def _explained(program: str) -> Iterator[None]:
 
 @contextmanager
 def _placed(source: Source) -> Iterator[None]:
-    """Put file and line in front of what a setting has led to."""
+    """Put file and line before what a setting has led to."""
     try:
         yield
     except SettingError as error:

@@ -1,7 +1,7 @@
 """The time that a server runs by: the system's, but without its steps.
 
 A reactor keeps timers by the system clock. Set that back an hour, and for an hour nothing is due: no heartbeat
-leaves, no put that waits for its slave is told that it has waited long enough, nothing is flushed. Set it forward,
+leaves, no put that waits for its slave times out, nothing is flushed. Set it forward,
 and all of it is due at once. So the reactor is given a clock that goes on evenly, as the monotonic one does, and
 *follows* the system clock: after a step it runs faster or slower until both agree. Store times are read off the
 same clock, hence never run backwards, and are right again after a while.
@@ -103,7 +103,8 @@ class SteadyTime:
             self._following = True
             if behind < -LONGEST_WAIT:
                 self._log.warn(
-                    "the system clock was set back by {step:.0f} s: timers and store times don't wait for it, "
+                    "the system clock was set back by {step:.0f} s: timers and store times don't "
+                    "wait for it, "
                     "and stay ahead until a restart",
                     step=-behind,
                 )

@@ -1,7 +1,7 @@
 """Request, response, language and version numbers of the remoting protocol, with RocketMQ's own names.
 
 The numbers are RocketMQ's public protocol (4.9.7, and the few of 5.x that 5.x clients and slaves can't do
-without). Codes that nobody was seen to send are left out: an unknown number is answered by
+without). Codes that were never seen on the wire are left out: an unknown number is answered by
 `REQUEST_CODE_NOT_SUPPORTED` anyway, so a name for it would serve no reader.
 """
 

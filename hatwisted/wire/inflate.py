@@ -1,4 +1,4 @@
-"""zlib streams from somebody else, inflated as far as a limit."""
+"""zlib streams from a peer, inflated as far as a limit."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ MAX_RECORD_SIZE: Final = 1 << 30
 QUEUE_ENTRY: Final = struct.Struct(">qiq")
 QUEUE_ENTRY_SIZE: Final = 20
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
-"""Size field of the entries that fill a queue in front of its first real one."""
+"""Size field of the entries that fill a queue before its first real one."""
 
 FILE_NAME_DIGITS: Final = 20
 

@@ -33,7 +33,7 @@ class _Fields:
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def host(self, is_ipv6: bool) -> HostPort:
-        """The next address, and the port behind it."""
+        """The next address, and the port after it."""
         return HostPort(self.take(16 if is_ipv6 else 4), self.number(4))
 
 
@@ -76,7 +76,7 @@ def decode_record(
 
 
 def _record(fields: _Fields, total: int, version: int) -> Record:
-    """The fields behind the magic, in their order."""
+    """The fields after the magic, in their order."""
     body_crc = int.from_bytes(fields.take(4), "big")
     queue_id, flag = fields.number(4), fields.number(4)
     queue_offset, physical_offset = fields.number(8), fields.number(8)

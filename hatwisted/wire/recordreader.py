@@ -1,9 +1,9 @@
 """The record at one position: all its fields, or what is there instead.
 
 `decode_record` looks at the bytes of one position and says what is there: a `Record`, a `Blank` (rest of the
-file is filler), `END` (zeros: nothing was written yet), `NEED_DATA` (the record goes on behind the buffer),
+file is filler), `END` (zeros: nothing was written yet), `NEED_DATA` (the record continues after the buffer),
 or it raises `CorruptRecord`. It is a careful reader: besides RocketMQ's checks (magic, sum of lengths, CRC of
-the body) it compares the physical offset when told where it reads, and refuses properties that end in zero
+the body) it compares the physical offset when given where it reads, and refuses properties that end in zero
 bytes, which is how a record torn by a crash looks in a pre-sized file although every other check passes.
 
 Some microseconds a record: for look-ups, and for clients that want each field of what they pull. The tests hold it

@@ -1,4 +1,4 @@
-"""What brokers and name servers tell each other: topic tables, registrations, routes, cluster members.
+"""What brokers and name servers exchange: topic tables, registrations, routes, cluster members.
 
 Field names on the wire are RocketMQ's; the structs carry them in Python's spelling, in the alphabetical order
 fastjson writes. Reading accepts the dialect (bare integer keys, numbers as text) and unknown fields, because

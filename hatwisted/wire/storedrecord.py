@@ -59,7 +59,7 @@ class Record(msgspec.Struct, frozen=True):
 
     @property
     def properties(self) -> dict[str, str]:
-        """The properties as text; decoded anew at every call."""
+        """The properties as text; decoded again at every call."""
         return decode_properties(self.raw_properties)
 
     @property

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason='the pipeline isn\'t installed: pip install "hatwisted[pipeline]"')
 
-from hatwisted.pipeline.jobs.audit.auditing import audit
-from hatwisted.pipeline.jobs.reindex.reindexing import reindex
+from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, audit
+from hatwisted.pipeline.jobs.reindex.reindexing import ReindexOptions, reindex
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from testbed.processes import wait_until
@@ -60,7 +60,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def assert_rebuilt(store: Path, target: Path) -> None:
     """A rebuild from the log alone gives the store's own files."""
-    result = reindex(InlineTasks(), str(store), str(target), split_bytes=300_000)
+    result = reindex(InlineTasks(), str(store), str(target), ReindexOptions(split_bytes=300_000))
     assert (result.damaged, result.refused, result.carried_over) == ((), 0, 0)
     built, own = files_of(target / "consumequeue"), files_of(store / "consumequeue")
     assert sorted(built) == sorted(own)
@@ -86,7 +86,11 @@ def test_a_brokers_queues_and_index_follow_from_its_log(kind: Kind, tmp_path: Pa
         group.stop()
     for side in (group.master_store, group.slave_store):
         assert_rebuilt(side, tmp_path / f"{side.name}-rebuilt")
-    found = audit(InlineTasks(), [str(group.master_store), str(group.slave_store)], split_bytes=300_000)
+    found = audit(
+        InlineTasks(),
+        [str(group.master_store), str(group.slave_store)],
+        options=AuditOptions(split_bytes=300_000),
+    )
     assert found.identical, found.verdict
     assert len(found.notes) == 1
     assert "isn't retained there" in found.notes[0]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from twisted.internet import reactor
 
 from hatwisted.assembly.parts import Parts
+from hatwisted.config.host import Host
 from hatwisted.sim.memorynet import MemoryNetwork
 from hatwisted.tap.realparts import real_parts
 
@@ -24,3 +25,7 @@ def broker_port() -> int:
 def loopback_parts() -> Parts:
     """A node's parts with this network, and all else as twistd's."""
     return replace(real_parts(reactor), listening=loopback, connecting=loopback)
+
+
+HOST = Host("test-host", "127.0.0.1", "/nonexistent")
+"""What a configuration takes from the machine, in tests."""

@@ -2,7 +2,7 @@
 
 GET_ALL_TOPIC_CONFIG 21, GET_ALL_DELAY_OFFSET 45 and GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201 are how a slave
 copies its master's tables (43 is in `offsetsync`); GET_MAX_ and GET_MIN_OFFSET
-30 and 31, SEARCH_OFFSET_BY_TIMESTAMP 29 and GET_EARLIEST_MSG_STORETIME 32 tell the bounds of a queue,
+30 and 31, SEARCH_OFFSET_BY_TIMESTAMP 29 and GET_EARLIEST_MSG_STORETIME 32 give the bounds of a queue,
 VIEW_MESSAGE_BY_ID 33 shows one message, GET_TOPIC_CONFIG 351 one topic, GET_BROKER_RUNTIME_INFO 28 the
 figures.
 """

@@ -33,7 +33,7 @@ FIXED = frozenset(
     maxHashSlotNum maxIndexNum
     """.split()
 )
-"""Only whoever edits the file and starts the broker again may change these."""
+"""These change only by editing the file and restarting the broker."""
 
 EFFECTIVE = frozenset(
     """
@@ -42,7 +42,7 @@ EFFECTIVE = frozenset(
     cleanFileForciblyEnable
     """.split()
 )
-"""These hold at once; see whoever listens to the LiveConfig."""
+"""These take effect at once; see the LiveConfig's listeners."""
 
 
 class BrokerConfigProcessors:
@@ -86,7 +86,7 @@ class BrokerConfigProcessors:
             "{ignored}",
             peer=connection.peer,
             changes=changes,
-            later=", ".join(changes.keys() - EFFECTIVE - set(ignored)) or "nothing",
+            later=", ".join(sorted(changes.keys() - EFFECTIVE - set(ignored))) or "nothing",
             ignored=", ".join(ignored) or "nothing",
         )
         return response(request)

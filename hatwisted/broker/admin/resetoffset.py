@@ -1,7 +1,7 @@
 """Moving a group to another place: INVOKE_BROKER_TO_RESET_OFFSET 222, by which RESET_CONSUMER_CLIENT_OFFSET 220
 goes to the group's members, and CLONE_GROUP_OFFSET 314.
 
-A living group carries a reset out itself: each member is told the new offsets, stops its queues, lets what it's
+A living group carries a reset out itself: each member gets the new offsets, stops its queues, lets what it's
 working on end, commits and begins again. So the table of offsets changes by the members' commits, which may go
 back for a while (see OffsetCommits). A group that is offline is answered 206, and the tool commits by itself;
 but when 5.x tools name one queue, which they don't repeat in the old way, the broker commits at once.
@@ -100,7 +100,7 @@ class OffsetResets:
         return response(request, body=body)
 
     def _all_targets(self, config: TopicConfig, group: str, timestamp: int, force: bool) -> Offsets | Refusal:
-        """Where all queues are to go. Without force nobody is moved forward."""
+        """Where all queues are to go. Without force no queue is moved forward."""
         targets = {}
         for queue_id in range(config.write_queue_nums):
             now = self._offsets.query(group, config.topic_name, queue_id)

@@ -2,8 +2,9 @@
 CONSUME_MESSAGE_DIRECTLY 309, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223.
 
 307 and 309 go out as they came, on the consumer's own connection, and its answer goes back unread: what's in it
-is between tool and client. Silence is told as CONSUME_MSG_TIMEOUT 207; some client libraries know neither code.
-223 asks every member for its queues (221) at the same time and leaves out those that don't answer.
+is between tool and client. Silence is answered with CONSUME_MSG_TIMEOUT 207; some client libraries know
+neither code. 223 asks every member for its queues (221) at the same time and leaves out those that don't
+answer.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class ConsumerRunningInfo:
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
 
         return answer.addCallbacks(
-            lambda told: response(request, told.code, told.remark, told.ext, told.body), failed
+            lambda passed: response(request, passed.code, passed.remark, passed.ext, passed.body), failed
         )
 
     # -- all consumers of a group ----------------------------------------------------------------------------
@@ -122,8 +123,8 @@ class ConsumerRunningInfo:
         ]
 
         def gathered(results: list[tuple[bool, _Status | None]]) -> RemotingCommand:
-            told = [status for _, status in results if status is not None]
-            table = {client_id: queue_table(queues) for client_id, queues in told}
+            statuses = [status for _, status in results if status is not None]
+            table = {client_id: queue_table(queues) for client_id, queues in statuses}
             return response(request, body=fastjson.dumps_compact({"consumerTable": table}))
 
         return DeferredList(asked).addCallback(gathered)
@@ -136,7 +137,7 @@ class ConsumerRunningInfo:
         )
         answer = self._calls.call(connection, question, STATUS_TIMEOUT)
 
-        def told(answer: RemotingCommand) -> _Status | None:
+        def read_status(answer: RemotingCommand) -> _Status | None:
             return (
                 (member.client_id, _status_table(answer.body)) if answer.code == 0 and answer.body else None
             )
@@ -149,7 +150,7 @@ class ConsumerRunningInfo:
                 why=failure.getErrorMessage(),
             )
 
-        return answer.addCallback(told).addErrback(failed)
+        return answer.addCallback(read_status).addErrback(failed)
 
 
 def _status_table(body: bytes) -> dict[MessageQueue, int]:

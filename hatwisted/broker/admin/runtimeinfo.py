@@ -2,7 +2,7 @@
 
 A flat table, every value text. `mqadmin clusterList` reads the rates (up to three numbers, space-separated,
 the first one counts), queue sizes and waits, the morning totals and `brokerActive`; people read the rest.
-Figures of things this broker doesn't have (thread pools, a page cache lock) are told as idle, because tools
+Figures of things this broker doesn't have (thread pools, a page cache lock) are shown as idle, because tools
 expect them.
 """
 
@@ -77,7 +77,7 @@ class RuntimeInfo:
         self._sources.remove(source)
 
     def start(self) -> None:
-        """Begin to watch for midnight. This is when the broker has started, for whoever asks."""
+        """Begin to watch for midnight. This also counts as the broker's start time."""
         self._started = self._clock.seconds()
         self._loop.start(DAY_CHECK_INTERVAL)
 

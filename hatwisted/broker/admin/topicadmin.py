@@ -3,11 +3,11 @@ topics cleaned up, CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELET
 
 A topic counts as made once the name servers know it, so 17 is answered when they have answered, or have had
 their time. Deleting takes the queues out of service in slices and off the reactor's back (`QueueRemoval`). A
-group's progress in the topic goes with it, as in 5.x and not in 4.9.7, where a consumer of the topic made anew
+group's progress in the topic goes with it, as in 5.x and not in 4.9.7, where a consumer of the topic created again
 passes over as many messages as it had consumed of the old one.
 
-A slave makes and deletes no topics, but 5.x tools needn't know. It may be told to clean up, but then it only
-takes away what its master, being alive, has had time to tell it of: its queues may be the only place where a new
+A slave makes and deletes no topics, but 5.x tools needn't know. It may be asked to clean up, but then it only
+removes what its master, being alive, has had time to report: its queues may be the only place where a new
 topic is known.
 """
 
@@ -42,7 +42,7 @@ REGISTER_WAIT = 3.0
 """Seconds that an answer to 17 waits for name servers: mqadmin waits 5 s for it."""
 
 UNTOLD_AGE = 60_000
-"""ms after which a slave, whose master tells it of its topics every 10 s, must know a message's topic."""
+"""ms after which a slave, that copies its master's topics every 10 s, must know a message's topic."""
 
 NOT_ON_A_SLAVE = (
     "Can't modify topic or subscription group from slave broker, please execute it from master broker."
@@ -56,7 +56,7 @@ _Answer = RemotingCommand | Deferred[RemotingCommand]
 
 class TopicAdmin:
     """settled(): fires when no name server owes an answer; role: see above; hears_master(): has a slave a master
-    that tells it of topics?"""
+    that it copies topics from?"""
 
     _log = Logger()
 
@@ -127,7 +127,7 @@ class TopicAdmin:
 
     def _follow_deletion(self, request: RemotingCommand) -> _Answer:
         """5.x tools delete a topic on slaves too, and stop at a refusal with half of their work done. The queues
-        go if the master has told that the topic is gone; else 316 takes them when it has."""
+        go if the master has reported that the topic is gone; else 316 removes them once it has."""
         topic = text_field(request.ext, "topic")
         known = self._topics.get(topic) is not None or self._topics.is_system(topic)
         if known or not self._hears_master():
@@ -178,9 +178,11 @@ class TopicAdmin:
         return response(request)
 
     def _forget_progress(self) -> None:
-        """In topics that are neither known nor have a queue: made anew, they are numbered from 0."""
+        """In topics that are neither known nor have a queue: created again, they are numbered from 0."""
         kept = {queue.topic for queue in self._store.queues}
-        for topic in {key.partition(SEPARATOR)[0] for key in self._offsets.progress().offset_table}:
+        for topic in dict.fromkeys(
+            key.partition(SEPARATOR)[0] for key in self._offsets.progress().offset_table
+        ):
             if topic not in kept and self._is_unused(topic):
                 self._offsets.remove_topic(topic)
 

@@ -5,6 +5,6 @@ table of offsets), `offsetcommit` (which commits count), `staleoffsets` (those o
 (offsets that flow back from a slave), `rebalancelocks` (ordered consumption), `clientcalls` (requests from the
 broker to a client) and `consumerprocessors` (the requests of all this).
 
-It never assigns queues to members: clients share them out among themselves, by what they are told here. An
-offset doesn't move back unless somebody can mean it; see `offsetcommit`.
+It never assigns queues to members: clients share them out among themselves, by what they learn here. An
+offset doesn't move back unless that can be intended; see `offsetcommit`.
 """

@@ -1,6 +1,6 @@
 """Asking clients something, on the connection they opened: requests out, answers paired by opaque.
 
-Both sides of a connection number their own requests, so an answer is told from a request by its direction
+Both sides of a connection number their own requests, so an answer is distinguished from a request by its direction
 (the response bit) and paired within its connection only. A call ends with the answer, at its deadline, or with
 the connection, whichever comes first; a client that never answers costs an entry in a bounded table.
 """
@@ -24,7 +24,7 @@ CALL_TIMEOUT = 10.0
 """Seconds a client has for an answer (RocketMQ's Broker2Client.callClient)."""
 
 STATUS_TIMEOUT = 5.0
-"""Seconds it has to tell where its queues stand (221): many members are asked, and an operator waits."""
+"""Seconds it has to report its queues' offsets (221): many members are asked, and an operator waits."""
 
 MAX_CALLS_PER_CLIENT = 64
 """Calls under way on one connection; tools ask one at a time, request-reply brings bursts."""

@@ -1,4 +1,4 @@
-"""Who is connected: producer and consumer groups as the clients' heartbeats (34) tell them.
+"""Who is connected: producer and consumer groups as the clients' heartbeats (34) describe them.
 
 A consumer group lives as long as one connection speaks for it. Its members, its subscriptions and their
 newest version are kept here; whoever changes them causes a "members changed" notice (40) to every member,

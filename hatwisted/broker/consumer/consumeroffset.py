@@ -8,7 +8,7 @@ tables *join*: of each queue the one of the later reset counts, and of the same 
 *reset* is whatever takes a queue's offset back, or a row away; it is dated (ms, and later than the one before,
 so that clocks set back do no harm) and kept beside the offsets as `resetTable`. Joining in any order, twice,
 or again after a crash gives the same table, so neither side has to remember what the other has got. Rejected:
-a greatest-offset rule alone (no operator could ever reset a group), and telling each commit to the other side
+a greatest-offset rule alone (no operator could ever reset a group), and sending each commit to the other side
 (it would have to be remembered while that side is down).
 
 With RocketMQ's brokers progress flows from master to slave only (B106, `take_over`); they pass over

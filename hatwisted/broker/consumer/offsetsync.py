@@ -8,7 +8,7 @@ sends what it knows better with JOIN_CONSUMER_OFFSET, a code of ours that no oth
 RocketMQ master ignores the field and answers without it, and its slave overwrites as RocketMQ's do; a
 RocketMQ slave never sends it and gets the plain table.
 
-Nothing is kept about the exchange: it begins anew with every round, so a crash of either side at any moment
+Nothing is kept about the exchange: it begins again with every round, so a crash of either side at any moment
 costs a round, and a refused or lost message is sent again with the next.
 """
 
@@ -46,7 +46,7 @@ class OffsetSyncProcessors:
     - queue_end(topic, queue id): a queue's max offset. A slave's offsets beyond it are left out: this master
       has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
     - flushed_offset: how far this broker's log is on its disk
-    - asked(id, address, host): told of each slave that says who it is
+    - asked(id, address, host): called for each slave that says who it is
     """
 
     def __init__(

@@ -81,7 +81,7 @@ class QueueLocks:
         return True
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Give back; queues that are another's, or nobody's, are left as they are."""
+        """Give back; queues that another member holds, or none, are left as they are."""
         for queue in queues:
             held = self._locks.get((group, queue))
             if held is not None and held[0] == client_id:

@@ -3,12 +3,12 @@
 Strategy: each delay level has a queue (level - 1), and as all of a level wait equally long, only the head of
 a queue has to be looked at. The queue's entries carry the deliver time where others carry a tag's hash. A
 level sleeps until its head is due, or until its queue grows; what is due is read, put and settled batch by
-batch, one batch of a level at a time. The level's offset moves on only behind messages that are stored, so a
+batch, one batch of a level at a time. The level's offset moves on only after messages that are stored, so a
 crash repeats messages and loses none. A message that can't be put now is tried again with a growing pause;
 those of its batch that went in are remembered and not put twice.
 
 Deliveries wait for the disk, where puts do, and for no slave (`MasterRole` gives this service PutAcks of its own):
-the producer was told where the message was when it was sent, and a mute slave would hold up every batch of
+the producer got its answer when it sent the message, and a silent slave would hold up every batch of
 every level for slaveTimeout. RocketMQ's deliveries wait for neither, so that its offset file may be ahead of
 its log after a power cut.
 
@@ -17,7 +17,7 @@ was longer then. RocketMQ delivers such messages at once, those with an hour's d
 set back by a second. Here they wait if that makes them late by less than going at once would make them early:
 up to twice the delay. A level that is no longer in `messageDelayLevel` has no delay to compare with; there each
 head is held against its own, the time between its store and its delivery. The messages of such a level are
-delivered in the order of the queue, when their entries say; a head that has long to wait keeps those behind it
+delivered in the order of the queue, when their entries say; a head that has long to wait keeps those after it
 waiting, as it did while the level was configured.
 
 Rejected: looking at every level ten times a second as RocketMQ does (18 levels that have nothing to do), and
@@ -154,7 +154,7 @@ class LevelDelivery:
         self._putting: Deferred[None] | None = None
         self._stopped = False
         self._stored: set[int] = set()
-        """Queue offsets that have been dealt with in front of one that hasn't; fewer than MAX_BATCH."""
+        """Queue offsets that have been dealt with before one that hasn't; fewer than MAX_BATCH."""
         self._pause = FIRST_PAUSE
         self._last_reason = ""
 
@@ -323,7 +323,7 @@ class LevelDelivery:
         putting.addCallback(self._settled, list(to_put)).addErrback(self._broken).addCallback(self._ended)
 
     def _settled(self, puts: Sequence[Put], indexes: Sequence[int]) -> str:
-        """Move on behind what is stored; returns why something wasn't, or ""."""
+        """Move on after what is stored; returns why something wasn't, or ""."""
         reason = ""
         for index, put in zip(indexes, puts, strict=True):
             if put.status in STORED:

@@ -35,13 +35,13 @@ KEEP_DEAD = 24 * 3600 * 1000
 
 MAX_TEXT = 1 << 19
 """Characters of all expressions together: some 10,000 of usual length, and at most 100 MiB when compiled. A
-filter beyond that isn't taken; its group's pulls are told that there is none."""
+filter beyond that isn't taken; its group's pulls are answered that there is none."""
 
 SIMPLE = 32
 """Nodes of an expression that cost as much as finding the record and its properties, some 3 us."""
 
 MAX_REFUSED = 1000
-"""Expressions remembered as told in the log, so that a heartbeat every 30 s doesn't tell them again."""
+"""Expressions remembered as logged, so that a heartbeat every 30 s doesn't log them again."""
 
 
 class ConsumerFilter(msgspec.Struct, kw_only=True):
@@ -316,7 +316,7 @@ def _differs(old: ConsumerFilter, wanted: Subscription) -> bool:
 
 
 class _Saved(msgspec.Struct, rename="camel"):
-    """One filter in the file; `bloom_filter_data` is made anew, `dead` follows from the times."""
+    """One filter in the file; `bloom_filter_data` is recomputed, `dead` follows from the times."""
 
     consumer_group: str
     topic: str

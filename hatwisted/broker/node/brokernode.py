@@ -184,7 +184,7 @@ class BrokerNode(Service):
             try:
                 yield maybeDeferred(stop)
             except Exception:
-                # What stands below it is stopped all the same: a store that stays locked helps nobody.
+                # What stands below it is stopped all the same: a store that stays locked is of no use.
                 self._logger.failure("stopping {what} failed", what=stop)
         self.parts.release_ports()
         for worker in self.parts.workers:
@@ -192,7 +192,7 @@ class BrokerNode(Service):
 
 
 def _close(port: IListeningPort, factory: RemotingServerFactory) -> Deferred[Any]:
-    """Accept nobody any more, and let those go who are connected."""
+    """Accept no connection any more, and close those that are open."""
     closed: Deferred[Any] = maybeDeferred(port.stopListening)
     for connection in list(factory.connections):
         connection.close()

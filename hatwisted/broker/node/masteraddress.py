@@ -8,7 +8,7 @@ import msgspec
 
 
 class KnownMaster(msgspec.Struct, frozen=True):
-    """What a broker was told of its master: remoting and HA address, None when no living one is known."""
+    """What a broker knows of its master: remoting and HA address, None when no living one is known."""
 
     address: str | None = None
     ha_address: str | None = None

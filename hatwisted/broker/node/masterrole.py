@@ -55,7 +55,7 @@ class MasterRole:
         self.processors.register(RequestCode.GET_BROKER_HA_STATUS, status.status)
 
     def start(self) -> None:
-        """Deliver delayed messages, and ask about undecided ones. A master has nobody to dial (B16)."""
+        """Deliver delayed messages, and ask about undecided ones. A master dials no one (B16)."""
         for source in self._sources:
             self._runtime.add_source(source)
         self._schedule.start()

@@ -3,8 +3,8 @@
 Strategy: each name server is its own small state machine and none waits for another, so a dead one costs
 the others nothing. All get the whole topic table at start, every period, and at once when a topic changes
 (the bytes leave before the producer that made the topic is answered). A name server that fails is tried
-again after a pause that doubles up to the period, and one whose connection drops is told again soon: it has
-just forgotten us.
+again after a pause that doubles up to the period, and one whose connection drops is registered with again
+soon: it has just forgotten us.
 
 With `always` off (forceRegister=false) a master asks each name server at the period whether the data version it
 holds is still ours (322), which renews the lease, and registers only if not. A slave registers in full all the
@@ -180,9 +180,9 @@ class Registration:
         if self._role.broker_id == MASTER_ID:
             return
         masters = [name_server.master for name_server in self._name_servers.values()]
-        told = [master for master in masters if master is not None and master.address]
+        known = [master for master in masters if master is not None and master.address]
         # The HA address outlives its master: it is where the slave dials when that one is back.
-        master = told[0] if told else KnownMaster(None, self._master.ha_address)
+        master = known[0] if known else KnownMaster(None, self._master.ha_address)
         if master != self._master:
             self._master = master
             self._log.info(
@@ -245,7 +245,7 @@ class _NameServer:
         call.addCallbacks(self._registered, self._failed).addErrback(self._broken).addCallback(self._done)
 
     def confirm(self) -> None:
-        """Register unless the name server says that it has what it would be told."""
+        """Register unless the name server says that it already has all of it."""
         if not self._known or self._under_way:
             self.register()
             return

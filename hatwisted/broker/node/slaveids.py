@@ -1,7 +1,7 @@
 """Two slaves with one brokerId, as their master sees it.
 
 Nothing on the HA link says who copies, and name servers know one address per id: each of the two takes the other's
-place there at every registration, and readers find one of them at a time. Slaves of ours tell id and address when
+place there at every registration, and readers find one of them at a time. Our slaves give id and address when
 they ask for offsets; RocketMQ's don't, and are told apart by the name servers alone.
 """
 

@@ -28,7 +28,7 @@ LOGS_DIFFER = frozenset((SlaveState.OFFSET_MISMATCH, SlaveState.MASTER_LACKS_OFF
 
 
 def logs_agree(link: HAClientService) -> bool:
-    """Is our log, as far as anybody can tell, a beginning of the master's? Not any more once the master had lost
+    """Is our log, as far as can be known, a prefix of the master's? Not any more once the master had lost
     its tail: what it has written there since are other messages than those that consumers of this slave saw."""
     return link.state not in LOGS_DIFFER and link.suspect_from is None
 

@@ -63,8 +63,8 @@ class SyncOptions:
     """How a slave asks; times in seconds.
 
     - own_address: "host:port" as registered
-    - broker_id: told to masters of ours, for whom two slaves with one id are otherwise alike
-    - first_delay: from the start to the first round, by when the name server has told where the master is
+    - broker_id: sent to our masters, for whom two slaves with one id are otherwise alike
+    - first_delay: from the start to the first round, by when the name server has said where the master is
       (`slaveSyncFirstDelay`)
     - interval: between rounds (`slaveSyncInterval`)
     """

@@ -2,9 +2,9 @@
 
 Progress of groups, of delay levels and of the transaction check speaks of messages, and comes by another way than
 they do. Taken when it comes, it may be ahead of them; if the master is lost then, the promoted slave passes over
-messages that it has and that nobody ever got: a delayed one that was delivered on the master alone, a half whose
-commit lies there alone. So whatever the master answered is held until our log is on our disk up to where the
-master's log ended after that answer; every message that it rests on lies below.
+messages that it has and that were never delivered: a delayed one that was delivered on the master alone, a
+half whose commit lies there alone. So whatever the master answered is held until our log is on our disk up to
+where the master's log ended after that answer; every message that it rests on lies below.
 
 Rejected: cutting each figure down to what our queues hold. What a figure rests on lies in other queues: delivered
 copies, ops.
@@ -37,7 +37,7 @@ class TableHold:
 
     @property
     def waiting(self) -> bool:
-        """Is there somebody who waits?"""
+        """Is anything waiting?"""
         return self._waiting is not None
 
     def wait(self, end: int) -> Deferred[None]:

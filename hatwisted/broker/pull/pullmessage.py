@@ -60,7 +60,7 @@ ReadQueue = Callable[[str, int, int, int, int, Wanted], GetResult]
 
 
 CountGet = Callable[[str, str, int, int], None]
-"""(group, topic, messages, bytes): told what a group got of a topic, once for each answer."""
+"""(group, topic, messages, bytes): called with what a group got of a topic, once for each answer."""
 
 
 class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class PullProcessor:
         self._sent_on: WeakKeyDictionary[RemotingConnection, dict[tuple[str, Queue], int]] = (
             WeakKeyDictionary()
         )
-        """On a slave: the offset that a client was last told to look for elsewhere, by group and queue."""
+        """On a slave: the offset that a client was last sent elsewhere for, by group and queue."""
 
     def register_on(self, table: ProcessorTable) -> None:
         for code in PULL_CODES:
@@ -264,8 +264,9 @@ class PullProcessor:
         )
 
     def _sends_on(self, pull: HeldPull, header: PullHeader, result: GetResult) -> bool:
-        """Is a slave asked for what it hasn't got, and the asker doesn't know yet? It's told at once: its master
-        may have sent it here, and has what this slave lacks. Who comes back with the same has nowhere to go."""
+        """Is a slave asked for what it hasn't got, and the consumer doesn't know yet? It's answered at once:
+        its master may have sent it here, and has what this slave lacks. Who comes back with the same has
+        nowhere to go."""
         if _code(result, pull.offset) != ResponseCode.PULL_OFFSET_MOVED:
             return False
         offsets = self._sent_on.setdefault(pull.connection, {})
@@ -277,7 +278,7 @@ class PullProcessor:
         return not knows
 
     def _passed_over(self, pull: HeldPull, result: GetResult) -> bool:
-        """Were all new messages for others? Then the pull waits on behind them."""
+        """Were all new messages for others? Then the pull waits on after them."""
         if result.status is not GetStatus.NO_MATCHED_MESSAGE:
             return False
         pull.offset = result.next_begin_offset

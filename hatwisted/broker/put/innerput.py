@@ -2,11 +2,11 @@
 transactions.
 
 They go the way of every put: through the store's one append and PutAcks, and each waits for disk and slave as the
-broker's mode says, because somebody forgets the original once the copy is settled. What can't be encoded or isn't
+broker's mode says, because the original is forgotten once the copy is settled. What can't be encoded or isn't
 taken at present comes back as a put refused, so that a caller has one place to look: the status.
 
 Rejected: a Deferred that fails for a refusal. Of a hundred messages put together some may be stored and
-others not, and what becomes of a refused one (again later, told to a client) is decided by its status.
+others not, and what becomes of a refused one (tried again later, answered to a client) is decided by its status.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
 
 STOPPING = "the broker is shutting down"
-"""Remark for whoever wants something put once an orderly stop has begun."""
+"""Remark on puts that come after an orderly stop has begun."""
 
 _IPV6_SIZE = 20
 """Bytes of a host field that holds an IPv6 address and a port."""
@@ -107,7 +107,7 @@ class InnerPuts:
         return put
 
     def _refuse(self, puts: Sequence[Put]) -> None:
-        """Settle what isn't taken now: by a store that takes nothing, or while nobody can wait."""
+        """Settle what isn't taken now: by a store that takes nothing, or while no put can wait."""
         reason = self._store.refusal()
         if reason is None and (no_waiting := self._acks.refusal()) is not None:
             reason = no_waiting.remark

@@ -1,6 +1,6 @@
 """Puts that are stored here and on no slave, as far as this master knows, in its log.
 
-The producer is told of each by its status; whoever looks after the broker sees these lines: the first put at once,
+The producer sees each by its status; the operator sees these lines: the first put at once,
 with what it takes to find it, then one line a minute with the number of the others.
 """
 

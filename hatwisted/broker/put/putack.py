@@ -1,4 +1,4 @@
-"""From "appended" to the status a producer is told.
+"""From "appended" to the status in a producer's answer.
 
 A put that wants to wait is answered when its disk line (SYNC_FLUSH) and its slave line (SYNC_MASTER) are both
 settled; both begin at once, and a slave failure outweighs a disk failure (B69). Received, flushed and

@@ -1,4 +1,4 @@
-"""How a put's status is told to whoever sent it: RocketMQ's codes for sends, of all that clients have put."""
+"""How a put's status is answered to its sender: RocketMQ's codes for sends, of all that clients have put."""
 
 from __future__ import annotations
 

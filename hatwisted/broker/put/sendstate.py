@@ -10,7 +10,7 @@ from hatwisted.wire.registration import PERM_WRITE
 
 
 class SendState:
-    """Asked by whoever takes messages from clients.
+    """Consulted before messages are accepted from clients.
 
     permission: the broker's brokerPermission at present; host: its IP address, for the refusal.
     """

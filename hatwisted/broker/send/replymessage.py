@@ -83,7 +83,7 @@ class ReplyProcessor:
         ext |= {"bornHost": connection.peer, "storeHost": self._store_address, "storeTimestamp": now}
         push = RemotingCommand(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, ext=ext, body=request.body)
 
-        def told(answer: RemotingCommand) -> RemotingCommand:
+        def pushed(answer: RemotingCommand) -> RemotingCommand:
             if answer.code != ResponseCode.SUCCESS:
                 return _refusal(request, f"push reply message to {asker}fail.")
             return response(request, ext=_STORED_NOWHERE | {"queueId": str(max(0, header.queue_id))})
@@ -92,7 +92,7 @@ class ReplyProcessor:
             failure.trap(CallFailed)
             return _refusal(request, f"push reply message to {asker}fail.")
 
-        return self._calls.call(key, push).addCallbacks(told, failed)
+        return self._calls.call(key, push).addCallbacks(pushed, failed)
 
 
 def _refusal(request: RemotingCommand, remark: str) -> RemotingCommand:

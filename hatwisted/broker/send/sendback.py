@@ -2,7 +2,7 @@
 
 The broker reads the message out of its own log, so the request is small: a copy goes to the group's retry
 topic by way of a delay level (3 + how often it has been tried, unless the consumer chooses one), or, tried
-often enough or told so by a level below 0, to the group's dead letters. The copy knows the topic and the id
+often enough, or with a level below 0, to the group's dead letters. The copy knows the topic and the id
 of the first message. Rules of RocketMQ 4.9.7's SendMessageProcessor.
 
 The consumer forgets the message once it has the answer. So that comes when the copy is as safe as the flush and
@@ -72,7 +72,7 @@ def parse_send_back(request: RemotingCommand) -> SendBackHeader:
 
 class SendBackProcessor:
     """Takes messages back on a master. count:
-    told (group, topic) of each message taken back."""
+    called with (group, topic) of each message taken back."""
 
     def __init__(
         self,

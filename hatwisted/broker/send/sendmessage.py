@@ -33,7 +33,7 @@ class SendProcessor:
     """Answers sends on a master.
 
     - store: where puts go; acks: answers them
-    - tables: who may be sent to, and how often the groups behind the retry topics try
+    - tables: who may be sent to, and how often the groups of the retry topics try
     - identity: its cluster is in every stored message, its store_host in every message id
     - state: may clients send at present?
     """

@@ -54,7 +54,7 @@ class SentProperties:
         return properties, wait
 
     def batch(self, text: str, body: bytes) -> tuple[list[Entry], bytes, int, bool]:
-        """Members of a batch, the properties put behind each one's own (the request's, but not a batch-level
+        """Members of a batch, the properties put after each one's own (the request's, but not a batch-level
         UNIQ_KEY, which would give every member the same id), bytes of content in all, and whether to wait.
         Raises CorruptBatch."""
         shared = [pair for pair in text.split("\x02") if pair and not pair.startswith(_UNIQ_KEY)]

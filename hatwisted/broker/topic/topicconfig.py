@@ -2,9 +2,9 @@
 
 Every send looks its topic up here, so that is one dict access. What makes a topic come into being is rarer:
 the first start, a send to an unknown topic by way of one that lets others inherit (TBW102), a consumer
-group's first heartbeat, an operator. Each change gives the table a new DataVersion and is told to the
-listeners: the file writes it, the registration tells the name servers. A slave makes no topics of its own
-but takes over its master's table as a whole.
+group's first heartbeat, an operator. Each change gives the table a new DataVersion and reaches the listeners:
+the file writes it, the registration sends it to the name servers. A slave makes no topics of its own but
+takes over its master's table as a whole.
 
 Rules and first-start topics are those of RocketMQ 4.9.7's TopicConfigManager.
 """
@@ -91,7 +91,7 @@ def _topic(name: str, queues: int, perm: int = PERM_READ | PERM_WRITE, sys_flag:
 
 
 def name_problem(topic: str) -> str | None:
-    """What is wrong with a topic's name, as the client is told; None if nothing."""
+    """What is wrong with a topic's name, in the client's answer; None if nothing."""
     if not topic.strip():
         return "The specified topic is blank."
     if not _NAME.fullmatch(topic):
@@ -235,7 +235,8 @@ class TopicConfigTable:
         return int(self._clock.seconds() * 1000)
 
     def touch(self) -> None:
-        """Another version without a change here: what is told of the topics depends on more than the table."""
+        """Another version without a change here: what is registered of the topics depends on more than the
+        table."""
         self._changed()
 
     # ---- outside forms

@@ -1,4 +1,4 @@
-"""Transactions: half messages, their end, and the check of those that nobody ended.
+"""Transactions: half messages, their end, and the check of those that weren't ended.
 
 Read `halfmessages` (the records, as pure functions), `endtransaction` (a producer commits or rolls back) and
 `transactioncheck` (producers are asked about what is undecided).

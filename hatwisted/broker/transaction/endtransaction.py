@@ -48,7 +48,7 @@ Answer = RemotingCommand | Deferred[RemotingCommand] | None
 
 
 class Outcome(NamedTuple):
-    """What the end of a transaction came to. stored: does an op tell of the decision?"""
+    """What the end of a transaction came to. stored: is there an op with the decision?"""
 
     code: int
     remark: str | None
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 BEING_ENDED = Outcome(ResponseCode.SYSTEM_BUSY, "this transaction is just being ended", False)
-"""To whoever ends a transaction while the first word about it isn't safe yet."""
+"""The answer to a second end of a transaction while the first isn't safe yet."""
 
 
 class EndTransaction(msgspec.Struct, frozen=True):
@@ -146,7 +146,8 @@ class EndTransactionProcessor:
         outcome = _outcome(put)
         if put.status not in STORED:
             self._log.warn(
-                "the decision about half message {offset} wasn't stored; its producer will be asked: {reason}",
+                "the decision about half message {offset} wasn't stored; its producer will be asked: "
+                "{reason}",
                 offset=half_offset,
                 reason=outcome.remark,
             )

@@ -1,4 +1,4 @@
-"""Half messages: what a producer has sent and not yet decided about, and the records that tell of it.
+"""Half messages: what a producer has sent and not yet decided about, and the records about it.
 
 A half lies in RMQ_SYS_TRANS_HALF_TOPIC and says in its properties where it belongs. Its decision is an op
 record (tag `d`, body: the half's queue offset in decimal) in RMQ_SYS_TRANS_OP_HALF_TOPIC. Nothing else is kept

@@ -1,7 +1,7 @@
 """The check of undecided transactions: producers are asked (39) what became of their half messages.
 
 Each round walks the half queue from where the last one ended. A half with an op is passed; one that is too
-young ends the round, as all behind it are younger still; any other is parked again at the queue's end with one
+young ends the round, as all after it are younger still; any other is parked again at the queue's end with one
 check more, its producer is asked, and the walk moves on. So progress is one number per queue, kept as that of
 consumer group CID_RMQ_SYS_TRANS where RocketMQ keeps it: either broker can go on with the other's store.
 
@@ -207,7 +207,7 @@ class TransactionCheck:
     # -- halves ----------------------------------------------------------------------------------------------
 
     def _undecided(self, at: int, begun: int) -> Deferred[bool]:
-        """Deal with one half; False ends the round in front of it."""
+        """Deal with one half; False ends the round before it."""
         places = self._places(HALF_TOPIC, at, 1)
         half = self._store.record_at(places[0][1]) if places else None
         if half is None or half.topic != HALF_TOPIC:

@@ -1,9 +1,9 @@
 """Where two copies of one log diverge: what both hold is compared byte for byte, never record by record.
 
-On the HA link nobody notices that a log has grown apart from its copy as long as the offsets match (B140). It
+On the HA link it goes unnoticed that a log has diverged from its copy as long as the offsets match (B140). It
 happens when a slave is made a master and the old master comes back, or when a master has lost its tail and takes
-puts again. The way back is to cut one of the two where they part, and to let it copy the rest anew (B141, B160);
-which one, and what the records are worth that lie behind the cut, only the operator knows.
+puts again. The way back is to cut one of the two where they diverge, and to let it copy the rest again (B141,
+B160); which one, and what the records are worth that lie after the cut, only the operator knows.
 """
 
 from __future__ import annotations

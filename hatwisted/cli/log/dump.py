@@ -73,7 +73,7 @@ class RecordFilter:
         return self.key in keys or self.key == properties.get(layout.PROPERTY_UNIQ_KEY)
 
     def is_past(self, scan: Records) -> bool:
-        """Does all that follows lie behind the end? Store times rise along the log, give or take a clock that
+        """Does all that follows lie after the end? Store times rise along the log, give or take a clock that
         was set back."""
         if self.to_offset is not None and scan.base + scan.end.position >= self.to_offset:
             return True
@@ -90,7 +90,7 @@ def _within(column: Longs, low: int | None, high: int | None) -> npt.NDArray[np.
 
 
 def start_of(log: FileQueue, wanted: RecordFilter) -> int:
-    """Where to begin to read: the first record at or behind the wanted offset, or the start of the file that
+    """Where to begin to read: the first record at or after the wanted offset, or the start of the file that
     may hold the first of the wanted time."""
     start = log.min_offset
     if wanted.from_time is not None:
@@ -105,7 +105,7 @@ def start_of(log: FileQueue, wanted: RecordFilter) -> int:
 
 
 def _record_from(log: FileQueue, offset: int) -> int:
-    """Where the first valid record at or behind `offset` begins; the end of the files without one."""
+    """Where the first valid record at or after `offset` begins; the end of the files without one."""
     return RecordSearch(log, offset).at_or_after(offset) if offset < log.capacity_end else log.capacity_end
 
 
@@ -131,7 +131,7 @@ def dump(
 
 
 def last_records(log: FileQueue, wanted: RecordFilter, count: int) -> tuple[list[Record], int]:
-    """The last `count` records that pass, in log order, and the offset behind the log's last record.
+    """The last `count` records that pass, in log order, and the offset after the log's last record.
 
     File by file from the newest on: each begins with a record, so nothing before it has to be read.
     """

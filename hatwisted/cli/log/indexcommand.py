@@ -1,7 +1,7 @@
 """Rebuilding consume queues and index from the log, while no broker runs.
 
 The rebuild is `pipeline reindex`'s, on this machine alone: the log is read in order, so that its end is found by
-the same walk that recovery takes, and damage in its middle is told from what an earlier cut left.
+the same walk that recovery takes, and damage in its middle is distinguished from what an earlier cut left.
 
 The new folders take their place by a rename once everything is on disk: a rebuild that fails, or is interrupted,
 leaves the store as it was.
@@ -41,7 +41,7 @@ class RebuildReport(msgspec.Struct, rename="camel"):
 def rebuild(
     folder: StoreFolder, log: FileQueue, layout: Layout, progress: Callable[[int], None]
 ) -> RebuildReport:
-    """Build, make durable, swap, in a store that is locked. progress: told the log offset reached.
+    """Build, make durable, swap, in a store that is locked. progress: called with the log offset reached.
 
     DamagedLog if the log has damage in the middle, StoreFull without room. Whatever fails before the swap, the
     store is as it was.

@@ -93,7 +93,7 @@ class QueueComparison:
             )
 
     def _entries(self, topic: str, queue_id: int, index: int, count: int) -> npt.NDArray[Any]:
-        """Up to `count` entries from `index`; none if the queue doesn't exist or begins behind it."""
+        """Up to `count` entries from `index`; none if the queue doesn't exist or begins after it."""
         queue = self._table.find(topic, queue_id) if self._table is not None else None
         return np.frombuffer(queue.read(index, count) if queue is not None else b"", ENTRY)
 

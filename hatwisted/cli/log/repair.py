@@ -6,8 +6,8 @@ command with a plan first and a `--yes` after. Everything from the damage on, go
 before anything is cut, with a note about where it came from: the bytes are those of the log, so their records
 can be read and sent again.
 
-Rejected: putting a filler record over the damage and going on behind it. All offsets would stay, but this log
-would differ from its copies for ever, and no broker could tell.
+Rejected: putting a filler record over the damage and continuing after it. All offsets would stay, but this log
+would differ from its copies for ever, and no broker would notice.
 """
 
 from __future__ import annotations

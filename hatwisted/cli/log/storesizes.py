@@ -1,6 +1,6 @@
 """Finding one's way in a store folder that anybody may have written: RocketMQ 4.x, 5.x or hatwisted.
 
-The argument may be the store's root or the folder of the log files itself (brokers can be told to keep the
+The argument may be the store's root or the folder of the log files itself (brokers can be configured to keep the
 two apart). No file says what sizes it was made with, so they're taken from the files: all of one kind have
 the same length. Everything is opened for reading only, so a running broker isn't disturbed.
 """
@@ -93,7 +93,7 @@ class StoreFolder:
         return index_shape(self.fs, folder) if folder else None
 
     def holder(self) -> int | None:
-        """Pid of the process that has the store in use, as far as the kernel tells; changes nothing."""
+        """Pid of the process that has the store in use, as far as the kernel says; changes nothing."""
         return lock_holder(join(self.root, LOCK_FILE)) if self.root else None
 
 

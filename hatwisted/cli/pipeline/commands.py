@@ -106,22 +106,21 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     """
     from hatwisted.pipeline.jobs.land import landing
 
-    more: dict[str, Any] = {}
-    if options["max_bytes"] is not None:
-        more["max_bytes_per_trigger"] = options["max_bytes"]
-    if options["no_compact"]:
-        more["compact_below"] = None
+    how = landing.LandOptions(
+        mode="continuous" if follow else "once",
+        every=options["every"],
+        checkpoint=options["checkpoint"],
+        columns=options["columns"].split(",") if options["columns"] else None,
+        max_bytes_per_trigger=options["max_bytes"] or landing.MAX_BYTES_PER_TRIGGER,
+        compact_below=None if options["no_compact"] else landing.COMPACT_BELOW,
+    )
     with JobBar("land") as bar:
         result = landing.land(
             read_from(stores, options["topics"], options),
             table,
-            mode="continuous" if follow else "once",
-            every=options["every"],
-            checkpoint=options["checkpoint"],
-            columns=options["columns"].split(",") if options["columns"] else None,
+            how,
             spark=session(options["master"], options["conf"]),
             progress=bar,
-            **more,
         )
     print_result(result, as_json, text.land_lines)
     # With --follow there is no other way to end.
@@ -168,10 +167,12 @@ def audit(
             session(options["master"], options["conf"]),
             stores,
             tables,
-            table_broker=options["table_broker"],
-            span=auditing.Span(options["begin"], options["end"]),
-            allow_lag=options["allow_lag"],
-            check_crc=not options["no_crc"],
+            auditing.AuditOptions(
+                table_broker=options["table_broker"],
+                span=auditing.Span(options["begin"], options["end"]),
+                allow_lag=options["allow_lag"],
+                check_crc=not options["no_crc"],
+            ),
             progress=bar,
         )
     if html is not None:
@@ -218,9 +219,11 @@ def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> in
             session(options["master"], options["conf"]),
             store,
             target or store,
-            layout=indexing.Layout(**layout),
-            replace_existing=options["replace"],
-            skip_damage=options["skip_damage"],
+            indexing.ReindexOptions(
+                layout=indexing.Layout(**layout),
+                replace_existing=options["replace"],
+                skip_damage=options["skip_damage"],
+            ),
             progress=bar,
         )
     print_result(result, as_json, text.reindex_lines)
@@ -261,9 +264,11 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
         result = reporting.report(
             stores,
             out,
-            slaves=slaves,
-            selection=Selection(options["topics"], options["since"], options["until"]),
-            mode="skip-and-report" if options["skip_damage"] else "failfast",
+            reporting.ReportOptions(
+                slaves=slaves,
+                selection=Selection(options["topics"], options["since"], options["until"]),
+                mode="skip-and-report" if options["skip_damage"] else "failfast",
+            ),
             spark=session(options["master"], options["conf"]),
             progress=bar,
         )
@@ -304,10 +309,12 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
             if stores
             else exporting.Source(source.format, source.options()),
             out,
-            form=options["form"],
-            columns=options["columns"].split(",") if options["columns"] else None,
-            selection=Selection(options["topics"], options["since"], options["until"]),
-            overwrite=options["overwrite"],
+            exporting.ExportOptions(
+                form=options["form"],
+                columns=options["columns"].split(",") if options["columns"] else None,
+                selection=Selection(options["topics"], options["since"], options["until"]),
+                overwrite=options["overwrite"],
+            ),
             spark=session(options["master"], options["conf"]),
             progress=bar,
         )

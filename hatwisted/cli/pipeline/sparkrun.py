@@ -3,7 +3,7 @@
 Nothing of the pipeline is imported before a command runs: `hatwisted --help` stays quick, and works where the
 extra isn't installed.
 
-Spark's JVM inherits our standard error and tells a dozen things while it starts, and a stack for each failed
+Spark's JVM inherits our standard error and prints a dozen lines while it starts, and a stack for each failed
 task. Here that goes to a file, which is removed unless Spark fails with something of its own: then the error
 names it. Under `spark-submit` the JVM is there before us and logs as it's set up to.
 """

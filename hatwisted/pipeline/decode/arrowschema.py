@@ -2,7 +2,7 @@
 
 The types are those Spark asks for (`to_arrow_schema(..., timezone="UTC")`): no views, no large types, no
 dictionaries, and `element`, `key`, `value` as the names inside lists and maps. Every column may be null, because a
-reader in permissive mode tells of a damaged range by a row that has little more than its place.
+reader in permissive mode shows a damaged range as a row that has little more than its place.
 """
 
 from __future__ import annotations

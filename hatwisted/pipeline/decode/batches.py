@@ -14,7 +14,8 @@ from hatwisted.pipeline.decode.columns import Columns
 from hatwisted.pipeline.decode.conditions import Condition, Filter
 
 BATCH_ROWS: Final = 16_384
-"""Rows of a batch, at most: some megabytes of small messages, which is what those behind a reader like best."""
+"""Rows of a batch, at most: some megabytes of small messages, which is what the consumers of a reader like
+best."""
 
 _EARLY: Final = frozenset(
     {
@@ -38,7 +39,13 @@ BadRecord = Callable[[int, int, str], None]
 
 
 class BatchBuilder:
-    """Makes batches of `columns` (all, if None) from the records of one broker that fulfil `where`."""
+    """Makes batches from the records of one broker.
+
+    - broker: its name, for the column
+    - columns: which; None: all
+    - where: conditions that rows fulfil
+    - rows: of a batch at most
+    """
 
     def __init__(
         self,
@@ -47,13 +54,6 @@ class BatchBuilder:
         where: Sequence[Condition] = (),
         rows: int = BATCH_ROWS,
     ) -> None:
-        """Makes batches from the records of one broker.
-
-        - broker: its name, for the column
-        - columns: which; None: all
-        - where: conditions that rows fulfil
-        - rows: of a batch at most
-        """
         self.columns = COLUMNS if columns is None else check_columns(columns)
         self._broker = broker
         self._filter = Filter(where)

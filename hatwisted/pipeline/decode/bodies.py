@@ -23,7 +23,7 @@ from hatwisted.wire.inflate import NotInflated, inflate
 LARGEST_BODY: Final = 256 << 20
 """Bytes a body may have when decompressed. RocketMQ's default limit is 4 MiB, compressed."""
 BATCH_BYTES: Final = 64 << 20
-"""Decompressed bytes behind which a batch ends."""
+"""Decompressed bytes after which a batch ends."""
 
 SMALL_BODY: Final = 512
 """Bytes of an average body below which handing bodies over as bytes objects, made all at once, is cheaper than as
@@ -62,7 +62,7 @@ def bodies(records: Records, stored: pa.Array) -> Bodies:
 def _decompress(
     records: Records, rows: npt.NDArray[Any], flags: list[int]
 ) -> tuple[list[bytes | memoryview], dict[int, str], int]:
-    """Bodies of compressed rows, what is wrong with some, and the row in front of which the batch ends."""
+    """Bodies of compressed rows, what is wrong with some, and the row before which the batch ends."""
     view = memoryview(records.buf)
     starts, ends = records.body_at[rows].tolist(), records.body_ends[rows].tolist()
     found: list[bytes | memoryview] = []

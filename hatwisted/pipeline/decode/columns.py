@@ -27,15 +27,14 @@ _TIME: Final = arrow_schema(("store_timestamp",)).field(0).type
 
 
 class Columns:
-    """The records' columns as Arrow arrays; none refers to the chunk's buffer."""
+    """The records' columns as Arrow arrays; none refers to the chunk's buffer.
+
+    - records: whole ones
+    - broker: for the column
+    - file: for the column
+    """
 
     def __init__(self, records: Records, broker: str, file: str) -> None:
-        """The records' columns as Arrow arrays; none refers to the chunk's buffer.
-
-        - records: whole ones
-        - broker: for the column
-        - file: for the column
-        """
         self.records = records
         self._broker = broker
         self._file = file

@@ -1,12 +1,12 @@
 """Where a log ends within its last file, found by probing.
 
 Files have their full length from the beginning and what was never written is zeros. So zeros are looked for at
-distances that double, then between them by halving; from a record in front of the place found the chain is
+distances that double, then between them by halving; from a record before the place found the chain is
 followed to where it breaks. Neither a body full of zeros nor a hole that damage left leads astray: the chain goes
-through the one, and behind a break the file is probed again.
+through the one, and after a break the file is probed again.
 
-What lies behind the break counts only if it is a record not older than the last two in front (damage may reach
-into one of them): then the log goes on behind damage. Older records are what was there before a broker, after a
+What lies after the break counts only if it is a record not older than the last two in front (damage may reach
+into one of them): then the log continues after damage. Older records are what was there before a broker, after a
 crash, cut its log and wrote on: RocketMQ leaves them lying. So that the search doesn't begin among them, records
 at doubling distances in front are asked for their times, and it begins at the newest. A last record whose body's
 checksum is wrong, or whose topic breaks off, is being written.
@@ -35,23 +35,22 @@ NEAR: Final = 1 << 20
 
 
 class Tail(NamedTuple):
-    """The end of a log: where its last record starts (`end`, if that isn't known), and the offset behind it."""
+    """The end of a log: where its last record starts (`end`, if that isn't known), and the offset after it."""
 
     last: int
     end: int
 
 
 class EndProbe:
-    """Looks for it in one open file, which begins at physical offset `base`."""
+    """Looks for the end of one open file of a log.
+
+    - file: the file
+    - path: of the file, for errors
+    - base: its first byte's physical offset
+    - file_size: bytes per file of this log
+    """
 
     def __init__(self, file: LogBytes, path: str, base: int, file_size: int) -> None:
-        """Looks for the end of one open file of a log.
-
-        - file: the file
-        - path: of the file, for errors
-        - base: its first byte's physical offset
-        - file_size: bytes per file of this log
-        """
         self._log = log = FileBytes(file, base, file_size)
         self._path = path
         self._base = base
@@ -107,7 +106,7 @@ class EndProbe:
         return record is not None and known.last + record.total_size == known.end
 
     def _newer_after(self, offset: int, store_timestamp: int) -> int | None:
-        """Where the log goes on behind a break."""
+        """Where the log continues after a break."""
         written = self._written_from(offset)
         if written is None:
             return None
@@ -117,8 +116,8 @@ class EndProbe:
         return following if store_timestamp_at(self._log, following) >= store_timestamp else None
 
     def _newest_record(self) -> int:
-        """A record from which the chain leads to the end: near the last bytes written, unless a record far in
-        front of those is newer."""
+        """A record from which the chain leads to the end: near the last bytes written, unless a record far
+        before those is newer."""
         last = self._search.before(self._last_written())
         newest, time, distance, at = last, store_timestamp_at(self._log, last), LOOK_BACK, last
         while at > self._base:
@@ -140,7 +139,7 @@ class EndProbe:
         return min(low + PROBE, self._file_end)
 
     def _written_from(self, offset: int) -> int | None:
-        """The furthest place behind `offset`, of those at distances that double, that isn't zeros."""
+        """The furthest place after `offset`, of those at distances that double, that isn't zeros."""
         distances = [0] + [PROBE << power for power in range((self._file_end - offset).bit_length())]
         places = [offset + distance for distance in distances if offset + distance < self._file_end]
         return next((place for place in reversed(places) if not self._is_zero(place)), None)

@@ -11,11 +11,11 @@ from hatwisted.pipeline.decode.storebytes import LogBytes, read
 from hatwisted.wire import layout
 
 PREFIX: Final = 16
-"""Bytes in front of every buffer's contents: zeros, and the end of a property as the last."""
+"""Bytes before every buffer's contents: zeros, and the end of a property as the last."""
 
 
 def new_buffer(size: int) -> npt.NDArray[np.uint8]:
-    """Room for `size` bytes behind a prefix."""
+    """Room for `size` bytes after a prefix."""
     octets = np.empty(PREFIX + size, np.uint8)
     octets[:PREFIX] = 0
     octets[PREFIX - 1] = layout.PAIR_END
@@ -23,15 +23,14 @@ def new_buffer(size: int) -> npt.NDArray[np.uint8]:
 
 
 class FileBytes:
-    """Reads the file that begins at physical offset `base`."""
+    """One file as bytes of the log.
+
+    - file: open
+    - base: its first byte's physical offset
+    - file_size: bytes per file of this log
+    """
 
     def __init__(self, file: LogBytes, base: int, file_size: int) -> None:
-        """One file as bytes of the log.
-
-        - file: open
-        - base: its first byte's physical offset
-        - file_size: bytes per file of this log
-        """
         self._file = file
         self._base = base
         self._octets = new_buffer(0)
@@ -43,7 +42,7 @@ class FileBytes:
         return read(self._file, offset - self._base, size)
 
     def fill(self, offset: int, size: int) -> tuple[memoryview, int]:
-        """The same in the buffer, behind its prefix; valid until the next call."""
+        """The same in the buffer, after its prefix; valid until the next call."""
         if len(self._octets) - PREFIX < size:
             self._octets = new_buffer(size)
         target = self._octets.data[PREFIX : PREFIX + size]

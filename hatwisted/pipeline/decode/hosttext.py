@@ -66,7 +66,7 @@ def _ipv4_texts(hosts: npt.NDArray[np.uint64]) -> pa.Array:
 
 
 def _with_moved(texts: pa.Array, records: Records, name: str, flags: Any, long_bit: int) -> pa.Array:
-    """Mend the rows whose host is long, or stands behind a long one."""
+    """Mend the rows whose host is long, or stands after a long one."""
     is_store = name == "store_host"
     moving = long_bit | (layout.SYS_BORN_HOST_V6 if is_store else 0)
     rows = np.flatnonzero(flags & moving)

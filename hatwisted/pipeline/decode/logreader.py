@@ -3,12 +3,12 @@
 A split is read in chunks of some megabytes into one buffer; what a task needs in memory is that buffer and the
 batch made of it, however large the log.
 
-A log ends where `LogStore.end` says, in front of a record that is being written and of what a crash left: that is
+A log ends where `LogStore.end` says, before a record that is being written and of what a crash left: that is
 no damage, and no split reaches into it. The blank that fills a full file ends a read. Anything else that is no
 record is damage, and `mode` says what becomes of it:
 
 * `failfast`: DamagedLogRange, with file, offset and reason.
-* `skip-and-report`: `damages` is told the range, and reading goes on behind it.
+* `skip-and-report`: `damages` is called with the range, and reading continues after it.
 * `permissive`: the same, and a row stands for the range: its columns are null but for broker, file,
   physical_offset (the range's begin), size (its length) and body (its bytes, at most DAMAGE_BYTES of them).
 
@@ -84,7 +84,8 @@ def read_split(
     with open_file(split.path) as file:
         if file.size != split.file_size:
             raise WrongLogFile(
-                f"{split.path}: has {file.size} bytes, {split.file_size} when the store was listed: was it cut?"
+                f"{split.path}: has {file.size} bytes, {split.file_size} when the store was listed: "
+                f"was it cut?"
             )
         yield from _SplitReader(split, file, builder, mode, damages, read_size).batches()
 
@@ -132,7 +133,7 @@ class _SplitReader:
             yield from self._damaged(begin, end, reason)
 
     def _behind(self, offset: int) -> int:
-        """Where reading goes on behind damage: at a record, or at the end of the log or file."""
+        """Where reading continues after damage: at a record, or at the end of the log or file."""
         split = self._split
         limit = split.base + split.file_size if split.limit is None else split.limit
         following = self._search.after_damage(offset, limit)
@@ -142,7 +143,8 @@ class _SplitReader:
         if self._mode == "failfast":
             raise DamagedLogRange(
                 f"{self._split.path}: no valid record at offset {begin} (byte {begin - self._split.base}): "
-                f"{reason}; the log continues at {end}. Read with mode=skip-and-report to leave this range out"
+                f"{reason}; the log continues at {end}. Read with mode=skip-and-report to leave this "
+                f"range out"
             )
         if self._damages is not None:
             self._damages(Damage(self._split.broker, self._name, begin, end, reason))

@@ -31,15 +31,14 @@ _MAP: Final = arrow_schema(("properties",)).field(0).type
 
 
 class PropertyColumns:
-    """Of the areas [starts, ends) of `octets`, which begins with the prefix of `filebytes.new_buffer`; n rows."""
+    """The properties of n rows.
+
+    - octets: the bytes, beginning with the prefix of `ragged.new_buffer`
+    - starts: where each row's properties begin
+    - ends: where they end
+    """
 
     def __init__(self, octets: npt.NDArray[np.uint8], starts: Longs, ends: Longs) -> None:
-        """The properties of n rows.
-
-        - octets: the bytes, beginning with the prefix of `ragged.new_buffer`
-        - starts: where each row's properties begin
-        - ends: where they end
-        """
         joined = join_separated(octets, starts, ends)
         edges = np.frombuffer(joined.buffers()[1], np.int32)
         self._ascii = is_ascii(joined)

@@ -45,7 +45,7 @@ class LogFile:
 
     @property
     def end(self) -> int:
-        """Physical offset behind its last byte."""
+        """Physical offset after its last byte."""
         return self.base + self.size
 
 
@@ -94,7 +94,7 @@ class LogStore:
         return self.files[0].base if self.files else 0
 
     def end(self) -> int:
-        """Physical offset behind the last whole, valid record there is now; lists the files anew. A later call
+        """Physical offset after the last whole, valid record there is now; lists the files again. A later call
         starts where the last one ended."""
         self.files = _log_files(_log_folder(self.path))
         self._tail = self._find_tail()
@@ -127,11 +127,11 @@ class LogStore:
         ]
 
     def boundary_at_or_after(self, offset: int) -> int:
-        """The nearest place at or behind `offset` where a record starts, or the log's end."""
+        """The nearest place at or after `offset` where a record starts, or the log's end."""
         return self._boundary(offset, RecordSearch.at_or_after)
 
     def boundary_at_or_before(self, offset: int) -> int:
-        """The nearest place at or in front of `offset` where a record or a blank starts, or the log ends."""
+        """The nearest place at or before `offset` where a record or a blank starts, or the log ends."""
         return self._boundary(offset, RecordSearch.at_or_before)
 
     def _boundary(self, offset: int, look: Callable[[RecordSearch, int], int]) -> int:

@@ -30,7 +30,7 @@ from hatwisted.pipeline.delta.names import Writer
 FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""
 NOTE: Final = "hatwisted"
-"""Key of what a commit tells about itself in Delta's commit information."""
+"""Key of what a commit says about itself in Delta's commit information."""
 
 
 @dataclass(frozen=True)

@@ -56,24 +56,19 @@ class DataFile:
 
 
 class DataFiles:
-    """Writes the files of one task.
+    """Writes the files of one task: `write` batches, then `close` for the finished files, or `abandon`.
 
-    `write` batches with the columns of `schema` in any order, then `close` for the finished files, or `abandon`.
-    `schema` has the types of the table, which may be wider than those of the batches.
+    - root: folder of the table
+    - schema: columns of the batches, which may have them in any order, with the table's types, which may be
+      wider
+    - partition_by: columns that become folders
+    - writer: digest of who writes, for the files' names
+    - epoch: of the run, for the files' names
     """
 
     def __init__(
         self, root: str, schema: pa.Schema, partition_by: Sequence[str], *, writer: str, epoch: int
     ) -> None:
-        """Writes the files of one task: `write` batches, then `close` for the finished files, or `abandon`.
-
-        - root: folder of the table
-        - schema: columns of the batches, which may have them in any order, with the table's types, which may
-          be wider
-        - partition_by: columns that become folders
-        - writer: digest of who writes, for the files' names
-        - epoch: of the run, for the files' names
-        """
         self._root = Path(root)
         self._schema = schema
         self._partition_by = tuple(partition_by)

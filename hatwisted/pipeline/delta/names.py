@@ -1,4 +1,4 @@
-"""Names of a landed table's folders and files, and what can be told from them after a crash.
+"""Names of a landed table's folders and files, and what they show after a crash.
 
     topic=%25RETRY%25group/store_date=2026-11-20/part-3f2a9c01-000007-<uuid>.zstd.parquet
 

@@ -1,8 +1,8 @@
 """Where each broker's rows end in a table: the last landed record, found by the files' statistics.
 
-Two things hang on it. A landing whose checkpoint is new goes on behind these records instead of landing them
+Two things hang on it. A landing whose checkpoint is new continues after these records instead of landing them
 twice. And a store is only let in if it holds the very record that the table has last: the broker's name alone
-doesn't tell one log from another, while a log's first record, or its folder, isn't there for ever.
+doesn't distinguish one log from another, while a log's first record, or its folder, isn't there for ever.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Tail:
 
     @property
     def end(self) -> int:
-        """The offset behind the record: where its log goes on."""
+        """The offset after the record: where its log goes on."""
         return self.physical_offset + self.size
 
 
@@ -49,7 +49,7 @@ def landed_tails(path: str, brokers: Iterable[str]) -> dict[str, Tail]:
 
 
 def landed_queue_ends(path: str) -> dict[tuple[str, str, int], int]:
-    """The queue offset behind the last landed one, by topic, broker and queue; reads four columns of the table."""
+    """The queue offset after the last landed one, by topic, broker and queue; reads four columns of the table."""
     columns = ["topic", "broker", "queue_id", "queue_offset"]
     found: dict[tuple[str, str, int], int] = {}
     for batch in open_table(path).to_pyarrow_dataset().to_batches(columns=columns):

@@ -6,5 +6,5 @@ is what several share: `workertasks` and `sparkactions` (running work with progr
 store to read), `rangewalk` and `rangecompare` with `recordfields` (parts of a log), `messageselection`,
 `columnexpressions`, `htmlpage`.
 
-A job prints nothing and asks nobody: `cli.pipeline` does. None changes the store that it reads.
+A job prints nothing and prompts for nothing: `cli.pipeline` does. None changes the store that it reads.
 """

@@ -157,9 +157,9 @@ def figure(title: str, note: str, svg: str, wide: bool) -> str:
     - svg: the plot, as it is
     - wide: across the whole page
     """
-    told = f"<p>{escape(note)}</p>" if note else ""
+    noted = f"<p>{escape(note)}</p>" if note else ""
     kind = ' class="wide"' if wide else ""
-    return f"<figure{kind}><figcaption><h3>{escape(title)}</h3>{told}</figcaption>{svg}</figure>"
+    return f"<figure{kind}><figcaption><h3>{escape(title)}</h3>{noted}</figcaption>{svg}</figure>"
 
 
 def figures(found: Iterable[str]) -> str:
@@ -181,9 +181,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], texts: int
     body = "".join(
         f"<tr>{''.join(_cell(cell, number, texts) for number, cell in enumerate(row))}</tr>" for row in rows
     )
-    told = f'<p class="note">{escape(note)}</p>' if note else ""
+    noted = f'<p class="note">{escape(note)}</p>' if note else ""
     return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{told}'
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{noted}'
     )
 
 

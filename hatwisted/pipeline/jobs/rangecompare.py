@@ -29,7 +29,7 @@ from hatwisted.wire import layout
 from hatwisted.wire.storedrecord import Record
 
 MAX_RANGES: Final = 1000
-"""Differing ranges told of one part and copy; more are only counted. A log that differs in every other
+"""Differing ranges listed of one part and copy; more are only counted. A log that differs in every other
 record would otherwise fill the driver's memory."""
 
 
@@ -53,7 +53,7 @@ class Kind(enum.StrEnum):
     DEBRIS = "debris"
     """Both are damaged, and differ."""
     PADDING = "padding"
-    """Only bytes differ that no reader looks at: behind the head of a blank."""
+    """Only bytes differ that no reader looks at: after the head of a blank."""
 
     @property
     def counts(self) -> bool:
@@ -276,7 +276,7 @@ class _Copy:
         return Kind.REPLACED
 
     def _follow(self, record: Record | None, stop: int) -> None:
-        """This copy's own records from this one on cover what they cover, a blank behind them included."""
+        """This copy's own records from this one on cover what they cover, a blank after them included."""
         while record is not None:
             self._covered = record.physical_offset + record.total_size
             record = record_at(self._log, self._covered) if self._covered < stop else None
@@ -313,7 +313,7 @@ class _Copy:
         if not records:
             yield self._difference(Kind.DEBRIS, step.begin, step.end, first, 0)
             return
-        # The record that the first differing byte is in, if that isn't in front of all of them.
+        # The record that the first differing byte is in, if that isn't before all of them.
         place = RecordPlace.of(next((r for r in reversed(records) if r.physical_offset <= first), records[0]))
         found = self._difference(kind, step.begin, step.end, first, len(records))
         if place.offset <= first < place.offset + place.size:

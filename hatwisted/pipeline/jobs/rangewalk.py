@@ -2,8 +2,8 @@
 at once and together see every byte exactly once.
 
 A part is [begin, end) in physical offsets, cut anywhere. Where it really starts and ends is decided by one
-rule that neighbours share, `edge`: at the first record of the chain that begins at or behind the cut, or at the
-next file's start, which no record crosses. So what is damaged around a cut belongs to the part in front of it,
+rule that neighbours share, `edge`: at the first record of the chain that begins at or after the cut, or at the
+next file's start, which no record crosses. So what is damaged around a cut belongs to the part before it,
 and nobody needs to know record boundaries beforehand (rejected: to take them from the consume queues, which an
 audit must not trust and a rebuild doesn't have).
 
@@ -45,7 +45,7 @@ class Filler(enum.StrEnum):
 class Step:
     """A stretch [begin, end) of the log: either whole records, or (a part of) what lies between records.
 
-    buf: its bytes, and maybe some behind them; overwritten by the next step. records: None for a filler; then
+    buf: its bytes, and maybe some after them; overwritten by the next step. records: None for a filler; then
     `filler` says what it is, `reason` why it's no record, and `start` where the whole filler begins.
     """
 

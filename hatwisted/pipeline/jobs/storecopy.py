@@ -13,9 +13,9 @@ from hatwisted.pipeline.jobs.logbytes import StoreBytes
 
 @dataclass(frozen=True, slots=True)
 class StoreCopy:
-    """What a task has to be told of a store; picklable.
+    """What a task has to know of a store; picklable.
 
-    name: the folder as it was given. min_offset, end: of its records. torn_bytes: written behind the end.
+    name: the folder as it was given. min_offset, end: of its records. torn_bytes: written after the end.
     """
 
     name: str

@@ -53,7 +53,7 @@ HELD_MESSAGES: Final = 8192
 HELD_BYTES: Final = 32 * 1024 * 1024
 """What waits or is under way: memory, and how many messages a failure leaves in doubt."""
 REFUSALS_KEPT: Final = 20
-"""Refused messages told one by one; more are only counted."""
+"""Refused messages listed one by one; more are only counted."""
 
 STATUSES: Final = {status.value: status.name for status in sending.SendStatus}
 """All of them mean stored; all but OK, with less than the broker is set up to wait for."""
@@ -138,20 +138,15 @@ class _QueueSends:
 
 
 class Producer:
-    """For one thread. `counts` counts as answers come in. wall_clock: s since the epoch.
+    """For one thread. `counts` counts as answers come in. `send` and `drain` raise ClientError when a broker
+    is gone for longer than the settings' retries last, or refuses what no retry can cure.
 
-    `send` and `drain` raise ClientError when a broker is gone for longer than the settings' retries, or refuses
-    what no retry cures.
+    - links: connections to the cluster
+    - group: the producer group
+    - wall_clock: seconds since the epoch
     """
 
     def __init__(self, links: Links, group: str = GROUP, wall_clock: Callable[[], float] = time.time) -> None:
-        """For one thread. `counts` counts as answers come in. `send` and `drain` raise ClientError when a
-        broker is gone for longer than the settings' retries last, or refuses what no retry can cure.
-
-        - links: connections to the cluster
-        - group: the producer group
-        - wall_clock: seconds since the epoch
-        """
         self._links = links
         self._group = group
         self._wall_clock = wall_clock
@@ -216,7 +211,8 @@ class Producer:
         if queue not in queues:
             count = sum(each.broker_name == name for each in queues)
             raise BadSetting(
-                f"topic {message.topic} has {count} queues on {name}, and message {message.number} belongs into "
+                f"topic {message.topic} has {count} queues on {name}, and message {message.number} "
+                f"belongs into "
                 f"queue {message.queue_id}: give the topic more queues, or let messages go to any queue"
             )
         return queue

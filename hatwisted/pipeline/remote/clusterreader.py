@@ -41,7 +41,12 @@ Queues = dict[MessageQueue, Replicas]
 
 
 class ClusterReader:
-    """For one thread. Raises BrokerGone, Refused, NoRoute and OffsetsGone as `remote.errors` has them."""
+    """For one thread. Its methods raise BrokerGone, Refused, NoRoute and OffsetsGone.
+
+    - settings: of the cluster
+    - clock: seconds, monotonic
+    - sleep: waits for some seconds
+    """
 
     def __init__(
         self,
@@ -49,12 +54,6 @@ class ClusterReader:
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """For one thread. Its methods raise BrokerGone, Refused, NoRoute and OffsetsGone.
-
-        - settings: of the cluster
-        - clock: seconds, monotonic
-        - sleep: waits for some seconds
-        """
         self._links = Links(settings, clock, sleep)
         self._routes = Routes(self._links)
 
@@ -156,7 +155,7 @@ class ClusterReader:
 
 
 def _without_file(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The decoder tells its errors by a file's name, which these records have none of."""
+    """The decoder names a file in its errors, and these records have none."""
     index = batch.schema.get_field_index("file")
     if index < 0:
         return batch

@@ -4,7 +4,7 @@ The master is asked, since a slave knows a moment less; where it's gone, a slave
 many of them under way at once, and not what a master has to be spared.
 
 A time means the first message stored then or later. Brokers look it up by their own lights (4.9.7 gives the nearer
-neighbour, any of several messages of the same millisecond, and the last message for a time behind all), so what
+neighbour, any of several messages of the same millisecond, and the last message for a time after all), so what
 they answer is only where the search for the exact offset begins: among the messages around it.
 """
 
@@ -60,7 +60,7 @@ Placed = Mapping[MessageQueue, Replicas]
 
 
 def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
-    """The bounds of each queue. BrokerGone if nobody of a group answers, Refused if all refuse."""
+    """The bounds of each queue. BrokerGone if no broker of a group answers, Refused if all refuse."""
     codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
 
     def ask(group: Sequence[MessageQueue]) -> list[RemotingCommand]:
@@ -120,7 +120,7 @@ class _BoundarySearch:
             older = [offset for offset, stored in times if stored < self._wanted]
             not_older = [offset for offset, stored in times if stored >= self._wanted]
             if begin > low and not older:
-                end = begin  # all of them are too new: what is behind them needn't be looked at again
+                end = begin  # all of them are too new: what is after them needn't be looked at again
             elif end < high and not not_older:
                 begin = end
             else:
@@ -181,11 +181,11 @@ def _ask_group(
 ) -> tuple[list[int], bool]:
     """Numbers from the master, or a slave when it can't be had, and which; several rounds, as with reading."""
     order = sorted(replicas, key=lambda number: (number != MASTER_ID, number))
-    told: list[ClientError] = []
+    errors: list[ClientError] = []
     for tried in range(links.settings.retries + 1):
         if tried:
             links.pause(tried - 1)
-        told = []
+        errors = []
         for number in sorted(order, key=lambda number: links.is_dead(replicas[number])):
             address = replicas[number]
             try:
@@ -195,11 +195,11 @@ def _ask_group(
                 return [number_in(address, each, "offset") for each in said], number == MASTER_ID
             except (BrokerGone, BadAnswer, Refused) as error:
                 links.drop(address)
-                told.append(error)
-        if told and all(isinstance(error, Refused) and error.lasting for error in told):
+                errors.append(error)
+        if errors and all(isinstance(error, Refused) and error.lasting for error in errors):
             break
-    story = "; ".join(map(str, told)) or "the name servers have no address for it"
-    refusals = [error for error in told if isinstance(error, Refused)]
-    if refusals and len(refusals) == len(told):
-        raise RefusedByAll(story, refusals[-1])
-    raise BrokerGone(f"broker {name}: no broker of its group answers: {story}")
+    details = "; ".join(map(str, errors)) or "the name servers have no address for it"
+    refusals = [error for error in errors if isinstance(error, Refused)]
+    if refusals and len(refusals) == len(errors):
+        raise RefusedByAll(details, refusals[-1])
+    raise BrokerGone(f"broker {name}: no broker of its group answers: {details}")

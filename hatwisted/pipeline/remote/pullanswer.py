@@ -6,7 +6,7 @@ one says so in five ways: no message there yet, an offset outside its queue, "go
 them come to the same here: this broker lacks it, and perhaps knows where it has something again. Whether that is
 a loss is for whoever knows what the other brokers of the group say.
 
-A hole behind the asked offset is none of the broker's faults: retention deletes from the beginning, so such
+A hole after the asked offset is none of the broker's faults: retention deletes from the beginning, so such
 offsets have no message (a compacted topic's, say).
 """
 
@@ -53,7 +53,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """The broker has no message at `begin`. resume: the first offset behind it that it has or may have; None if
+    """The broker has no message at `begin`. resume: the first offset after it that it has or may have; None if
     its queue ends before."""
 
     resume: int | None

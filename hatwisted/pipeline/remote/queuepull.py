@@ -6,7 +6,7 @@ disk) is completed by another pull, and steps shrink to what came.
 
 The brokers of a group are taken in the order that `read_from` says. One that lacks the next offset is passed
 over until the read has reached what it has: so a slave that began later, or is a moment behind, gives what it
-can. One that fails is passed over for this round. When nobody is left, the round is over: a pause, a fresh
+can. One that fails is passed over for this round. When none is left, the round is over: a pause, a fresh
 route, and another one. Every answer with records begins a new count of rounds.
 
 Only the master can say that messages are gone: then every broker lacks them, and the queue's least offset has
@@ -79,16 +79,14 @@ def queue_name(queue: MessageQueue) -> str:
 
 
 class QueuePull:
-    """Reads `wanted` once. fail_on_loss: raise OffsetsGone for deleted messages; otherwise tell the log and go
-    on behind them."""
+    """Reads a range once.
+
+    - links: connections to the cluster
+    - wanted: the range
+    - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
+    """
 
     def __init__(self, links: Links, wanted: QueueRange, *, fail_on_loss: bool = True) -> None:
-        """Reads a range once.
-
-        - links: connections to the cluster
-        - wanted: the range
-        - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
-        """
         self._links = links
         self._queue = wanted.queue
         self._next = wanted.begin
@@ -201,7 +199,7 @@ class QueuePull:
         return lacking.resume is None or lacking.resume > self._next
 
     def _end_round(self) -> None:
-        """Nobody can go on: skip what is gone, or pause and begin again, or give up."""
+        """No broker can continue: skip what is gone, or pause and begin again, or give up."""
         master = self._replicas.get(MASTER_ID)
         if not self._failed and master is not None and self._lacking[master].resume is not None:
             self._skip_or_fail(master)
@@ -270,16 +268,16 @@ class QueuePull:
 
     def _final_error(self) -> ClientError:
         where = f"{queue_name(self._queue)} at offset {self._next} of {self._end}"
-        told = [f"{address} lacks it ({each.status})" for address, each in self._lacking.items()]
-        told += [str(error) for error in self._failed.values()]
-        story = "; ".join(told) or "no broker of this name is known"
+        reasons = [f"{address} lacks it ({each.status})" for address, each in self._lacking.items()]
+        reasons += [str(error) for error in self._failed.values()]
+        details = "; ".join(reasons) or "no broker of this name is known"
         if not self._failed and MASTER_ID in self._replicas:
             return OffsetsNotFound(
-                f"{where}: no broker has it: {story}: was the topic deleted, or the master replaced?"
+                f"{where}: no broker has it: {details}: was the topic deleted, or the master replaced?"
             )
         refusals = [error for error in self._failed.values() if isinstance(error, Refused)]
         if refusals and len(refusals) == len(self._failed):
-            return RefusedByAll(f"{where}: {story}", refusals[-1])
+            return RefusedByAll(f"{where}: {details}", refusals[-1])
         return BrokerGone(
-            f"{where}: {story}: nothing of the range counts as read; read it again once it's back"
+            f"{where}: {details}: nothing of the range counts as read; read it again once it's back"
         )

@@ -63,18 +63,17 @@ class CommitLogSource(DataSource):
 
 
 class LogReader(DataSourceReader):
-    """A batch read. split_bytes: of a task, by the amount if None; time_grain: as `time_bounds` takes it."""
+    """A batch read.
+
+    - stores: which
+    - read_task: what each task needs
+    - split_bytes: of a task; None: by the amount there is
+    - time_grain: as `time_bounds` takes it
+    """
 
     def __init__(
         self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, time_grain: int = TIME_GRAIN
     ) -> None:
-        """A batch read.
-
-        - stores: which
-        - read_task: what each task needs
-        - split_bytes: of a task; None: by the amount there is
-        - time_grain: as `time_bounds` takes it
-        """
         self._stores = stores
         self._read_task = read_task
         self._split_bytes = split_bytes

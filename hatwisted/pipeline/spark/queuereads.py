@@ -79,15 +79,14 @@ class ReadTask:
 
 
 class QueueReader(DataSourceReader):
-    """A batch read."""
+    """A batch read.
+
+    - read_task: what each task needs
+    - start: where it begins
+    - end: where it ends
+    """
 
     def __init__(self, read_task: ReadTask, start: Start, end: Start) -> None:
-        """A batch read.
-
-        - read_task: what each task needs
-        - start: where it begins
-        - end: where it ends
-        """
         self._read_task = read_task
         self._start = start
         self._end = end

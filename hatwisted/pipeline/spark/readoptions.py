@@ -41,15 +41,14 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 class Options:
-    """The options of one read of `source`; `known` are the names it takes, as they are documented."""
+    """The options of one read or write.
+
+    - source: its name, for errors
+    - given: as Spark passes them
+    - known: the names it takes, as they are documented
+    """
 
     def __init__(self, source: str, given: Mapping[str, str], known: Iterable[str]) -> None:
-        """The options of one read or write.
-
-        - source: its name, for errors
-        - given: as Spark passes them
-        - known: the names it takes, as they are documented
-        """
         names = {name.lower(): name for name in known}
         self._source = source
         self._given = {name.lower(): value for name, value in given.items()}
@@ -174,7 +173,7 @@ def _nearest(name: str, names: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where a new stream begins, and how much one trigger takes, as far as its source can tell; None: no limit."""
+    """Where a new stream begins, and how much one trigger takes, as far as its source knows; None: no limit."""
 
     start: Start
     max_bytes: int | None

@@ -6,7 +6,7 @@ got more of them, or a new topic's name matches) are read from their beginning.
 
 Ends are the master's: what isn't on a slave yet is read from the master. Which queues there are is asked every
 few seconds, where they end at every trigger. A queue that ends before the place reached is a topic that was
-deleted and made anew, or a master that was replaced by one that knew less: an error, or with
+deleted and created again, or a master that was replaced by one that knew less: an error, or with
 failOnDataLoss=false read from its beginning.
 """
 
@@ -52,7 +52,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster: ClusterReader | None = None
         self._queues: Queues = {}
         self._queues_until = 0.0
-        # Lost, and told: not looked for at every trigger.
+        # Lost, and reported: not looked for at every trigger.
         self._gone: set[MessageQueue] = set()
         self._target: Offsets | None = None
         self._reported: Offsets | None = None
@@ -103,7 +103,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted = [queue for queue in ends if ends[queue] != reached.get(queue)]
         queues = self._current_queues()
         placed = {queue: queues.get(queue, {}) for queue in wanted}
-        # Where a queue begins matters only if it is new, or begins anew.
+        # Where a queue begins matters only if it is new, or begins again.
         unsure = [
             queue for queue in wanted if reached.get(queue, ends[queue]) >= ends[queue] and placed[queue]
         ]
@@ -193,10 +193,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return max(1.0, read / max(1, sample.end - begin))
 
     def _lost(self, what: str) -> None:
-        told = f"rocketmq: {what}"
+        message = f"rocketmq: {what}"
         if not self._read_task.lossy:
-            raise OffsetsGone(f"{told}: set failOnDataLoss=false to continue with what there is")
-        _log.warning("%s", told)
+            raise OffsetsGone(f"{message}: set failOnDataLoss=false to continue with what there is")
+        _log.warning("%s", message)
 
 
 def _shared(backlog: Mapping[str, int], limit: int) -> dict[str, int]:

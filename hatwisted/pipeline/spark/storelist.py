@@ -1,6 +1,6 @@
 """Which stores a read is of: folders and patterns from the options, one store per broker.
 
-The folders are listed anew whenever they are asked for, so that a stream over a pattern takes in a broker whose
+The folders are listed again whenever they are asked for, so that a stream over a pattern takes in a broker whose
 folder appears while it runs. A store that was there before is kept, because it knows where its log ended.
 """
 

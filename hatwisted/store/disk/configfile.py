@@ -35,19 +35,15 @@ s)."""
 class ConfigFile:
     """One file that holds one table.
 
-    encode: gives the table's present bytes; called in the reactor thread.
+    - fs: the disk
+    - path: of the file; the previous version is kept beside it as `.bak`
+    - worker: writes it
+    - encode: gives the table's current bytes; called in the reactor thread
     """
 
     _log = Logger()
 
     def __init__(self, fs: IFileSystem, path: str, worker: IWorker, encode: Callable[[], bytes]) -> None:
-        """One file that holds one table.
-
-        - fs: the disk
-        - path: of the file; the previous version is kept beside it as `.bak`
-        - worker: writes it
-        - encode: gives the table's current bytes; called in the reactor thread
-        """
         self.path = path
         self._fs = fs
         self._worker = worker
@@ -56,7 +52,7 @@ class ConfigFile:
         self._spoilt = False
         """The file couldn't be read, so that the backup is the only version: the next write keeps it."""
         self._last_reason = ""
-        """Why the last write failed, as told in the log: a full disk would be told every few seconds."""
+        """Why the last write failed, as logged: a full disk would be logged every few seconds."""
         self._writing = False
         self._waiting: list[Deferred[None]] = []
 
@@ -64,7 +60,7 @@ class ConfigFile:
         """Pass the file's bytes, or its backup's, to `decode`; blocks, so only before the services start.
 
         `decode` refuses what it can't read with ValueError and then leaves the table alone. False: there was
-        no readable version; a warning has told why, unless there was no file at all.
+        no readable version; a warning has said why, unless there was no file at all.
         """
         for path in (self.path, self.path + BACKUP):
             if not self._fs.exists(path):
@@ -142,17 +138,16 @@ class ConfigFile:
 
 
 class ConfigFlusher:
-    """Writes what changed, at an interval (seconds) and when stopped."""
+    """Writes the tables that have changed.
+
+    - clock: its timer
+    - files: the tables
+    - interval: seconds between two looks; what has changed is also written when it is stopped
+    """
 
     def __init__(
         self, clock: IReactorTime, files: Sequence[ConfigFile], interval: float = FLUSH_INTERVAL
     ) -> None:
-        """Writes the tables that have changed.
-
-        - clock: its timer
-        - files: the tables
-        - interval: seconds between two looks; what has changed is also written when it is stopped
-        """
         self._files = files
         self._interval = interval
         self._loop = PeriodicCall(clock, "writing tables that changed", self.flush)

@@ -212,7 +212,7 @@ class PosixLock:
 
 
 def _holder(fd: int) -> int | None:
-    """Pid of the process whose record lock on byte 0 is in the way, if the system tells."""
+    """Pid of the process whose record lock on byte 0 is in the way, if the system says."""
     if not sys.platform.startswith("linux"):
         return None
     try:

@@ -31,17 +31,16 @@ CALL_LIMIT = 1024
 
 @implementer(IWorker)
 class ThreadWorker:
-    """Runs calls in threads of its own; the first call starts them."""
+    """Runs calls in threads of its own; the first call starts them.
+
+    - reactor: where results are delivered
+    - threads: how many at most
+    - name: of the threads
+    """
 
     def __init__(
         self, reactor: IReactorFromThreads, threads: int = DEFAULT_THREADS, name: str = "store"
     ) -> None:
-        """Runs calls in threads of its own; the first call starts them.
-
-        - reactor: where results are delivered
-        - threads: how many at most
-        - name: of the threads
-        """
         self._reactor = reactor
         self._pool = ThreadPool(minthreads=0, maxthreads=threads, name=name)
         self._stopped = False

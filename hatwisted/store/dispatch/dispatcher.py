@@ -5,13 +5,13 @@ A step reads at most `CHUNK` bytes, walks them, and then takes one of two ways: 
 grouped by topic and queue with one sort, so that every queue gets one write. Nothing here waits: what may
 block (making an index file) is left to the index's worker, and the step's rest is kept until it's there.
 
-The one position, `reput_offset`, is behind everything that has reached queues *and* index. Repeating is
+The one position, `reput_offset`, is after everything that has reached queues *and* index. Repeating is
 always safe: queues and index know where they end, and what they have is passed over. So the same code serves
 a running broker, recovery, and a rebuild from nothing; as long as a chunk holds nothing new, its properties
 aren't even looked at.
 
 What isn't skipped: bytes that are no record. RocketMQ's master jumps over the rest of what it has read then;
-here the dispatch stops at that offset and says so, since nobody knows what is behind it.
+here the dispatch stops at that offset and says so, since what is after it isn't known.
 """
 
 from __future__ import annotations
@@ -48,8 +48,12 @@ ArrivalListener = Callable[[str, int, int], None]
 class Dispatcher:
     """Builds queues and index from the log, from `reput_offset` on. Belongs to one thread.
 
-    index: None if messages aren't indexed. delay_levels: ms by level, from level 1 on. clock: bounds the time
-    of `dispatch_some`. arrival: told about every queue that grew.
+    - log: what is dispatched
+    - queues: the consume queues
+    - index: None if messages aren't indexed
+    - delay_levels: ms by level, from level 1 on
+    - clock: bounds the time of `dispatch_some`
+    - arrival: called with (topic, queue id, the queue's end) for every queue that grew
     """
 
     _log = Logger()
@@ -63,15 +67,6 @@ class Dispatcher:
         clock: IReactorTime,
         arrival: ArrivalListener = lambda topic, queue_id, max_offset: None,
     ) -> None:
-        """Builds queues and index from the log, from `reput_offset` on. Belongs to one thread.
-
-        - log: what is dispatched
-        - queues: the consume queues
-        - index: None if messages aren't indexed
-        - delay_levels: ms by level, from level 1 on
-        - clock: bounds the time of `dispatch_some`
-        - arrival: called with (topic, queue id, the queue's end) for every queue that grew
-        """
         self._source = log
         self._queues = queues
         self._index = index
@@ -179,7 +174,7 @@ class Dispatcher:
         return source.read(self.reput_offset, size)
 
     def _behind(self, base: int, end: ScanEnd) -> int:
-        """Where the log goes on behind a scanned chunk at `base`."""
+        """Where the log continues after a scanned chunk at `base`."""
         at = base + end.position
         file_end = base - base % self._source.file_size + self._source.file_size
         if end.stop is Stop.LIMIT:
@@ -188,7 +183,7 @@ class Dispatcher:
             if end.size and at + end.size > file_end:
                 self._refuse(at, f"a record of {end.size} bytes would cross the file's end", at == base)
             elif at == base:
-                # Half a record at the log's end: it waits there for the rest (B94), without being read anew
+                # Half a record at the log's end: it waits there for the rest (B94), without being read again
                 # at every append.
                 self._incomplete_until = at + end.size
             return at
@@ -196,7 +191,7 @@ class Dispatcher:
             self._incomplete_until = file_end
             return file_end if file_end <= self._source.max_offset else at
         if end.stop is Stop.BLANK and at == base and at + end.size < file_end:
-            # What is behind it tells whether that's the end of a smaller file.
+            # What is after it tells whether that's the end of a smaller file.
             self._incomplete_until = at + end.size + layout.FIXED_SIZE
             if self._source.max_offset < self._incomplete_until:
                 return at
@@ -211,7 +206,7 @@ class Dispatcher:
         return len(head) == layout.FIXED_SIZE and begins_record(head, offset)
 
     def _refuse(self, offset: int, reason: str, first: bool) -> None:
-        """Stop at bytes that are no record, once everything in front of them is dispatched."""
+        """Stop at bytes that are no record, once everything before them is dispatched."""
         if first:
             raise StoreError(
                 f"dispatch stopped at commit log offset {offset}: {reason}; "

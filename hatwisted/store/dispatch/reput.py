@@ -80,8 +80,12 @@ STOP_LIMIT: Final = 10.0
 
 
 class ReputService:
-    """Runs a dispatcher. `wake` is to be called after every append; on_stall: told what keeps dispatch from going
-    on."""
+    """Runs a dispatcher. `wake` is to be called after every append.
+
+    - clock: its timer
+    - dispatcher: does the work
+    - on_stall: called with the error when dispatch can't continue
+    """
 
     _log = Logger()
 
@@ -91,12 +95,6 @@ class ReputService:
         dispatcher: Dispatcher,
         on_stall: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
-        """Runs a dispatcher. `wake` is to be called after every append.
-
-        - clock: its timer
-        - dispatcher: does the work
-        - on_stall: called with the error when dispatch can't continue
-        """
         self._clock = clock
         self._dispatcher = dispatcher
         self._running = False

@@ -6,7 +6,7 @@ N - 1 items; the header counts items + 1. S and N are not stored: they must be t
 
 A batch is linked without a loop: slot and position of each item are packed into one integer, the integers
 sorted, and the chain inside the batch is each one's left neighbour of the same slot. The same code links a
-whole file anew (`relink`), which is how a file that a crash may have left inconsistent is put right: items
+whole file again (`relink`), which is how a file that a crash may have left inconsistent is put right: items
 carry everything, slots and links follow from them. RocketMQ deletes such a file instead, and with it the
 index of everything that its recovery doesn't dispatch again.
 
@@ -53,7 +53,7 @@ MAX_SECONDS: Final = 0x7FFFFFFF
 """Largest value of an item's seconds; later ones are stored as this."""
 
 RELINK_BATCH: Final = 1 << 17
-"""Items linked at once when a file is linked anew: bounds the scratch memory to some 10 MB."""
+"""Items linked at once when a file is linked again: bounds the scratch memory to some 10 MB."""
 
 CHAIN_LIMIT: Final = 100_000
 """Items of one chain looked at by a query (about 50 ms): a key that a million records share must not hold up
@@ -77,27 +77,21 @@ def file_name_at(seconds: float, local_time: LocalTime, last: str = "") -> str:
 
 
 class IndexFile:
-    """One file over its mapping. Not thread-safe, but for `datasync`.
+    """One file over its mapping. Not thread-safe, except for `datasync`.
 
-    reserved: it's known to have all its blocks. Whatever writes raises OSError if it can't get them.
-    begin/end_timestamp (ms) and begin/end_physical: of the first and last item, or, in a file without items,
-    of the last item of the file before it; count: items + 1.
+    - file: open
+    - path: of the file
+    - slots: hash slots
+    - items: room for items
+    - reserved: all its blocks are known to be there; otherwise what writes raises OSError if it can't get
+      them
+
+    `begin_timestamp`, `end_timestamp` (ms), `begin_physical` and `end_physical` are those of the first and
+    last item or, in a file without items, of the last item of the file before it; `count` is the number of
+    items plus 1.
     """
 
     def __init__(self, file: IFile, path: str, slots: int, items: int, *, reserved: bool = False) -> None:
-        """One file over its mapping. Not thread-safe, except for `datasync`.
-
-        - file: open
-        - path: of the file
-        - slots: hash slots
-        - items: room for items
-        - reserved: all its blocks are known to be there; otherwise what writes raises OSError if it can't get
-          them
-
-        `begin_timestamp`, `end_timestamp` (ms), `begin_physical` and `end_physical` are those of the first
-        and last item or, in a file without items, of the last item of the file before it; `count` is the
-        number of items plus 1.
-        """
         self.path = path
         self._reserved = reserved
         self._file = file
@@ -295,7 +289,7 @@ class IndexFile:
         return 1 + (int(np.argmax(beyond)) if beyond.any() else len(beyond))
 
     def relink(self, count: int) -> bool:
-        """Keep items 1 to `count` - 1 and build slots, links and header from them anew. Returns whether
+        """Keep items 1 to `count` - 1 and build slots, links and header from them again. Returns whether
         anything was different."""
         self._mapped()
         heads = np.zeros(self._slot_count, SLOT_TYPE)

@@ -8,7 +8,7 @@ happens at a store's very first message only.
 
 Differences from RocketMQ, none visible in the bytes of a store that was never killed: items of records that a
 recovery has cut are cut as well (RocketMQ leaves them and then doesn't index new records below them); an
-unclean exit doesn't cost the newest file (it's checked and linked anew); a record half of whose keys were
+unclean exit doesn't cost the newest file (it's checked and linked again); a record half of whose keys were
 indexed before a crash gets the other half only.
 """
 
@@ -60,7 +60,14 @@ class IndexOptions:
 
 
 class IndexService:
-    """All index files of a store, under `directory`. Belongs to the reactor thread."""
+    """All index files of a store. Belongs to the reactor thread.
+
+    - fs: the disk
+    - directory: the folder
+    - clock: names new files
+    - options: what they are made with
+    - worker: makes the next file in advance; None: it's made when it's needed
+    """
 
     _log = Logger()
 
@@ -72,14 +79,6 @@ class IndexService:
         options: IndexOptions,
         worker: IWorker | None = None,
     ) -> None:
-        """All index files of a store. Belongs to the reactor thread.
-
-        - fs: the disk
-        - directory: the folder
-        - clock: names new files
-        - options: what they are made with
-        - worker: makes the next file in advance; None: it's made when it's needed
-        """
         slots, items = options.slots, options.items
         if slots < 1 or items < 2:
             raise ValueError(f"an index file of {slots} slots and {items} items holds nothing")
@@ -128,7 +127,7 @@ class IndexService:
             self.files.append(IndexFile(self._fs.open(path), path, self._slots, self._items))
 
     def repair(self, trusted_timestamp: int) -> None:
-        """After an unclean exit: check and link anew every file not known to be on disk as a whole, that is,
+        """After an unclean exit: check and link again every file not known to be on disk as a whole, that is,
         whose last item is younger than `trusted_timestamp` (ms, the checkpoint's). What doesn't hold is cut,
         to be dispatched again."""
         for position, file in enumerate(self.files):
@@ -313,7 +312,7 @@ class IndexService:
             ready.errback(failure)
 
     def _roll(self) -> IndexFile:
-        """Give the prepared file its name and its place behind the last one, which is full now."""
+        """Give the prepared file its name and its place after the last one, which is full now."""
         path = join(self._directory, self._new_name())
         self._fs.replace(self._next_path, path)
         file, self._next = self._next, None

@@ -19,7 +19,7 @@ from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.interfaces import IFileSystem
 
 CHECKPOINT_SIZE: Final = 4096
-"""Bytes of the file; zeros behind the fields."""
+"""Bytes of the file; zeros after the fields."""
 
 SAFETY_MARGIN: Final = 3000
 """ms that recovery goes back further than the oldest time, as RocketMQ does: records of one time may lie on
@@ -42,7 +42,7 @@ class StoreCheckpoint:
     with a flushed queue entry; index_timestamp: of the last item of the last full index file.
     master_flushed_offset, confirm_offset: log offsets that 5.x keeps here, 0 from a 4.x store; kept as found.
     indexed: left by a clean exit, (physical offset of the index's last item, -1 without one; log offset up to
-    which nothing behind it needed an item). It holds as long as the index still ends with that item.
+    which nothing after it needed an item). It holds as long as the index still ends with that item.
     """
 
     _log = Logger()
@@ -59,8 +59,12 @@ class StoreCheckpoint:
         self.indexed: tuple[int, int] | None = None
 
     def advance(self, *, physic: int = 0, logics: int = 0, index: int = 0) -> None:
-        """Log, queues or index are on disk as far as records stored at these times (ms); earlier ones than known
-        change nothing."""
+        """Something is on disk. Times are ms, and earlier ones than known change nothing.
+
+        - physic: the log, as far as records stored at this time
+        - logics: the queues, so far
+        - index: the index, so far
+        """
         self.physic_timestamp = max(self.physic_timestamp, physic)
         self.logics_timestamp = max(self.logics_timestamp, logics)
         self.index_timestamp = max(self.index_timestamp, index)

@@ -12,7 +12,7 @@ from hatwisted.wire.layout import parse_file_name
 
 ITEMS_PER_SLOT: Final = 4
 """maxIndexNum / maxHashSlotNum of RocketMQ's defaults, and of everybody who scaled both; other ratios have to
-be told."""
+be derived."""
 
 
 def common_size(fs: IFileSystem, folder: str) -> int | None:

@@ -6,8 +6,8 @@ and a leap between two looks counts for no more than LOOK_LIMIT. What a file was
 says: by how much its last record is older than the log's last one, and its last write than the last write of all;
 the lesser of the two, since either may have been made under a wrong clock.
 
-Time in which no broker ran on the store doesn't count: nothing tells it from a clock that is wrong. Files are kept
-longer by that, if the disk allows.
+Time in which no broker ran on the store doesn't count: it can't be distinguished from a clock that is wrong.
+Files are kept longer by that, if the disk allows.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LogAges:
 
     def _age_at_start(self, start: int, in_use: int) -> float:
         files = self._log.files
-        # The next file's first record came right behind this one's last.
+        # The next file's first record came right after this one's last.
         written = store_timestamp_at(self._log, start + files.file_size)
         if written == NO_TIME:
             return 0.0

@@ -75,7 +75,7 @@ def _add_up(
 
 
 def _ends_well(files: FileQueue, last_end: int, file_end: int, end: int) -> bool:
-    """Is there nothing but the file's blank behind the last record named?"""
+    """Is there nothing but the file's blank after the last record named?"""
     if last_end == min(file_end, end):
         return True
     if file_end > end or last_end + layout.BLANK_HEAD_SIZE > file_end:

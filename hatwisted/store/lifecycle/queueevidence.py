@@ -33,7 +33,7 @@ class QueueEvidence:
         return 0 < record.store_timestamp < last_timestamp
 
     def reaches_over(self, offset: int) -> bool:
-        """Does an entry name a record that begins in front of `offset` and ends behind it?"""
+        """Does an entry name a record that begins before `offset` and ends after it?"""
         return any(_reaches_over(queue, offset) for queue in self._queues or ())
 
 

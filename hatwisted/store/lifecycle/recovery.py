@@ -15,7 +15,7 @@ time: pages reach the disk in any order. It serves as evidence of where the log 
 What recovery has changed is on the disk before it ends. A cut that isn't would be undone by the next failure of
 power, and entries that had been cut would then name whatever has come to lie there since.
 
-Bytes behind the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
+Bytes after the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
 damage: start is refused with `DamagedLog` and nothing is touched. But where a failure of power has left a hole in
 what was never synced (`unsyncedtail`), everything from there on is cut as well, and kept in a side file.
 """
@@ -72,8 +72,9 @@ class RecoveryReport:
     """What a recovery has found and done. Offsets and sizes in bytes.
 
     start, end: the log was followed from here to its valid end; records: how many, store_timestamp (ms): the
-    last one's, 0 if none. torn_bytes: what was cut behind the end, up to the last byte that isn't zero, and
-    torn_reason; kept_aside: the file that holds it if records were among it. dispatched_from: where dispatch began; dispatched_bytes. index_items_cut: of records cut.
+    last one's, 0 if none. torn_bytes: what was cut after the end, up to the last byte that isn't zero, and
+    torn_reason; kept_aside: the file that holds it if records were among it. dispatched_from: where dispatch
+    began; dispatched_bytes. index_items_cut: of records cut.
     """
 
     unclean: bool
@@ -286,7 +287,7 @@ class _Recovery:
         return found.torn_record, "a record whose properties end in zero bytes"
 
     def _remove_after(self, end: int, written: int) -> None:
-        """Remove the files behind the end and zero what the last one still holds there, up to `written`."""
+        """Remove the files after the end and zero what the last one still holds there, up to `written`."""
         self.report.files_removed = self._files.delete_from(end + 1)
         stale_end = min(written, self._files.capacity_end)
         for at in range(end, stale_end, CHUNK):

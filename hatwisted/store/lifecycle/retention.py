@@ -5,7 +5,7 @@ The rules are RocketMQ's, its numbers included (formats.md 9): log files go by a
 files follow the log's begin. Three things are done otherwise. How old a file is doesn't depend on what the clock
 says at present (`logages`). A log file is forgotten first and removed by a
 worker, for removing a gigabyte may take a second; if that fails it's taken back, because a file removed
-behind a remaining one would be a gap. And readers hold no files, so none has to be waited for.
+after a remaining one would be a gap. And readers hold no files, so none has to be waited for.
 
 `DiskWatermark` looks at the disk by itself every few seconds rather than with each round of cleaning: puts
 are to be accepted again soon after space is back. As in RocketMQ it's full above the warning level (90 %) and
@@ -78,8 +78,15 @@ class WatermarkLimits:
 
 
 class DiskWatermark:
-    """Whether the disks under `paths` take more. Start it, or call `check`. meaning: what the log says of a full
-    disk at present."""
+    """Do the disks take more? Start it, or call `check`.
+
+    - fs: the disks
+    - paths: folders on them
+    - clock: its timer
+    - worker: measures the disks
+    - limits: shares of the disk
+    - meaning: gives what a full disk means at present, for the log
+    """
 
     _log = Logger()
 
@@ -92,15 +99,6 @@ class DiskWatermark:
         limits: WatermarkLimits | None = None,
         meaning: Callable[[], FullDisk] = lambda: FOR_A_MASTER,
     ) -> None:
-        """Do the disks take more? Start it, or call `check`.
-
-        - fs: the disks
-        - paths: folders on them
-        - clock: its timer
-        - worker: measures the disks
-        - limits: shares of the disk
-        - meaning: gives what a full disk means at present, for the log
-        """
         self._fs = fs
         self._worker = worker
         self._limits = limits or WatermarkLimits()
@@ -249,7 +247,7 @@ class ExpiringIndex(Protocol):
 
 @dataclass(frozen=True)
 class Expiring:
-    """What files expire of. ages: of the log's files; queues: iterated anew in each round."""
+    """What files expire of. ages: of the log's files; queues: iterated again in each round."""
 
     log: ExpiringLog
     ages: Ages
@@ -270,7 +268,15 @@ class RetentionRules:
 
 
 class Retention:
-    """Removes what has expired, in rounds."""
+    """Removes what has expired, in rounds.
+
+    - fs: the disk
+    - clock: its timer and the hour
+    - worker: removes the files
+    - watermark: how full the disk is
+    - expiring: log, queues and index
+    - rules: when files have expired
+    """
 
     _log = Logger()
 
@@ -283,15 +289,6 @@ class Retention:
         expiring: Expiring,
         rules: RetentionRules,
     ) -> None:
-        """Removes what has expired, in rounds.
-
-        - fs: the disk
-        - clock: its timer and the hour
-        - worker: removes the files
-        - watermark: how full the disk is
-        - expiring: log, queues and index
-        - rules: when files have expired
-        """
         self._fs = fs
         self._clock = clock
         self._worker = worker

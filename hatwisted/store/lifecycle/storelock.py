@@ -28,8 +28,13 @@ def log_lock_file(folder: str) -> str:
 
 
 class StoreLock:
-    """Exclusive use of the store folder `root` and of the commit log in `log_folder`, which may lie elsewhere: two
-    brokers with roots of their own and one log would overwrite each other's messages."""
+    """Exclusive use of a store. The log has a lock of its own: two brokers with different roots and one log
+    would overwrite each other's messages.
+
+    - fs: the disk
+    - root: the store folder
+    - log_folder: the commit log's, which may lie elsewhere
+    """
 
     def __init__(self, fs: IFileSystem, root: str, log_folder: str) -> None:
         self._fs = fs
@@ -63,20 +68,15 @@ class StoreLock:
 
 
 class AbortFile:
-    """The mark of a running, or uncleanly ended, broker in the store folder `root`.
+    """The mark of a broker that is running, or was killed.
 
-    process_id: gives what the file says, as 5.x has it (4.x writes an empty one; both only look whether it
-        exists).
+    - fs: the disk
+    - root: the store folder
+    - process_id: gives the content, as 5.x has it (4.x writes an empty file; both only look whether it
+      exists)
     """
 
     def __init__(self, fs: IFileSystem, root: str, process_id: Callable[[], int]) -> None:
-        """The mark of a broker that is running, or was killed.
-
-        - fs: the disk
-        - root: the store folder
-        - process_id: gives the content, as 5.x has it (4.x writes an empty file; both only look whether it
-          exists)
-        """
         self._fs = fs
         self._root = root
         self._path = join(root, ABORT_FILE)

@@ -2,7 +2,7 @@
 
 Begin with `filequeue` (the files of a stream), then `put` (what is appended) and `commitlog` (append, on a master
 and on a slave). `flush` decides when written bytes are synced, `waitline` who waits for it. `logfiles` is for
-programs that read a store of somebody else.
+programs that read another process's store.
 
 The log doesn't know queues or topics, and never syncs in the reactor's thread.
 """

@@ -10,7 +10,7 @@ Files are read by pread and written by pwrite, not through a mapping as RocketMQ
 ahead a full disk is an error at the roll to a new file, never a SIGBUS, and no page fault is taken with the
 interpreter lock held. `mappedFileSizeCommitLog` keeps its name.
 
-A write that fails leaves undefined bytes behind the end. They are zeroed at once, or else before the next append,
+A write that fails leaves undefined bytes after the end. They are zeroed at once, or else before the next append,
 so that a later recovery can't take them for records. Until the zeros are synced a failure of power may still bring
 them back: whether such a put is stored is unknown, and its status says so.
 """
@@ -69,7 +69,7 @@ class CommitLog:
     - worker: prepares files
     - store_host: 8 or 20 bytes (address, port as i32) that brand every record
     - max_message_size: body limit (bytes)
-    - on_full: told why when there's no room for another file
+    - on_full: called with the reason when there's no room for another file
     """
 
     _log = Logger()
@@ -117,7 +117,7 @@ class CommitLog:
 
     @property
     def files(self) -> FileQueue:
-        """The files behind the stream."""
+        """The files of the stream."""
         return self._files
 
     def load(self) -> None:
@@ -150,12 +150,12 @@ class CommitLog:
         return self.last_store_timestamp or self._recovered_timestamp
 
     def stop_appends(self, reason: str) -> None:
-        """Take nothing any more: `reason` is told to everybody who tries."""
+        """Accept nothing any more: everybody who tries gets `reason`."""
         self.stopped_reason = reason
 
     def _continue_after(self, store_timestamp: int) -> None:
         """No record gets an earlier store time (ms) than the one recovered last, though the clock was set back
-        in between: recovery tells by these times what was on disk. Not beyond `CLOCK_STEP`."""
+        in between: recovery knows by these times what was on disk. Not beyond `CLOCK_STEP`."""
         self._recovered_timestamp = store_timestamp
         ahead = store_timestamp - int(self._clock.seconds() * 1000)
         if ahead > CLOCK_STEP:
@@ -322,7 +322,7 @@ class CommitLog:
         """Close the run's file with a blank and start a run in the next. Returns the run to go on with, and
         why there's no next file, or "".
 
-        The next file comes first: a blank without a file behind it would be taken for the log's end.
+        The next file comes first: a blank without a file after it would be taken for the log's end.
         """
         end = self._files.capacity_end_of(run.at)
         if not self._have_file(end):
@@ -439,7 +439,7 @@ class CommitLog:
     def close(self) -> None:
         """Remove the file prepared ahead (a clean exit leaves none) and close the rest.
 
-        A log that ends with its last file's blank keeps an empty file behind that, or gets one: RocketMQ would
+        A log that ends with its last file's blank keeps an empty file after that, or gets one: RocketMQ would
         take the blank's start for the end otherwise, below what a slave has copied.
         """
         files = self._files

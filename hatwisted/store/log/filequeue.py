@@ -39,16 +39,14 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class OpenFiles:
-    """Open files by path, at most `limit` of them. `get` belongs to one thread, `peek` may be called from
-    others."""
+    """Open files by path. `get` belongs to one thread, `peek` may be called from others.
+
+    - fs: the disk
+    - limit: files open at a time
+    - read_only: how they are opened
+    """
 
     def __init__(self, fs: IFileSystem, limit: int = OPEN_FILE_LIMIT, read_only: bool = False) -> None:
-        """Open files by path. `get` belongs to one thread, `peek` may be called from others.
-
-        - fs: the disk
-        - limit: files open at a time
-        - read_only: how they are opened
-        """
         self._fs = fs
         self._limit = limit
         self._read_only = read_only
@@ -92,12 +90,15 @@ class OpenFiles:
 
 
 class FileQueue:
-    """A stream of bytes in files of `file_size` bytes under `directory`. Belongs to one thread, but for
-    `datasync`.
+    """A stream of bytes in files of one size. Belongs to one thread, except for `datasync`.
 
-    reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
-    sparse.
-    read_only: never creates, changes or removes anything, and needs no right to.
+    - fs: the disk
+    - directory: the folder
+    - file_size: bytes per file
+    - reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
+      sparse
+    - read_only: never create, change or remove anything, and need no right to
+    - open_files: the limit of open files, which other queues may share
     """
 
     _log = Logger()
@@ -112,16 +113,6 @@ class FileQueue:
         read_only: bool = False,
         open_files: OpenFiles | None = None,
     ) -> None:
-        """A stream of bytes in files of one size. Belongs to one thread, except for `datasync`.
-
-        - fs: the disk
-        - directory: the folder
-        - file_size: bytes per file
-        - reserve: new files get their blocks at once (a full disk is refused at `create`); otherwise they are
-          sparse
-        - read_only: never create, change or remove anything, and need no right to
-        - open_files: the limit of open files, which other queues may share
-        """
         self._fs = fs
         self._reserve = reserve
         self._read_only = read_only
@@ -191,7 +182,7 @@ class FileQueue:
 
     @property
     def capacity_end(self) -> int:
-        """Offset behind the last file's last byte; 0 without files."""
+        """Offset after the last file's last byte; 0 without files."""
         return self.starts[-1] + self.file_size if self.starts else 0
 
     def has(self, start: int) -> bool:
@@ -199,7 +190,7 @@ class FileQueue:
         return start in self._paths
 
     def capacity_end_of(self, offset: int) -> int:
-        """Offset behind the last byte of the file that holds `offset`; `offset` itself if none does."""
+        """Offset after the last byte of the file that holds `offset`; `offset` itself if none does."""
         start = offset - offset % self.file_size
         return start + self.file_size if start in self._paths else offset
 
@@ -222,7 +213,7 @@ class FileQueue:
         return self._open.get(path).pread(min(size, self.file_size - within), within)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers behind one another at `offset`, within one file; returns the byte count. Raises
+        """Write all buffers one after another at `offset`, within one file; returns the byte count. Raises
         StoreFull or another OSError; the bytes of the range are undefined then."""
         within = offset % self.file_size
         path = self._paths.get(offset - within)

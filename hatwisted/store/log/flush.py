@@ -34,9 +34,12 @@ PAGE_SIZE = 4096
 
 
 class Flusher:
-    """One fdatasync at a time; knows what is flushed and tells who waits for it.
+    """One fdatasync at a time.
 
-    on_flushed(offset, store_timestamp): called after each sync, for the checkpoint.
+    - log: what is synced
+    - clock: ends waits that have timed out
+    - worker: where fdatasync blocks
+    - on_flushed: called with (offset, store timestamp) after each sync, for the checkpoint
     """
 
     _logger = Logger()
@@ -48,13 +51,6 @@ class Flusher:
         worker: IWorker,
         on_flushed: Callable[[int, int], None] = lambda offset, timestamp: None,
     ) -> None:
-        """One fdatasync at a time.
-
-        - log: what is synced
-        - clock: ends waits that have timed out
-        - worker: where fdatasync blocks
-        - on_flushed: called with (offset, store timestamp) after each sync, for the checkpoint
-        """
         self._log = log
         self._worker = worker
         self._on_flushed = on_flushed
@@ -119,9 +115,14 @@ class Flusher:
 
 @implementer(IFlushPolicy)
 class AsyncFlush:
-    """ASYNC_FLUSH: nobody waits; the timer decides.
+    """ASYNC_FLUSH: no put waits for the disk; a timer decides when to sync.
 
-    interval, thorough_interval: seconds; least_pages: dirty 4 KiB pages worth a sync before the thorough one.
+    - flusher: does it
+    - log: what is synced
+    - clock: the timer
+    - interval: seconds between two looks
+    - least_pages: dirty pages of 4 KiB that are worth a sync before the thorough one
+    - thorough_interval: seconds after which anything dirty is synced
     """
 
     waits = False
@@ -135,15 +136,6 @@ class AsyncFlush:
         least_pages: int,
         thorough_interval: float,
     ) -> None:
-        """ASYNC_FLUSH: no put waits for the disk; a timer decides when to sync.
-
-        - flusher: does it
-        - log: what is synced
-        - clock: the timer
-        - interval: seconds between two looks
-        - least_pages: dirty pages of 4 KiB that are worth a sync before the thorough one
-        - thorough_interval: seconds after which anything dirty is synced
-        """
         self._flusher = flusher
         self._log = log
         self._clock = clock
@@ -179,21 +171,17 @@ class AsyncFlush:
 
 @implementer(IFlushPolicy)
 class GroupCommitFlush:
-    """SYNC_FLUSH: every wait starts a sync unless one is under way; the next begins when that one ends.
+    """SYNC_FLUSH: every wait starts a sync unless one is in progress; the next begins when that one ends.
 
-    idle_interval: seconds between syncs of bytes nobody waits for (a slave's, or WAIT=false).
+    - flusher: does it
+    - log: what is synced
+    - clock: the timer
+    - idle_interval: seconds between syncs of bytes that no put waits for (a slave's, or WAIT=false)
     """
 
     waits = True
 
     def __init__(self, flusher: Flusher, log: CommitLog, clock: IReactorTime, idle_interval: float) -> None:
-        """SYNC_FLUSH: every wait starts a sync unless one is in progress; the next begins when that one ends.
-
-        - flusher: does it
-        - log: what is synced
-        - clock: the timer
-        - idle_interval: seconds between syncs of bytes that no put waits for (a slave's, or WAIT=false)
-        """
         self._flusher = flusher
         self._log = log
         self._syncing = False

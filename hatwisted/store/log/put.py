@@ -63,7 +63,7 @@ class Put(msgspec.Struct, Generic[Token_co], eq=False, gc=False):
     - born_host: 8 or 20 bytes (sys_flag bit 0x10 says which)
     - wait: does the producer want to wait for flush and slave?
     - token: the caller's own, which must not refer to the put (nobody looks for that circle)
-    - shared_properties: bytes put behind those of each entry
+    - shared_properties: bytes put after those of each entry
     - content_size: bytes of all bodies and properties, shared ones included, -1 to have them counted
     - answer_queue_id: the queue that was asked for, wherever the message lies until it's due
 

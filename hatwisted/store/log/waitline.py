@@ -52,7 +52,7 @@ class WaitLine:
         self._waits: deque[_Wait] = deque()
         self._timer = GuardedTimer(clock, "expiring waits", self._expire, RETRY)
         self._read_first = False
-        """Does the pending expiry leave what is due to a later one, behind the sockets?"""
+        """Does the pending expiry leave what is due to a later one, after the sockets?"""
         self.offset = offset
         """Reached so far (bytes); never lowered."""
         self.expired_total = 0

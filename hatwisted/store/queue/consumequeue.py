@@ -57,10 +57,16 @@ class SyncMark(NamedTuple):
 
 
 class ConsumeQueue:
-    """One queue. Belongs to the reactor thread, but for `datasync`.
+    """One queue. Belongs to the reactor thread, except for `datasync`.
 
-    min_offset, max_offset: index of the first entry whose record the log still has, and of the next entry;
-    max_physical: end (log offset) of the newest record named here, 0 if none is.
+    - files: its entries
+    - topic: of the queue
+    - queue_id: of the queue
+    - read_only: for inspecting a store in use
+    - on_tail: called with the queue when entries begin to wait in memory
+
+    `min_offset` and `max_offset` are the index of the first entry whose record the log still has, and of the
+    next entry; `max_physical` is the end (log offset) of the newest record named here, 0 if there is none.
     """
 
     _log = Logger()
@@ -74,18 +80,6 @@ class ConsumeQueue:
         read_only: bool = False,
         on_tail: Callable[[ConsumeQueue], None] = lambda queue: None,
     ) -> None:
-        """One queue. Belongs to the reactor thread, except for `datasync`.
-
-        - files: its entries
-        - topic: of the queue
-        - queue_id: of the queue
-        - read_only: for inspecting a store in use
-        - on_tail: called with the queue when entries begin to wait in memory
-
-        `min_offset` and `max_offset` are the index of the first entry whose record the log still has, and of
-        the next entry; `max_physical` is the end (log offset) of the newest record named here, 0 if there is
-        none.
-        """
         if files.file_size % ENTRY_SIZE:
             raise ValueError(f"a queue file of {files.file_size} bytes doesn't hold whole entries")
         self._files = files
@@ -101,7 +95,7 @@ class ConsumeQueue:
         self._cuts = self._cuts_synced = 0
         """How often bytes were zeroed or files removed, and how many of these times are on the disk."""
         self._life = 0
-        """Counts how often the queue began anew: a sync under way then says nothing of the new files."""
+        """Counts how often the queue began again: a sync under way then says nothing of the new files."""
         self.topic = topic
         self.queue_id = queue_id
         self.records = QueueRecords(topic, queue_id)
@@ -150,7 +144,7 @@ class ConsumeQueue:
     # -- appending -------------------------------------------------------------------------------------------
 
     def append(self, first_index: int, entries: bytes) -> None:
-        """Add entries that lie behind one another in the log, the first for `first_index`. Indexes skipped
+        """Add entries of consecutive records in the log, the first for `first_index`. Indexes skipped
         before a queue's first entry are filled with blank ones; entries the queue already has are passed
         over.
 
@@ -290,7 +284,7 @@ class ConsumeQueue:
 
     @property
     def unsynced(self) -> SyncMark | None:
-        """What `synced` has to be told once everything that's in files now is durable; None if it is."""
+        """What `synced` is to be called with once everything in files now is durable; None if it already is."""
         if self._written <= self._flushed and self._cuts == self._cuts_synced:
             return None
         return SyncMark(self._written, self._files.names_changed, self._life, self._cuts)
@@ -310,7 +304,7 @@ class ConsumeQueue:
         self._files.load()
 
     def recover(self) -> None:
-        """Find the end by a scan of the last files; drop files behind it, and stale entries."""
+        """Find the end by a scan of the last files; drop files after it, and stale entries."""
         starts = self._files.starts
         if not starts:
             return
@@ -337,7 +331,7 @@ class ConsumeQueue:
         return at, False
 
     def _settle(self, end: int) -> None:
-        """Take `end` (bytes) as the queue's end and look up all bounds anew."""
+        """Take `end` (bytes) as the queue's end and look up all bounds again."""
         self._end = self._written = end
         self._file_end = self._files.capacity_end
         self._flushed = min(self._flushed, end)
@@ -399,7 +393,7 @@ class ConsumeQueue:
         self._files.close()
 
     def abandon(self) -> None:
-        """The files are another's from now on: whoever still holds this queue finds it empty."""
+        """The files belong to another queue from now on: what still holds this one finds it empty."""
         self._files.detach_before(self._file_end)
         self._tail.clear()
         self._end = self._written = self._file_end = self._flushed = 0

@@ -22,17 +22,16 @@ from hatwisted.wire.storenames import deleted_queue_name, parse_deleted_queue_na
 
 
 class DeletedQueues:
-    """The folders under `root`. make(folder, topic, queue id): a queue over these files."""
+    """Queues whose topic was deleted, until the log has lost their records.
+
+    - fs: the disk
+    - root: the folder they are kept in
+    - make: gives the queue in (folder, topic, queue id)
+    """
 
     _log = Logger()
 
     def __init__(self, fs: IFileSystem, root: str, make: Callable[[str, str, int], ConsumeQueue]) -> None:
-        """Queues whose topic was deleted, until the log has lost their records.
-
-        - fs: the disk
-        - root: the folder they are kept in
-        - make: gives the queue in (folder, topic, queue id)
-        """
         self._fs = fs
         self._make = make
         self._folders: dict[str, ConsumeQueue] = {}

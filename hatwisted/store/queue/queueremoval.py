@@ -2,7 +2,7 @@
 
 Each queue costs one rename in the reactor, and the reactor gets its turn after every few; files are removed
 by the worker. Numbering of a queue that is gone begins at 0 again, as in RocketMQ, for whoever makes the topic
-anew.
+again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ QUEUES_PER_TURN = 32
 
 
 class QueueRemoval:
-    """Removes queues of `queues`, which were built from `log`."""
+    """Removes queues whose topics are gone or whose records have expired.
+
+    - fs: the disk
+    - clock: its timer
+    - worker: removes the files
+    - log: what the queues were built from
+    - queues: the table they are taken out of
+    """
 
     _logger = Logger()
 
@@ -38,14 +45,6 @@ class QueueRemoval:
         log: CommitLog,
         queues: ConsumeQueueTable,
     ) -> None:
-        """Removes queues whose topics are gone or whose records have expired.
-
-        - fs: the disk
-        - clock: its timer
-        - worker: removes the files
-        - log: what the queues were built from
-        - queues: the table they are taken out of
-        """
         self._fs = fs
         self._clock = clock
         self._worker = worker

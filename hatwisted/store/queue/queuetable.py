@@ -30,9 +30,13 @@ one to three a queue, each of which waits for the disk."""
 
 
 class ConsumeQueueTable:
-    """All consume queues of a store, under `root`/<topic>/<queue id>.
+    """All consume queues of a store, in `root`/<topic>/<queue id>.
 
-    file_size: bytes per queue file, rounded up to whole entries; read_only: for looking at a store in use.
+    - fs: the disk
+    - root: the folder
+    - file_size: bytes per queue file, rounded up to whole entries
+    - read_only: for inspecting a store in use
+    - open_files: how many of all queues' files are open at a time
     """
 
     def __init__(
@@ -44,14 +48,6 @@ class ConsumeQueueTable:
         read_only: bool = False,
         open_files: int = OPEN_QUEUE_FILES,
     ) -> None:
-        """All consume queues of a store, in `root`/<topic>/<queue id>.
-
-        - fs: the disk
-        - root: the folder
-        - file_size: bytes per queue file, rounded up to whole entries
-        - read_only: for inspecting a store in use
-        - open_files: how many of all queues' files are open at a time
-        """
         self._fs = fs
         self._root = root
         self._file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE
@@ -118,7 +114,7 @@ class ConsumeQueueTable:
             try:
                 queue.write_out()
             except BaseException:
-                self._tails[queue] = None  # behind the others: they may fare better
+                self._tails[queue] = None  # after the others: they may fare better
                 raise
 
     def load_all(self) -> None:
@@ -145,7 +141,7 @@ class ConsumeQueueTable:
 
     def truncate(self, physical_end: int, believed: int | None = None) -> None:
         """Cut every queue to the log's end. believed: log offset up to which what the queues say is known to have
-        been synced; what lies behind it will be dispatched again, and is cut from the queues in service."""
+        been synced; what lies after it will be dispatched again, and is cut from the queues in service."""
         for queue in self:
             queue.truncate(physical_end if believed is None else min(believed, physical_end))
         self.deleted.truncate(physical_end)

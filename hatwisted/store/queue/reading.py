@@ -355,7 +355,7 @@ def _runs(log: ReadableLog, chosen: list[tuple[int, int]]) -> Iterator[list[tupl
 
 
 def _run_end(chosen: list[tuple[int, int]], start: int, file_size: int) -> int:
-    """Index behind the last record that one read together with chosen[start] should bring."""
+    """Index after the last record that one read together with chosen[start] should bring."""
     position, size = chosen[start]
     file_end = position - position % file_size + file_size
     end, index = position + size, start + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from hatwisted.pipeline.jobs.land.landing import land
+from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.spark.sparksession import spark_session
 
 BYTES_PER_TRIGGER = 200 << 10
@@ -23,11 +23,13 @@ def main(store: str, table: str, mode: str) -> None:
     found = land(
         [store],
         table,
-        mode="once" if once else "continuous",
-        every=0.1,
-        max_bytes_per_trigger=1 << 30 if once else BYTES_PER_TRIGGER,
-        partitions=2,
-        compact_below=1 << 20,
+        LandOptions(
+            mode="once" if once else "continuous",
+            every=0.1,
+            max_bytes_per_trigger=1 << 30 if once else BYTES_PER_TRIGGER,
+            partitions=2,
+            compact_below=1 << 20,
+        ),
         spark=spark,
         progress=lambda done, total: print("landed", done, flush=True),
     )

@@ -20,6 +20,7 @@ from hatwisted.pipeline.jobs.messages.export import (
     COLUMNS,
     OPTIONS,
     SHAPES,
+    ExportOptions,
     counted,
     export,
 )
@@ -104,13 +105,15 @@ def test_the_golden_store_comes_back_in_order(spark, name, tmp_path):
 def test_columns_and_topics(spark, tmp_path):
     chosen = Selection(("SCHEDULE_TOPIC_XXXX",))
     out = tmp_path / "m.ndjson"
-    result = export([MASTER], str(out), columns=["queue_id", "body"], selection=chosen, spark=spark)
+    result = export(
+        [MASTER], str(out), ExportOptions(columns=["queue_id", "body"], selection=chosen), spark=spark
+    )
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert result.messages == len(lines) == sum(each.topic == "SCHEDULE_TOPIC_XXXX" for each in records())
     assert {name for line in lines for name in line} <= {"queue_id", "body", "body64"}
     assert [path.name for path in tmp_path.iterdir()] == ["m.ndjson"]
     with pytest.raises(WrongSchema, match="did you mean topic"):
-        export([MASTER], str(tmp_path / "n.csv"), columns=["topik"], spark=spark)
+        export([MASTER], str(tmp_path / "n.csv"), ExportOptions(columns=["topik"]), spark=spark)
 
 
 def test_what_is_there_stays_unless_told(spark, tmp_path):
@@ -119,7 +122,7 @@ def test_what_is_there_stays_unless_told(spark, tmp_path):
     with pytest.raises(PipelineError, match="already exists"):
         export([MASTER], str(out), spark=spark)
     assert out.read_text() == "mine"
-    export([MASTER], str(out), selection=Selection(("TopicA",)), overwrite=True, spark=spark)
+    export([MASTER], str(out), ExportOptions(selection=Selection(("TopicA",)), overwrite=True), spark=spark)
     assert pq.read_table(out).schema.field("store_timestamp").type == pa.timestamp("us", "UTC")
 
 

@@ -19,7 +19,7 @@ from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import landed_schema
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
-from hatwisted.pipeline.jobs.land.landing import LandResult, land
+from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.jobs.land.landingsources import Stores, WrongStore
 from hatwisted.pipeline.jobs.land.landingstate import LandingBusy, WrongCheckpoint, landing_state
 from tests.support.growing import TOPICS, GrowingStore
@@ -41,7 +41,9 @@ class Lake:
 
     def land(self, *stores: Path, **arguments: Any) -> LandResult:
         sources = [str(store) for store in stores or (self.store.root,)]
-        return land(sources, str(self.table), spark=self.spark, **{"compact_below": None, **arguments})
+        running = {name: arguments.pop(name) for name in ("stop", "progress") if name in arguments}
+        options = LandOptions(**{"compact_below": None, **arguments})
+        return land(sources, str(self.table), options, spark=self.spark, **running)
 
     def offsets(self) -> list[int]:
         found: list[int] = self.rows("physical_offset").column(0).to_pylist()
@@ -292,8 +294,13 @@ def test_damage_is_counted_once(lake: Lake) -> None:
     source = Stores([str(lake.store.root)], options)
     with pytest.raises(PipelineError, match=f"no valid record at offset {lake.store.offsets[100]}"):
         lake.land()
-    assert land(source, str(lake.table), spark=lake.spark, checkpoint=str(lake.folder / "c")).damages == 2
+    assert (
+        land(
+            source, str(lake.table), LandOptions(checkpoint=str(lake.folder / "c")), spark=lake.spark
+        ).damages
+        == 2
+    )
     assert lake.offsets() == [at for at in lake.store.offsets if at not in lake.store.offsets[100:201:100]]
     lake.store.append(100)
-    again = land(source, str(lake.table), spark=lake.spark, checkpoint=str(lake.folder / "c"))
+    again = land(source, str(lake.table), LandOptions(checkpoint=str(lake.folder / "c")), spark=lake.spark)
     assert (again.rows, again.damages) == (100, 0)

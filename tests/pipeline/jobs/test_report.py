@@ -20,7 +20,7 @@ from hatwisted.pipeline.errors import NotAStore, PipelineError
 from hatwisted.pipeline.jobs.htmlpage import STYLE
 from hatwisted.pipeline.jobs.messageselection import Selection
 from hatwisted.pipeline.jobs.report import reportplots
-from hatwisted.pipeline.jobs.report.reporting import NothingToReport, report
+from hatwisted.pipeline.jobs.report.reporting import NothingToReport, ReportOptions, report
 from tests.support.goldenlog import MASTER, SLAVE, instant, records
 
 
@@ -28,7 +28,13 @@ from tests.support.goldenlog import MASTER, SLAVE, instant, records
 def golden(spark, tmp_path_factory):
     told = []
     out = tmp_path_factory.mktemp("report")
-    result = report([MASTER], str(out), slaves=[SLAVE], spark=spark, progress=lambda *each: told.append(each))
+    result = report(
+        [MASTER],
+        str(out),
+        ReportOptions(slaves=[SLAVE]),
+        spark=spark,
+        progress=lambda *each: told.append(each),
+    )
     return result, out, told
 
 
@@ -121,11 +127,11 @@ def test_a_selection(spark, tmp_path):
     log = [each for each in records() if each.topic == "TopicA"]
     until = log[len(log) // 2].store_timestamp
     chosen = Selection(("TopicA",), until=instant(until))
-    found = report([MASTER], str(tmp_path), selection=chosen, spark=spark).summary
+    found = report([MASTER], str(tmp_path), ReportOptions(selection=chosen), spark=spark).summary
     assert found.total.messages == sum(each.store_timestamp < until for each in log)
     assert found.topic_count == 1
     with pytest.raises(NothingToReport):
-        report([MASTER], str(tmp_path), selection=Selection(("nowhere",)), spark=spark)
+        report([MASTER], str(tmp_path), ReportOptions(selection=Selection(("nowhere",))), spark=spark)
 
 
 def test_what_isnt_a_store_is_told_before_spark_reads(spark, tmp_path):
@@ -144,6 +150,6 @@ def test_damage_of_an_earlier_report_is_forgotten(spark, tmp_path):
     at = records()[20].physical_offset
     log.write_bytes(sound[: at + 4] + bytes(8) + sound[at + 12 :])
     out = str(tmp_path / "out")
-    assert report([str(store)], out, mode="skip-and-report", spark=spark).damages == 1
+    assert report([str(store)], out, ReportOptions(mode="skip-and-report"), spark=spark).damages == 1
     log.write_bytes(sound)
     assert report([str(store)], out, spark=spark).damages == 0

@@ -8,13 +8,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from twisted.application.service import IService
+from twisted.application.service import IService, Service
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.broker import build_broker
-from hatwisted.assembly.nameserver import build_name_server
+from hatwisted.assembly.nameserver import build_name_server, stacked
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole, NamesrvConfig
 from hatwisted.store.errors import DamagedLog
@@ -139,6 +139,33 @@ class FailedStartTests(SynchronousTestCase):
         node.startService()
         self.stop(node)
         self.stop(node)
+        self.assert_nothing_left()
+
+    def test_a_part_that_fails_to_stop_keeps_nothing_else_from_stopping(self) -> None:
+        node = self.broker()
+        node.startService()
+        stop = node.services.stop
+
+        def stop_and_fail() -> None:
+            stop()
+            raise ZeroDivisionError
+
+        self.patch(node.services, "stop", stop_and_fail)
+        self.stop(node)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assert_nothing_left()
+
+    def test_a_master_that_fails_to_stop_leaves_its_own_name_server_stopped(self) -> None:
+        names = self.name_server()
+
+        class Failing(Service):
+            def stopService(self) -> None:
+                raise ZeroDivisionError
+
+        stack = stacked(names, Failing())
+        stack.startService()
+        self.stop(stack)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
         self.assert_nothing_left()
 
     def test_a_broker_that_can_not_be_built_claims_nothing(self) -> None:

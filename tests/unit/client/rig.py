@@ -13,7 +13,7 @@ from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
-from tests.support.loopback import broker_port, loopback, loopback_parts
+from tests.support.loopback import HOST, broker_port, loopback, loopback_parts
 from tests.support.patience import patient
 
 SETTINGS = {
@@ -83,7 +83,7 @@ class ClusterRig:
         path = self.folder / f"{key}.conf"
         text = "".join(f"{name}={_text(value)}\n" for name, value in settings.items())
         path.write_text(text)
-        config = load_broker_config(str(path)).config
+        config = load_broker_config(str(path), host=HOST).config
         service = build_broker(config, self.parts)
         service.startService()
         self.brokers[key] = service

@@ -9,6 +9,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import ConfigError
+from hatwisted.config.host import Host
 from hatwisted.config.load import Loaded, effective_text, load_broker_config, load_namesrv_config
 from hatwisted.config.roles import as_master, as_slave, slave_without_file
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
@@ -16,6 +17,7 @@ from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 Role = Callable[[Loaded[BrokerConfig]], Loaded[BrokerConfig]]
 
+HOST = Host("here", "10.0.0.1", "/home/rocketmq")
 CONF = Path(__file__).parents[3] / "conf"
 
 
@@ -23,7 +25,7 @@ class ConfigCase(SynchronousTestCase):
     def load(self, text: str, *overrides: str) -> Loaded[BrokerConfig]:
         self.path = os.path.join(self.mktemp_folder(), "broker.conf")
         Path(self.path).write_text(text, encoding="iso-8859-1")
-        return load_broker_config(self.path, overrides)
+        return load_broker_config(self.path, overrides, host=HOST)
 
     def mktemp_folder(self) -> str:
         folder = self.mktemp()
@@ -93,29 +95,42 @@ class Loading(ConfigCase):
         self.assertEqual(self.refusal("", "brokerRole"), "--set brokerRole: must be key=value")
 
     def test_without_a_file_the_defaults_hold(self) -> None:
-        self.assertEqual(load_broker_config(None).config.broker_cluster_name, "DefaultCluster")
+        self.assertEqual(load_broker_config(None, host=HOST).config.broker_cluster_name, "DefaultCluster")
 
     def test_name_servers_of_the_environment(self) -> None:
         environ = {"NAMESRV_ADDR": "10.0.0.1:9876"}
-        self.assertEqual(load_broker_config(None, environ=environ).config.name_servers, ["10.0.0.1:9876"])
-        loaded = load_broker_config(None, ["namesrvAddr=b:1"], environ=environ)
+        self.assertEqual(
+            load_broker_config(None, host=HOST, environ=environ).config.name_servers, ["10.0.0.1:9876"]
+        )
+        loaded = load_broker_config(None, ["namesrvAddr=b:1"], host=HOST, environ=environ)
         self.assertEqual(loaded.config.name_servers, ["b:1"])
-        error = self.assertRaises(ConfigError, load_broker_config, None, environ={"NAMESRV_ADDR": "nowhere"})
+        error = self.assertRaises(
+            ConfigError, load_broker_config, None, host=HOST, environ={"NAMESRV_ADDR": "nowhere"}
+        )
         self.assertTrue(str(error).startswith("environment: namesrvAddr: can't be 'nowhere'"), str(error))
 
     def test_a_missing_file(self) -> None:
-        error = self.assertRaises(ConfigError, load_broker_config, "/does/not/exist.conf")
+        error = self.assertRaises(ConfigError, load_broker_config, "/does/not/exist.conf", host=HOST)
         self.assertEqual(str(error), "/does/not/exist.conf: can't be read: No such file or directory")
 
     def test_namesrv_keys(self) -> None:
         loaded = load_namesrv_config(
-            None, ["listenPort=9877", "orderMessageEnable=true", "clusterTest=false"]
+            None, ["listenPort=9877", "orderMessageEnable=true", "clusterTest=false"], host=HOST
         )
         self.assertEqual((loaded.config.listen_port, loaded.config.order_message_enable), (9877, True))
         self.assertEqual(loaded.warnings, [])
 
+    def test_name_addresses_and_folders_are_the_hosts_unless_told(self) -> None:
+        config = load_broker_config(None, ["brokerIP2=10.0.0.2"], host=HOST).config
+        self.assertEqual(
+            (config.broker_name, config.broker_ip1, config.broker_ip2, config.store_path_root_dir),
+            ("here", "10.0.0.1", "10.0.0.2", "/home/rocketmq/store"),
+        )
+        names = load_namesrv_config(None, host=HOST).config
+        self.assertEqual(names.kv_config_path, "/home/rocketmq/namesrv/kvConfig.json")
+
     def test_a_relative_path_counts_from_where_the_command_is_given(self) -> None:
-        loaded = load_broker_config(None, ["storePathRootDir=data/store"], environ={})
+        loaded = load_broker_config(None, ["storePathRootDir=data/store"], host=HOST, environ={})
         self.assertEqual(loaded.config.store_path_root_dir, os.path.abspath("data/store"))
 
     def test_B18_the_effective_configuration_reads_back(self) -> None:
@@ -210,13 +225,13 @@ class FormerSpellings(ConfigCase):
         )
 
     def test_on_the_command_line_too(self) -> None:
-        loaded = load_broker_config(None, ["mapedFileSizeCommitLog=65536"])
+        loaded = load_broker_config(None, ["mapedFileSizeCommitLog=65536"], host=HOST)
         self.assertEqual(loaded.config.mapped_file_size_commit_log, 65536)
 
 
 class SlaveWithoutFile(ConfigCase):
     def slave(self, *overrides: str) -> Loaded[BrokerConfig]:
-        return as_slave(slave_without_file(load_broker_config(None, overrides)))
+        return as_slave(slave_without_file(load_broker_config(None, overrides, host=HOST)))
 
     def test_role_and_id_follow_from_the_command(self) -> None:
         config = self.slave("namesrvAddr=n:9876").config
@@ -314,12 +329,12 @@ class ShippedFiles(ConfigCase):
         expected = set()
         for broker in ("broker-a", "broker-b"):
             expected.add(f"{broker}.properties")
-            loaded = load_broker_config(str(CONF / name / f"{broker}.properties"))
+            loaded = load_broker_config(str(CONF / name / f"{broker}.properties"), host=HOST)
             self.assert_broker(as_master(loaded), broker, 0, master)
             if slaves:
                 expected.add(f"{broker}-s.properties")
                 slave = load_broker_config(
-                    str(CONF / name / f"{broker}-s.properties"), ["namesrvAddr=n:9876"]
+                    str(CONF / name / f"{broker}-s.properties"), ["namesrvAddr=n:9876"], host=HOST
                 )
                 self.assert_broker(as_slave(slave), broker, 1, BrokerRole.SLAVE)
         self.assertEqual(set(os.listdir(CONF / name)), expected)

@@ -11,6 +11,7 @@ from typing import get_args
 from msgspec.structs import fields
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.config.host import Host
 from hatwisted.config.rocketmqkeys import UNSUPPORTED_KEYS, UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 
@@ -163,9 +164,10 @@ class Schema(SynchronousTestCase):
         self.assertEqual(BrokerConfig().name_servers, [])
 
     def test_every_field_has_a_rule_that_reads_its_default(self) -> None:
-        for schema in (BrokerConfig, NamesrvConfig):
-            for field in fields(schema):
+        host = Host("here", "10.0.0.1", "/home/rocketmq")
+        for config in (BrokerConfig(**host.of_broker()), NamesrvConfig(**host.of_name_server())):
+            for field in fields(config):
                 rule = get_args(field.type)[1]
-                value = getattr(schema(), field.name)
+                value = getattr(config, field.name)
                 text = "" if value is None else as_java_prints(value)
                 self.assertEqual(rule.parse(text), value, field.encode_name)

@@ -13,7 +13,7 @@ from hatwisted.config.load import load_broker_config, with_path
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.loopback import broker_port, loopback, loopback_parts
+from tests.support.loopback import HOST, broker_port, loopback, loopback_parts
 
 FILE = """# ours
 listenPort={port}
@@ -50,7 +50,7 @@ class TestLiveConfig(TestCase):
         os.makedirs(folder)
         self.path = folder / "broker.conf"
         self.path.write_text(FILE.format(port=broker_port(), root=folder / "store"))
-        config = with_path(load_broker_config(str(self.path), environ={}), str(self.path)).config
+        config = with_path(load_broker_config(str(self.path), host=HOST, environ={}), str(self.path)).config
         self.address = f"127.0.0.1:{config.listen_port}"
         self.node = build_broker(config, loopback_parts())
         self.node.startService()
@@ -82,7 +82,7 @@ class TestLiveConfig(TestCase):
         self.assertEqual((lines[0], lines[11], lines[12]), ("# ours", "# keep this", "deleteWhen=05"))
         self.assertIn("fileReservedTime=5", lines)
         self.assertIn("deleteWhen=04\n", self.path.with_name("broker.conf.bak").read_text())
-        load_broker_config(str(self.path), environ={})
+        load_broker_config(str(self.path), host=HOST, environ={})
 
     @inlineCallbacks
     def test_what_the_next_start_would_refuse_is_refused(self):

@@ -23,12 +23,13 @@ from hatwisted.store.errors import DamagedLog, StoreError
 from hatwisted.tap import hanamesrv, haslave
 from hatwisted.tap.startup import BrokerOptions, make_service, one_line
 from hatwisted.tap.storecheck import check_settings_file, check_store
+from tests.support.loopback import HOST
 
 Build = Callable[[BrokerConfig, Any], IService]
 
 
 def load(path: str | None, overrides: list[str], environ: Mapping[str, str]) -> Loaded[BrokerConfig]:
-    return load_broker_config(path, overrides, environ={})
+    return load_broker_config(path, overrides, host=HOST, environ={})
 
 
 class StartupCase(SynchronousTestCase):

@@ -5,7 +5,7 @@ is shuffled and nothing but findings comes back. Cuts also fall where copies beg
 offsets the copies that hold the stretch are the same, and the first of them is the reference the others are
 held against.
 
-Copies needn't begin or end together. What only some retain isn't a difference, only told; a copy that ends
+Copies needn't begin or end together. What only some retain isn't a difference, only reported; a copy that ends
 earlier lags or has lost something, which an audit can't tell apart: it counts, unless `allow_lag`.
 """
 
@@ -53,16 +53,30 @@ class Span:
     end: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditOptions:
+    """What to compare, and how.
+
+    - table_broker: whose rows of the tables; needed only if they have several brokers'
+    - span: physical offsets to compare; by default all that the copies hold
+    - allow_lag: a copy that ends earlier isn't different
+    - check_crc: also compute the bodies' checksums, which finds damage that all copies share
+    - split_bytes: of a part, about
+    """
+
+    table_broker: str | None = None
+    span: Span = Span()
+    allow_lag: bool = False
+    check_crc: bool = True
+    split_bytes: int = SPLIT_BYTES
+
+
 def audit(
     spark: SparkSession | Tasks,
     stores: Sequence[str],
     tables: Sequence[str] = (),
+    options: AuditOptions = AuditOptions(),
     *,
-    table_broker: str | None = None,
-    span: Span = Span(),
-    allow_lag: bool = False,
-    check_crc: bool = True,
-    split_bytes: int = SPLIT_BYTES,
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> AuditResult:
@@ -72,22 +86,19 @@ def audit(
     - spark: the session, or other Tasks
     - stores: folders
     - tables: landed tables
-    - table_broker: whose rows of the tables; needed only if they have several brokers'
-    - span: physical offsets to compare; by default all that the copies hold
-    - allow_lag: a copy that ends earlier isn't different
-    - check_crc: also compute the bodies' checksums, which finds damage that all copies share
-    - split_bytes: of a part, about
+    - options: what to compare, and how
     - progress: called with (bytes done, bytes in all)
     - seconds: the clock that durations are taken from
 
     Raises PipelineError for folders that aren't stores of one log, or aren't tables.
     """
     started = seconds()
-    copies = _open(stores, tables, table_broker)
-    work = [PartWork(part, copies, check_crc) for part in plan_parts(copies, span, split_bytes)]
+    copies = _open(stores, tables, options.table_broker)
+    parts = plan_parts(copies, options.span, options.split_bytes)
+    work = [PartWork(part, copies, options.check_crc) for part in parts]
     total = sum(each.part.end - each.part.begin for each in work)
     findings = as_tasks(spark).run(work, PartWork.run, progress, total)
-    return _Summary((*copies.stores, *copies.tables), allow_lag).result(findings, seconds() - started)
+    return _Summary((*copies.stores, *copies.tables), options.allow_lag).result(findings, seconds() - started)
 
 
 def _open(stores: Sequence[str], tables: Sequence[str], table_broker: str | None) -> Copies:

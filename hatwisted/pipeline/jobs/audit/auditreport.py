@@ -45,11 +45,11 @@ def _head(result: AuditResult) -> str:
             Tile("Queue breaks", f"{sum(each.counts for each in result.breaks):,}"),
         )
     )
-    told = "" if result.identical else warning(result.verdict[:1].upper() + result.verdict[1:] + ".")
+    verdict = "" if result.identical else warning(result.verdict[:1].upper() + result.verdict[1:] + ".")
     drawn = figure(
         "The copies", "What each holds, by physical offset; marked: what is wrong", _bars(result), True
     )
-    return shown + told + f'<div style="margin-top:14px">{drawn}</div>'
+    return shown + verdict + f'<div style="margin-top:14px">{drawn}</div>'
 
 
 # -- the drawing ---------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class _Bar:
 
 
 def _sections(result: AuditResult) -> Iterator[tuple[str, str]]:
-    """(heading, HTML) of what there is to tell."""
+    """(heading, HTML) of what there is to report."""
     heads = ("Copy", "Kind", "Begins at", "Ends at", "Torn tail, bytes")
     rows: Rows = [
         (copy.name, copy.kind, *map(_number, (copy.min_offset, copy.end, copy.torn_bytes)))

@@ -15,7 +15,7 @@ MAX_LISTED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One copy of the log. min_offset, end: of its records; torn_bytes: behind the last whole record, up to
+    """One copy of the log. min_offset, end: of its records; torn_bytes: after the last whole record, up to
     the last byte that isn't zero; kind: "store" or "table"."""
 
     name: str
@@ -77,7 +77,7 @@ class DamagedRange:
 class QueueBreak:
     """A queue whose offsets don't go on: `expected` should have come, `found` did.
 
-    after, before: physical end of the record in front of the break, and begin of the one behind it.
+    after, before: physical end of the record before the break, and begin of the one after it.
     """
 
     topic: str
@@ -96,7 +96,8 @@ class QueueBreak:
 
     @property
     def kind(self) -> str:
-        """gap: queue offsets are missing; anew: the topic was deleted and made again; repeated: given twice."""
+        """gap: queue offsets are missing; again: the topic was deleted and created again; repeated: given
+        twice."""
         if self.found > self.expected:
             return "gap"
         return "repeated" if self.found else "anew"

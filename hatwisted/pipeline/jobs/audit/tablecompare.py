@@ -1,7 +1,7 @@
 """Holding a landed table's rows against the records of the log, a part at a time.
 
 The log's records are decoded to the very columns the table has; both are in order of physical offsets then, so a
-merge of two integer arrays tells what is missing, extra or there twice, and whole columns of the rest are compared
+merge of two integer arrays shows what is missing, extra or there twice, and whole columns of the rest are compared
 at once. Only a column that isn't equal is looked at row by row.
 """
 
@@ -30,15 +30,14 @@ _PLACE = ("physical_offset", "size", "topic", "queue_id", "queue_offset")
 
 
 class RowComparison:
-    """A part of a log against the same part of a table. reference, copy: their numbers."""
+    """A part of a log against the same part of a table.
+
+    - reference: number of the log's copy
+    - copy: number of the table's
+    - table: what it is read from
+    """
 
     def __init__(self, reference: int, copy: int, table: TableCopy) -> None:
-        """A part of a log against the same part of a table.
-
-        - reference: number of the log's copy
-        - copy: number of the table's
-        - table: what it is read from
-        """
         self._reference = reference
         self._copy = copy
         self._table = table
@@ -67,7 +66,7 @@ class RowComparison:
         )
 
     def _records(self, store: StoreCopy, begin: int, end: int) -> pa.Table:
-        """The log's records, as the table should have them; damage is for the comparison of bytes to tell."""
+        """The log's records, as the table should have them; damage is left to the comparison of bytes."""
         schema = arrow_schema(self._columns)
         batches: list[pa.RecordBatch] = []
         for split in splits(store, begin, end):

@@ -46,7 +46,7 @@ class TableFile:
 @dataclass(frozen=True, slots=True)
 class TableCopy:
     """One broker's rows in a table. broker: None if the table has no such column. columns: those of the log that
-    the table has. min_offset, end: from the first row's offset to behind the last one."""
+    the table has. min_offset, end: from the first row's offset to after the last one."""
 
     name: str
     broker: str | None

@@ -9,9 +9,9 @@ Spark's checkpoint says which offsets make up batch n; Delta's log says whether 
 4. streams: each trigger is one commit of whole files (spark/deltasink.py);
 5. compacts partitions of many small files, meanwhile and at the end (delta/compaction.py).
 
-Two stores whose brokers have one name are told apart by step 3: a slave goes on where its master was landed from,
-a store of another cluster is refused. If the checkpoint is lost or new, the landing goes on behind the table's
-last records instead of repeating them.
+Two stores whose brokers have one name are distinguished by step 3: a slave goes on where its master was
+landed from, a store of another cluster is refused. If the checkpoint is lost or new, the landing continues
+after the table's last records instead of repeating them.
 """
 
 from __future__ import annotations
@@ -64,13 +64,63 @@ STOP_WITHIN: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
+class LandOptions:
+    """How to land.
+
+    - mode: `once` ends when everything there is now has landed; `continuous` follows the logs until Ctrl-C or
+      `stop`
+    - every: seconds between two triggers of `continuous`
+    - checkpoint: folder for the progress; None: next to the table
+    - columns: to land; None: all
+    - partitions: tasks of a full trigger; None: by size and cores
+    - max_bytes_per_trigger: of log
+    - compact_below: bytes of the files that small ones are merged into; None: leave them
+    - transform: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the
+      date; with it, rows pass through Spark's JVM, which takes about three times as long
+    """
+
+    mode: Mode = "once"
+    every: float = 5.0
+    checkpoint: str | None = None
+    columns: Sequence[str] | None = None
+    partitions: int | None = None
+    max_bytes_per_trigger: int = MAX_BYTES_PER_TRIGGER
+    compact_below: int | None = COMPACT_BELOW
+    transform: Callable[[DataFrame], DataFrame] | None = None
+
+    def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
+        """The columns that are to land; WrongSchema if the transformation takes one away that's needed."""
+        rows = landed_schema(self.columns)
+        if self.transform is None or spark is None:
+            return rows
+        shape = from_arrow_schema(rows)
+        changed = self.transform(spark.createDataFrame([], shape)).schema
+        for name in (*LANDING_KEYS, STORE_DATE):
+            if name not in changed.fieldNames():
+                raise WrongSchema(f"{path}: the transformation must keep column {name}")
+        return to_arrow_schema(changed, timezone="UTC")
+
+    def read_options(self) -> dict[str, str]:
+        options = {
+            "columns": ",".join(landed_names(self.columns)),
+            "maxBytesPerTrigger": str(self.max_bytes_per_trigger),
+        }
+        return options
+
+    def trigger(self) -> dict[str, Any]:
+        if self.mode == "once":
+            return {"availableNow": True}
+        return {"processingTime": f"{self.every} seconds"}
+
+
+@dataclass(frozen=True, kw_only=True)
 class LandResult:
     """What a landing did: sums over the commits it made itself.
 
     `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with rows, `removed` files an
     earlier run had left without a commit, `compacted` small files replaced, `put_off` compactions that lost
-    against another writer, `damages` ranges of the log told in the source's `damagePath`, `stopped` before its end
-    by Ctrl-C.
+    against another writer, `damages` ranges of the log recorded in the source's `damagePath`, `stopped`
+    before its end by Ctrl-C.
     """
 
     table: str
@@ -93,15 +143,8 @@ class LandResult:
 def land(
     sources: Sequence[str] | LandingSource,
     table: str,
+    options: LandOptions = LandOptions(),
     *,
-    mode: Mode = "once",
-    every: float = 5.0,
-    checkpoint: str | None = None,
-    columns: Sequence[str] | None = None,
-    partitions: int | None = None,
-    max_bytes_per_trigger: int = MAX_BYTES_PER_TRIGGER,
-    compact_below: int | None = COMPACT_BELOW,
-    transform: Callable[[DataFrame], DataFrame] | None = None,
     spark: SparkSession | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
@@ -111,16 +154,7 @@ def land(
 
     - sources: store folders, one per broker, or a Cluster
     - table: folder of the table
-    - mode: `once` ends when everything there is now has landed; `continuous` follows the logs until Ctrl-C or
-      `stop`
-    - every: seconds between two triggers of `continuous`
-    - checkpoint: folder for the progress; None: next to the table
-    - columns: to land; None: all
-    - partitions: tasks of a full trigger; None: by size and cores
-    - max_bytes_per_trigger: of log
-    - compact_below: bytes of the files that small ones are merged into; None: leave them
-    - transform: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the
-      date; with it, rows pass through Spark's JVM, which takes about three times as long
+    - options: how
     - spark: the session; None: one is made
     - progress: called with (bytes done, bytes in all)
     - stop: ends a continuous run
@@ -129,21 +163,21 @@ def land(
     Raises PipelineError: WrongSchema naming the column, WrongTable, WrongStore, WrongCheckpoint, LandingBusy.
     """
     source = Stores(_paths(sources)) if isinstance(sources, Sequence) else sources
-    order = Order(mode, every, columns, partitions, max_bytes_per_trigger, compact_below, transform)
     path = local_folder(table)
     begun = seconds()
     writer = source.writer()
-    spark = spark or (spark_session() if transform else None)
-    prepare_table(path, order.schema(path, spark), PARTITION_BY)
+    spark = spark or (spark_session() if options.transform else None)
+    prepare_table(path, options.schema(path, spark), PARTITION_BY)
     source.check(landed_tails(path, writer.brokers))
     table_id = str(open_table(path).metadata().id)
     identity = source.identity()
-    folder = Path(checkpoint).absolute() if checkpoint else default_folder(path, source.format, identity)
+    chosen = options.checkpoint
+    folder = Path(chosen).absolute() if chosen else default_folder(path, source.format, identity)
     with landing_state(folder, table_id=table_id, kind=source.format, identity=identity) as state:
         held = claim(path, writer)
         removed = remove_orphans(path, held)
         before, known = open_table(path).version(), _damages(source)
-        landing = _Landing(path, source, state, held, order, before, progress or _silent, seconds)
+        landing = _Landing(path, source, state, held, options, before, progress or _silent, seconds)
         compaction, stopped = landing.run(spark or spark_session(), stop or threading.Event())
         found = landed_since(path, before, state.application)
     return LandResult(
@@ -173,43 +207,6 @@ def _silent(done: int, total: int) -> None:
     pass
 
 
-@dataclass(frozen=True)
-class Order:
-    """How to land: see `land`."""
-
-    mode: Mode
-    every: float
-    columns: Sequence[str] | None
-    partitions: int | None
-    max_bytes: int
-    compact_below: int | None
-    transform: Callable[[DataFrame], DataFrame] | None
-
-    def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
-        """The columns that are to land; WrongSchema if the transformation takes one away that's needed."""
-        rows = landed_schema(self.columns)
-        if self.transform is None or spark is None:
-            return rows
-        shape = from_arrow_schema(rows)
-        changed = self.transform(spark.createDataFrame([], shape)).schema
-        for name in (*LANDING_KEYS, STORE_DATE):
-            if name not in changed.fieldNames():
-                raise WrongSchema(f"{path}: the transformation must keep column {name}")
-        return to_arrow_schema(changed, timezone="UTC")
-
-    def read_options(self) -> dict[str, str]:
-        options = {
-            "columns": ",".join(landed_names(self.columns)),
-            "maxBytesPerTrigger": str(self.max_bytes),
-        }
-        return options
-
-    def trigger(self) -> dict[str, Any]:
-        if self.mode == "once":
-            return {"availableNow": True}
-        return {"processingTime": f"{self.every} seconds"}
-
-
 @dataclass
 class _Landing:
     """One run: a query, and what goes on beside it in the driver."""
@@ -218,7 +215,7 @@ class _Landing:
     source: LandingSource
     state: LandingState
     held: Claim
-    order: Order
+    how: LandOptions
     before: int
     progress: Progress
     seconds: Callable[[], float]
@@ -235,10 +232,10 @@ class _Landing:
             with stop_on_signals(stop.set):
                 self._watch(query, stop)
         except StreamingQueryException as error:
-            told = reason_of(error)
-            if told is None:
+            reason = reason_of(error)
+            if reason is None:
                 raise
-            raise PipelineError(told) from error
+            raise PipelineError(reason) from error
         finally:
             query.stop()
         if not stop.is_set():
@@ -249,24 +246,24 @@ class _Landing:
         spark.dataSource.register(DeltaSink)
         spark.dataSource.register(PlanSource)
         cores = spark.sparkContext.defaultParallelism
-        tasks = self.source.tasks(self.order.max_bytes, self.order.partitions, cores)
-        options = self.source.options() | tasks | self.order.read_options()
+        tasks = self.source.tasks(self.how.max_bytes_per_trigger, self.how.partitions, cores)
+        options = self.source.options() | tasks | self.how.read_options()
         if self.state.fresh and tails:
             options |= self.source.resume(self.path, tails)
-        if self.order.transform is not None:
-            return self._rows(spark, options).trigger(**self.order.trigger()).start()
-        return self._plans(spark, options).trigger(**self.order.trigger()).start()
+        if self.how.transform is not None:
+            return self._rows(spark, options).trigger(**self.how.trigger()).start()
+        return self._plans(spark, options).trigger(**self.how.trigger()).start()
 
     def _rows(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
         """Messages as Spark's rows, so that the caller can transform them."""
-        assert self.order.transform is not None
+        assert self.how.transform is not None
         messages = spark.readStream.format(self.source.format).options(**options).load()
-        return self._write(self.order.transform(landed(messages, self.order.columns)))
+        return self._write(self.how.transform(landed(messages, self.how.columns)))
 
     def _plans(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
         """Messages that are read where they are written."""
         plans = spark.readStream.format(PLAN_FORMAT).option(PLAN_OF, self.source.format)
-        columns = ",".join(landed_names(self.order.columns))
+        columns = ",".join(landed_names(self.how.columns))
         return self._write(plans.options(**options).load()).option("rows", "plans").option("columns", columns)
 
     def _write(self, frame: DataFrame) -> DataStreamWriter:
@@ -285,7 +282,7 @@ class _Landing:
                 self._drain(query)
                 return
             self._report_progress(query)
-            if self.order.mode == "continuous" and self.seconds() - self._compacted_at >= COMPACT_EVERY:
+            if self.how.mode == "continuous" and self.seconds() - self._compacted_at >= COMPACT_EVERY:
                 self._compact()
         self._report_progress(query)
 
@@ -305,8 +302,8 @@ class _Landing:
             self.progress(min(done, self._total), self._total)
 
     def _compact(self) -> None:
-        if self.order.compact_below is not None:
-            self._compaction += compact(self.path, self.order.compact_below)
+        if self.how.compact_below is not None:
+            self._compaction += compact(self.path, self.how.compact_below)
         self._compacted_at = self.seconds()
 
 

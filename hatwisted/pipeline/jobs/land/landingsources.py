@@ -51,7 +51,7 @@ class LandingSource(Protocol):
         """Raises WrongStore if a broker's log doesn't hold the table's last record of it."""
 
     def backlog(self, tails: Mapping[str, Tail]) -> int:
-        """About how many bytes of log there are to land now; 0 if that can't be told."""
+        """About how many bytes of log there are to land now; 0 if that isn't known."""
 
     def options(self) -> dict[str, str]:
         """Options of the read."""
@@ -65,7 +65,7 @@ class LandingSource(Protocol):
         """
 
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
-        """Options by which a new checkpoint goes on behind the table's last records."""
+        """Options by which a new checkpoint continues after the table's last records."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Cluster:
 
 
 def _queue_ends(table: str) -> dict[MessageQueue, int]:
-    """The queue offset behind the last landed message of each queue."""
+    """The queue offset after the last landed message of each queue."""
     return {
         MessageQueue(topic=topic, broker_name=broker, queue_id=number): end
         for (topic, broker, number), end in landed_queue_ends(table).items()

@@ -96,14 +96,27 @@ class Source:
         return spark.read.format(self.format).options(**options).load()
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """What to export, and as what.
+
+    - form: ndjson, csv or parquet; None: by a file's suffix, ndjson for a folder
+    - columns: which; None: all
+    - selection: which messages
+    - overwrite: replace what is there
+    """
+
+    form: Format | None = None
+    columns: Sequence[str] | None = None
+    selection: Selection = EVERYTHING
+    overwrite: bool = False
+
+
 def export(
     source: Sequence[str] | Source,
     out: str,
+    options: ExportOptions = ExportOptions(),
     *,
-    form: Format | None = None,
-    columns: Sequence[str] | None = None,
-    selection: Selection = EVERYTHING,
-    overwrite: bool = False,
     spark: SparkSession | None = None,
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
@@ -112,20 +125,17 @@ def export(
 
     - source: store folders, or a Source
     - out: a folder or a file
-    - form: ndjson, csv or parquet; None: by a file's suffix, ndjson for a folder
-    - columns: which; None: all
-    - selection: which messages
-    - overwrite: replace what is at `out`
+    - options: what to export, and as what
     - spark: the session; None: one is made
     - progress: called with (bytes done, bytes in all)
     - seconds: the clock that durations are taken from
     """
     begun = seconds()
     single = os.path.splitext(out)[1].lower() in SUFFIXES
-    found = _format(out, form, single)
-    _check_free(out, overwrite)
+    found, selection = _format(out, options.form, single), options.selection
+    _check_free(out, options.overwrite)
     read = source if isinstance(source, Source) else Source.stores(source)
-    names = check_columns(COLUMNS if columns is None else columns)
+    names = check_columns(COLUMNS if options.columns is None else options.columns)
     session = spark or spark_session()
     needed = tuple(dict.fromkeys((*names, *selection.columns, "topic")))
     messages = selection.of(without_brokers_own(read.read(session, needed), selection.topics))

@@ -4,7 +4,7 @@ Messages of a queue keep their order, and an import that fails says where to go 
 sent in one order. Tasks of a Spark job were rejected: they are repeated after a failure, some of their messages
 would be stored twice, and nothing could say which.
 
-What a broker adds to a message isn't sent: it's added anew.
+What a broker adds to a message isn't sent: it's added again.
 """
 
 from __future__ import annotations

@@ -4,5 +4,5 @@ Read `logcodec.queueplan` (what a rebuild decides), then `reindexing` (the job),
 `spool` (what the first puts aside), `queuefiles`, `indexfiles` (what the second writes) and `newfolders` (built
 aside, put in place by a rename). `hatwisted log index` takes the same two passes in its own process.
 
-Nobody ever sees half a folder, and what is there is replaced only if the caller says so.
+Half a folder is never visible, and what is there is replaced only if the caller says so.
 """

@@ -1,4 +1,4 @@
-"""Building folders aside and putting them in place by a rename, so that nobody ever sees half of them.
+"""Building folders aside and putting them in place by a rename, so that half of them is never visible.
 
 What is built lies in a folder inside the target, which may be a mount of its own, until it is whole and on disk.
 Then its folders are renamed singly, and what they replace only goes when all are in place. A target that doesn't
@@ -28,19 +28,15 @@ OLD: Final = ".replaced"
 
 
 class NewFolders:
-    """Folders `names` to be built for `target`; `path` is where to build them.
+    """Folders to be built; `path` is where to build them. Raises PipelineError if the target has some that
+    mustn't be replaced.
 
-    replace: the target may have such folders already. PipelineError if it does and mustn't.
+    - target: where they go
+    - names: of the folders
+    - replace: the target may have them already
     """
 
     def __init__(self, target: str, names: Sequence[str], *, replace: bool) -> None:
-        """Folders to be built; `path` is where to build them. Raises PipelineError if the target has some
-        that mustn't be replaced.
-
-        - target: where they go
-        - names: of the folders
-        - replace: the target may have them already
-        """
         self._target = abspath(target)
         self._names = tuple(names)
         there = [name for name in names if exists(join(self._target, name))]

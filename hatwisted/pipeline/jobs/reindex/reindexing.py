@@ -6,7 +6,7 @@ the second pass writes them, queues and index files side by side. Nothing is sor
 grow with the log: a task holds one part's entries, the driver the runs.
 
 The files are byte for byte those that a broker has built while it ran, RocketMQ or hatwisted: same sizes, same
-blank entries in front of queues that begin in mid-stream, same chains in the index. What a running broker knows
+blank entries before queues that begin in mid-stream, same chains in the index. What a running broker knows
 and the log doesn't is carried over from the store: queues whose records have all expired still say which offset
 comes next.
 """
@@ -100,7 +100,7 @@ class SkippedRange:
 class ReindexResult:
     """What was built from the log's [begin, end) into `target`.
 
-    entries: that name a record; blanks: entries in front of queues or in gaps; refused: records whose queue
+    entries: that name a record; blanks: entries before queues or in gaps; refused: records whose queue
     offset is taken or can't be; carried_over: queues without records in the log.
     """
 
@@ -128,48 +128,57 @@ class ReindexResult:
         return asdict(self)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReindexOptions:
+    """How to rebuild.
+
+    - layout: of the files
+    - replace_existing: over what is there, which no broker may have in use
+    - skip_damage: go on behind damage in the middle of the log instead of DamagedLogRange
+    - check_crc: take a record with a wrong body checksum for damage, which a broker doesn't when it dispatches
+    - split_bytes: of log per task
+    """
+
+    layout: Layout = Layout()
+    replace_existing: bool = False
+    skip_damage: bool = False
+    check_crc: bool = False
+    split_bytes: int = SPLIT_BYTES
+
+
 def reindex(
     spark: SparkSession | Tasks,
     store: str,
     target: str,
+    options: ReindexOptions = ReindexOptions(),
     *,
-    layout: Layout = Layout(),
-    replace_existing: bool = False,
-    skip_damage: bool = False,
-    check_crc: bool = False,
-    split_bytes: int = SPLIT_BYTES,
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> ReindexResult:
-    """Build `consumequeue` and `index` from the log of a store.
+    """Build `target`/consumequeue and `target`/index from the log in `store`; the target may be the store.
 
     - spark: the session, or other Tasks
-    - store: its folder
-    - target: where to build; may be the store
-    - layout: sizes of the files
-    - replace_existing: replace what is there, which no broker may have in use
-    - skip_damage: go on after damage in the middle of the log instead of raising DamagedLogRange
-    - check_crc: take a record with a wrong body checksum for damage, which a broker doesn't when it
-      dispatches
-    - split_bytes: of a part, about
+    - store, target: folders
+    - options: how
     - progress: called with (bytes of log read, in all)
     - seconds: the clock that durations are taken from
     """
     started = seconds()
     copy = StoreCopy.open(store)
     root = dirname(dirname(abspath(copy.files[0].path)))
+    layout = options.layout
     shape = layout.of(root)
     dispatch = DispatchOptions(delay_levels=layout.levels(), keys=layout.index, deleted=deleted_ends(root))
-    options = ReadOptions(dispatch=dispatch, check_crc=check_crc, part_bytes=split_bytes)
-    folders = NewFolders(target, layout.folders, replace=replace_existing)
+    read = ReadOptions(dispatch=dispatch, check_crc=options.check_crc, part_bytes=options.split_bytes)
+    folders = NewFolders(target, layout.folders, replace=options.replace_existing)
     in_store = isdir(join(target, LOG_FOLDER))
     try:
         with folders.held() if in_store else nullcontext():
             pass  # now rather than when everything is built
         tasks = as_tasks(spark)
-        parts = read_parts(tasks, copy, folders.path, options, progress)
+        parts = read_parts(tasks, copy, folders.path, read, progress)
         damages = [each for part in parts for each in part.damages]
-        if damages and not skip_damage:
+        if damages and not options.skip_damage:
             raise _damage(copy, damages[0])
         old_queues = join(root, QUEUE_FOLDER)
         built = Rebuild(tasks, folders.path, shape, old_queues, copy.min_offset).build(parts)

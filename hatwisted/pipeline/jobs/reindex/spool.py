@@ -4,7 +4,7 @@ Where an entry goes is known only when all parts before it are: whether its queu
 index file an item's number falls. So the first pass over the log writes entries and items to two files per part
 and returns where they are; the second builds queue and index files from those, which together are a fiftieth of
 the log. (Rejected: to have the first pass write entries straight to their place, which can't tell a topic that was
-deleted and made anew; and to shuffle them through Spark, which sorts what is sorted.)
+deleted and created again; and to shuffle them through Spark, which sorts what is sorted.)
 """
 
 from __future__ import annotations

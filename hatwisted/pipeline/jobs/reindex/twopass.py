@@ -137,10 +137,15 @@ def read_in_order(
 
 
 class Rebuild:
-    """The second pass, in a `folder` that all workers reach by the same path.
+    """The second pass.
 
-    old_queues: the store's present queues, of which those are carried over that have no records in the log any
-    more; log_begin: its first offset.
+    - tasks: run it
+    - folder: which all workers reach by the same path
+    - shape: sizes of the files
+    - old_queues: the store's present queues, of which those are carried over that have no records in the log
+      any more
+    - log_begin: the log's first offset
+    - clock: seconds since the epoch
     """
 
     def __init__(
@@ -152,16 +157,6 @@ class Rebuild:
         log_begin: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """The second pass.
-
-        - tasks: run it
-        - folder: which all workers reach by the same path
-        - shape: sizes of the files
-        - old_queues: the store's present queues, of which those are carried over that have no records in the
-          log any more
-        - log_begin: the log's first offset
-        - clock: seconds since the epoch
-        """
         self._tasks = tasks
         self._clock = clock
         self._shape = shape

@@ -7,7 +7,7 @@ are the same however the log was split. Bins grow by 2^(1/8): a percentile is at
 and never above the maximum. `percentile_approx` was rejected: its sketches can't be rolled up in SQL, so each
 grouping would have to read the log again.
 
-How much of a log its slaves hold is told by offsets alone: a slave's log is a piece of its master's, so a
+How much of a log its slaves hold is measured by offsets alone: a slave's log is a piece of its master's, so a
 record is held if it lies within the piece. That the bytes are the same is for the audit to say.
 """
 
@@ -36,7 +36,7 @@ MINUTE: Final = 60
 
 @dataclass(frozen=True)
 class Extent:
-    """A piece of `broker`'s log that a slave holds: physical offsets, bytes, `end` behind its last record."""
+    """A piece of `broker`'s log that a slave holds: physical offsets, bytes, `end` after its last record."""
 
     name: str
     broker: str

@@ -42,7 +42,7 @@ DAMAGES: Final = "damages"
 """Names in the report's folder."""
 
 CUBE_STEPS: Final = 2000
-"""Moments that the cube tells apart: more than a time axis shows, and few enough that the cube stays small."""
+"""Moments that the cube distinguishes: more than a time axis shows, and few enough that the cube stays small."""
 
 
 class NothingToReport(PipelineError):
@@ -73,13 +73,26 @@ class ReportResult:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """What to report on.
+
+    - slaves: store folders of slaves, compared by how far they reach: of the only store, or of the one with
+      the same broker name
+    - selection: which messages
+    - mode: what becomes of damage, as in the source `commitlog`
+    """
+
+    slaves: Sequence[str] = ()
+    selection: Selection = EVERYTHING
+    mode: Mode = "failfast"
+
+
 def report(
     stores: Sequence[str],
     out: str,
+    options: ReportOptions = ReportOptions(),
     *,
-    slaves: Sequence[str] = (),
-    selection: Selection = EVERYTHING,
-    mode: Mode = "failfast",
     spark: SparkSession | None = None,
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
@@ -89,26 +102,23 @@ def report(
 
     - stores: folders, one per broker
     - out: folder for the report
-    - slaves: store folders of slaves, compared by how far they reach: of the only store, or of the one with
-      the same broker name
-    - selection: which messages
-    - mode: what becomes of damage, as in the source `commitlog`
+    - options: what to report on
     - spark: the session; None: one is made
     - progress: called with (bytes of log read, in all)
     - seconds: the clock that durations are taken from
     """
     begun = seconds()
     # The slaves first: what the master gets meanwhile counts as lag, never the other way round.
-    extents, logs = find_logs(stores, slaves)
+    extents, logs = find_logs(stores, options.slaves)
     folder = Path(out)
     damages = str(folder / DAMAGES)
     folder.mkdir(parents=True, exist_ok=True)
     # Those of an earlier report here.
     shutil.rmtree(damages, ignore_errors=True)
     session = spark or spark_session()
-    records = session.read.format("commitlog").options(**_read_options(stores, mode, damages)).load()
-    step = step_for(1000 * log_seconds(stores, mode), CUBE_STEPS)
-    cube = reportfigures.cube(reportfigures.facts(selection.of(records), step, extents), len(extents))
+    records = session.read.format("commitlog").options(**_read_options(stores, options.mode, damages)).load()
+    step = step_for(1000 * log_seconds(stores, options.mode), CUBE_STEPS)
+    cube = reportfigures.cube(reportfigures.facts(options.selection.of(records), step, extents), len(extents))
     with _cached(cube):
         run_action(session, cube.count, progress, sum(end - begin for begin, end in logs.values()))
         summary = summarise(cube, logs, extents)
@@ -116,7 +126,7 @@ def report(
             raise NothingToReport(f"{', '.join(stores)}: no message of those topics and times in the log")
         _write_minutes(cube, folder / MINUTES)
     found = read_damages(session, damages).count() if os.path.isdir(damages) else 0
-    files = _write(folder, summary, [*stores, *slaves], found)
+    files = _write(folder, summary, [*stores, *options.slaves], found)
     return ReportResult(
         page=files[-1], files=tuple(files), summary=summary, damages=found, seconds=seconds() - begun
     )
@@ -157,7 +167,8 @@ def find_logs(
     masters = {store.broker: store for store in map(LogStore.open, stores)}
     if len(masters) < len(stores):
         raise PipelineError(
-            f"{' and '.join(stores)}: two of them are logs of one broker; give one, and the other as its slave"
+            f"{' and '.join(stores)}: two of them are logs of one broker; give one, and the other as "
+            f"its slave"
         )
     extents = [
         Extent(_slave_name(path, masters), _master_of(path, store, masters), store.min_offset, end)

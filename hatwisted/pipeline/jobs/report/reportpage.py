@@ -1,4 +1,4 @@
-"""The report as a page: what a reader wants first on top, the plots, then the tables behind them."""
+"""The report as a page: what a reader wants first on top, the plots, then the tables with the numbers."""
 
 from __future__ import annotations
 

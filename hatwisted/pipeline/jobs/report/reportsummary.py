@@ -18,9 +18,9 @@ from hatwisted.pipeline.jobs.report import reportfigures
 from hatwisted.pipeline.jobs.report.reportfigures import Extent, percentile
 
 TOPIC_ROWS: Final = 1000
-"""Topics told one by one, the biggest first."""
+"""Topics listed one by one, the biggest first."""
 QUEUE_ROWS: Final = 2000
-"""Queues told one by one, the biggest first."""
+"""Queues listed one by one, the biggest first."""
 PLOTTED_TOPICS: Final = 7
 """Topics with a colour of their own; more can't be told apart, so the rest shares one."""
 OTHER: Final = "other topics"

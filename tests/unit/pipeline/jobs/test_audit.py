@@ -12,7 +12,7 @@ from unittest import TestCase
 
 from hatwisted.logcodec.queueruns import Run
 from hatwisted.pipeline.errors import NotAStore, PipelineError
-from hatwisted.pipeline.jobs.audit.auditing import Span, audit
+from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, Span, audit
 from hatwisted.pipeline.jobs.audit.auditreport import audit_page
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult, queue_breaks
 from hatwisted.pipeline.jobs.rangecompare import Kind
@@ -44,7 +44,9 @@ class AuditCase(TestCase):
     def audit(self, *stores: Path, **options: Any) -> AuditResult:
         """By default the slave against the master."""
         options.setdefault("split_bytes", 5000)
-        return audit(InlineTasks(), [str(store) for store in stores or (self.master, self.slave)], **options)
+        progress = options.pop("progress", None)
+        paths = [str(store) for store in stores or (self.master, self.slave)]
+        return audit(InlineTasks(), paths, options=AuditOptions(**options), progress=progress)
 
     def cut(self, store: Path, offset: int) -> None:
         """The store ends at `offset`."""

@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
-from hatwisted.pipeline.jobs.audit.auditing import audit
+from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, audit
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
@@ -43,7 +43,8 @@ class TableCase(TestCase):
 
     def audit(self, **options: Any) -> AuditResult:
         options.setdefault("split_bytes", 5000)
-        return audit(InlineTasks(), [str(options.pop("store", self.store))], [str(self.table)], **options)
+        store = str(options.pop("store", self.store))
+        return audit(InlineTasks(), [store], [str(self.table)], AuditOptions(**options))
 
     def places(self, *records: Record) -> tuple[int, int]:
         return records[0].physical_offset, records[-1].physical_offset + records[-1].total_size

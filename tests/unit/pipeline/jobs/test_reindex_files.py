@@ -19,7 +19,7 @@ from hatwisted.logcodec.queueruns import QueueName, Run
 from hatwisted.logcodec.rangedispatch import ITEMS as ITEM
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.jobs.reindex.indexfiles import plan_index
-from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexResult, reindex
+from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexOptions, ReindexResult, reindex
 from hatwisted.pipeline.jobs.reindex.spool import items_path
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.store.disk.filesystem import PosixFileSystem
@@ -47,7 +47,7 @@ class ReindexCase(TestCase):
 
     def rebuilt(self, source: Path, target: Path, **options: Any) -> ReindexResult:
         options.setdefault("layout", LAYOUT)
-        return reindex(InlineTasks(), str(source), str(target), **options)
+        return reindex(InlineTasks(), str(source), str(target), ReindexOptions(**options))
 
     def assert_same(self, built: Path, expected: Path) -> None:
         """The same queue files, and the same index files under whatever names."""
