@@ -232,7 +232,7 @@ class MessageStore:
         return report
 
     def _keep_aside(self, begin: int, end: int) -> str:
-        """Recovery is about to cut these bytes of the log. One cut at the same place doesn't undo another's file."""
+        """Recovery is about to cut these bytes of the log. No cut overwrites what another has kept."""
         path = side_file(self.root, begin, end)
         number = 1
         while self._fs.exists(path):

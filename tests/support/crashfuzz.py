@@ -1,8 +1,8 @@
-"""Seeded lives of one store, each ended by a failure of power, a kill or an orderly stop, and judged at the next start.
+"""Seeded lives of one store, each ended by a failure of power, a kill or an orderly stop; judged at the next start.
 
-Judged: what was acknowledged as flushed is there; the log is a prefix of what was appended, no put that was refused
-among it; every record has its queue entry at its queue offset, and no entry names anything else; numbering goes on.
-`python -m tests.support.crashfuzz 500 [async] [faults] [from N]` prints the outcomes.
+Judged: what was acknowledged as flushed is there; the log is a prefix of what was appended, no put that was
+refused among it; every record has its queue entry at its queue offset, and no entry names anything else; numbering
+goes on. `python -m tests.support.crashfuzz 500 [async] [faults] [from N]` prints the outcomes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Outcomes:
     def __str__(self) -> str:
         kinds = Counter(text.partition(":")[0] for text in self.violations.values())
         share = self.refused / max(1, self.starts)
-        return f"{self.starts} starts, {self.refused} refused as damaged ({share:.1%}), violations {dict(kinds)}"
+        return (
+            f"{self.starts} starts, {self.refused} refused as damaged ({share:.1%}), violations {dict(kinds)}"
+        )
 
 
 class CrashRun:

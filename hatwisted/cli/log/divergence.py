@@ -14,8 +14,8 @@ from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.cli.optionvalues import size_text
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.logcodec.logwalk import LogWalk
-from hatwisted.store.lifecycle.sidefile import side_file
 from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.lifecycle.sidefile import side_file
 from hatwisted.store.log.filequeue import FileQueue
 
 

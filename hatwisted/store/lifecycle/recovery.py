@@ -121,7 +121,9 @@ def recover(
 
     Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
-    recovery = _Recovery(_StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress, keep_aside)
+    recovery = _Recovery(
+        _StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress, keep_aside
+    )
     queues.recover()
     report = recovery.report
     if not log.files.starts:

@@ -29,10 +29,11 @@ def is_unsynced(log: LogBytes, offset: int, resumes_at: int, synced_until: int) 
 
     - log: its files
     - offset, resumes_at: no valid record lies in [offset, resumes_at)
-    - synced_until: store time (ms) of the last record known to have been synced
+    - synced_until: store time (ms) of the last record known to have been synced; 0 if that isn't known, and then
+      nothing is taken for unsynced
     """
     following = record_at(log, resumes_at, check_crc=False)
-    if following is None or following.store_timestamp <= synced_until:
+    if not synced_until or following is None or following.store_timestamp <= synced_until:
         return False
     head = log.read(offset, layout.BLANK_HEAD_SIZE).ljust(layout.BLANK_HEAD_SIZE, b"\0")
     size, magic = layout.RECORD_HEAD.unpack(head)

@@ -155,7 +155,7 @@ class FileQueue:
                     self._log.warn("removing {path}: the last file, of length 0", path=path)
                     self._fs.remove(path)
                 break
-            if size < self.file_size and not self._reserve and not self._read_only:
+            if size == 0 and not self._reserve and not self._read_only:
                 self._lengthen(path)
             elif size != self.file_size:
                 raise WrongFile(
