@@ -24,7 +24,8 @@ help:
 	@echo 'make test-fast the unit layer of it alone: no processes, no sockets, no Java, no Spark'
 	@echo 'make mutants  what the unit tests notice of small changes in store, ha, broker/put and the client'
 	@echo '              SAMPLE=n mutants of a room (200; 0 for all), SEED=n draws the same again, ROOMS="ha put"'
-	@echo 'make soak     what chance decides, tried ROUNDS=10 times as often: seeds, kills'
+	@echo 'make soak     seeds of the simulation on all cores for MINUTES=10, or SEEDS=n of them from FIRST=0 on;'
+	@echo '              then what else chance decides, tried ROUNDS=10 times as often (0: not at all)'
 	@echo 'make lint     ruff, mypy, import-linter, codespell, the docs, and whether the branch has a news fragment'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
 	@echo 'make coverage the unit layer with a table of branch coverage, which has a floor'
@@ -64,10 +65,14 @@ test: $(TESTED)
 test-fast: $(TESTED)
 	$(BIN)/python -m pytest tests/unit --numprocesses=$(JOBS) --dist=loadfile --quiet $(PYTEST)
 
-# The same with chance given more tries: ROUNDS times the seeds and the kills, and no limit for a test.
+# The simulation's seeds, then tests with chance given more tries: ROUNDS times the seeds and the kills, and no limit
+# for a test.
 ROUNDS ?= 10
+MINUTES ?= $(if $(SEEDS),,10)
+FIRST ?= 0
 soak: $(TESTED)
-	HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST) \
+	$(BIN)/python -m hatwisted.sim --first $(FIRST) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES))
+	test $(ROUNDS) = 0 || HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST) \
 	  tests/unit/ha/test_simulation.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_commitlogstream.py
 
 # A branch that changes something brings a news fragment; BASE is what it is compared with.

@@ -24,7 +24,7 @@ from zope.interface import implementer
 
 from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.fewscan import FEW, scan_few
-from hatwisted.logcodec.logwalk import LogWalk
+from hatwisted.logcodec.logwalk import LogWalk, WalkOptions
 from hatwisted.logcodec.scan import scan_records
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
@@ -191,7 +191,8 @@ def bench_recovery(options: argparse.Namespace) -> None:
     files.load()
     total = options.files * size
     for check_crc in (True, False):
-        seconds = best(lambda check_crc=check_crc: LogWalk(files, 0, check_crc=check_crc).to_end(), 3)  # type: ignore[misc]
+        walking = WalkOptions(check_crc=check_crc)
+        seconds = best(lambda walking=walking: LogWalk(files, 0, options=walking).to_end(), 3)  # type: ignore[misc]
         print(
             f"find the end {'with' if check_crc else 'without'} checksums: {total / seconds / 1e6:8.0f} MB/s"
         )

@@ -19,7 +19,7 @@ from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.groupadmin import GroupAdmin
 from hatwisted.broker.admin.messagequery import MessageQueryProcessor
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
-from hatwisted.broker.admin.topicadmin import TopicAdmin
+from hatwisted.broker.admin.topicadmin import TableSpread, TopicAdmin
 from hatwisted.broker.admin.topicstats import TopicView
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
@@ -30,6 +30,7 @@ from hatwisted.broker.node.masterrole import MasterRole
 from hatwisted.broker.node.registration import Registration
 from hatwisted.broker.node.slaveids import SlaveIds
 from hatwisted.broker.node.slaverole import SlaveRole
+from hatwisted.broker.node.tablefollowers import TableFollowers
 from hatwisted.broker.pull.pullhold import PullHold
 from hatwisted.broker.pull.pullmessage import PULL_CODES, PullProcessor
 from hatwisted.broker.put.putack import PutAcks
@@ -93,6 +94,8 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     offset_sync = OffsetSyncProcessors(
         tables.offsets, store.queue_end, lambda: store.log.flushed_offset, SlaveIds(clock).asked
     )
+    followers = TableFollowers(clock, tables, ha.slave_hosts)
+    spread = TableSpread(registration.settled, followers.told)
     runtime = RuntimeInfo(clock, store, parts.local_time)
     processors = ProcessorTable()
     for each in (
@@ -100,10 +103,11 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         pulls,
         consumer_admin,
         offset_sync,
+        followers,
         AdminProcessors(store, tables.topics, tables.groups, tables.offsets, tables.delays, runtime),
-        TopicAdmin(clock, store, tables, registration.settled, role, lambda: master.registered is not None),
+        TopicAdmin(clock, store, tables, spread, role, lambda: master.registered is not None),
         TopicView(store, tables.topics, tables.offsets, consumers.clients, tables.filters, identity.name),
-        GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role),
+        GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.told),
         MessageQueryProcessor(store),
         BrokerConfigProcessors(clock, live, partial(_check_config, role)),
     ):

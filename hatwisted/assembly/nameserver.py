@@ -59,7 +59,7 @@ class EmbeddedNameServer(NamedTuple):
 
 def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
     """The name server that a master brings along, its port claimed by the rule above. Raises SettingError if
-    the port wished for can't be had."""
+    the configured port is taken."""
     interface = interface_of(config.bind_address)
     port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
     settings = NamesrvConfig(
@@ -75,12 +75,12 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
     )
 
 
-def _claim_some_port(wished: int | None, parts: Parts, interface: str) -> tuple[int, str | None]:
+def _claim_some_port(wanted: int | None, parts: Parts, interface: str) -> tuple[int, str | None]:
     """The port, and a warning for the operator, if there is one."""
     try:
-        return parts.listening.claim(DEFAULT_PORT if wished is None else wished, interface), None
+        return parts.listening.claim(DEFAULT_PORT if wanted is None else wanted, interface), None
     except PortUnavailable as error:
-        if wished is not None:
+        if wanted is not None:
             raise SettingError("embeddedNamesrvPort", str(error)) from None
         port = parts.listening.claim(0, interface)
         return port, (

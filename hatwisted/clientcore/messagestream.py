@@ -22,7 +22,7 @@ class MessageStream:
     def __init__(self) -> None:
         self._offers: deque[_Handed] = deque()
         self._takers: deque[Waiter[ReceivedMessage | None]] = deque()
-        # By identity: the same message may be here twice, by its queue and by an operator's wish.
+        # By identity: the same message may be here twice, by its queue and at an operator's request.
         self._open: dict[int, _Handed] = {}
         self._ended = False
 

@@ -27,9 +27,9 @@ class OffsetStore(Protocol):
         """Note all that can be noted; what failed comes back."""
 
 
-def broker_address(session: Session, queue: MessageQueue, wished_id: int = MASTER_ID) -> str:
+def broker_address(session: Session, queue: MessageQueue, preferred_id: int = MASTER_ID) -> str:
     """Who answers for `queue`: its master, or a slave while that's gone. Raises NoRoute."""
-    address = session.routes.address(queue.topic, queue.broker_name, wished_id)
+    address = session.routes.address(queue.topic, queue.broker_name, preferred_id)
     if address is None:
         raise NoRoute(queue.topic, f"no broker named {queue.broker_name} is known now")
     return address

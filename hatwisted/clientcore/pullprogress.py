@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -19,6 +20,7 @@ from hatwisted.wire.consumerdata import ALL_TAGS, TAG
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import PullHeader
 
 MASTER_PREFERENCE: Final = 30.0
 """Seconds that no suggestion leads away from the master, after another broker couldn't serve a pull."""
@@ -110,36 +112,44 @@ def queue_fields(queue: MessageQueue) -> dict[str, object]:
     return {"topic": queue.topic, "queueId": queue.queue_id, "bname": queue.broker_name}
 
 
-def pull_fields(
-    group: str,
-    queue: MessageQueue,
-    at: int,
-    count: int,
-    *,
-    flags: int,
-    commit: int = 0,
-    hold_ms: int = 0,
-    expression: str | None = ALL_TAGS,
-    expression_type: str = TAG,
-    version: int = 0,
-) -> dict[str, object]:
-    """extFields of a pull.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PullTerms:
+    """What a pull says besides its place.
 
-    at, count: the first offset, and how many messages at most
-    flags: PullHeader's, COMMIT_OFFSET with `commit`, SUSPEND with `hold_ms`, SUBSCRIPTION with `expression`
-    version: ms when the subscription was made
+    - flags: PullHeader's; COMMIT_OFFSET goes with `commit`, SUSPEND with `hold_ms`, SUBSCRIPTION with `expression`
+    - commit: offset to be stored as the group's
+    - hold_ms: ms that the broker may wait for a message
+    - expression, expression_type: which messages
+    - version: ms when the subscription was made
     """
+
+    flags: int = PullHeader.SUBSCRIPTION
+    commit: int = 0
+    hold_ms: int = 0
+    expression: str | None = ALL_TAGS
+    expression_type: str = TAG
+    version: int = 0
+
+
+ALL_AT_ONCE: Final = PullTerms()
+"""All messages there are now, whatever their tags."""
+
+
+def pull_fields(
+    group: str, queue: MessageQueue, at: int, count: int, terms: PullTerms = ALL_AT_ONCE
+) -> dict[str, object]:
+    """extFields of a pull of at most `count` messages from offset `at` on."""
     return {
         "consumerGroup": group,
         "topic": queue.topic,
         "queueId": queue.queue_id,
         "queueOffset": at,
         "maxMsgNums": count,
-        "sysFlag": flags,
-        "commitOffset": commit,
-        "suspendTimeoutMillis": hold_ms,
-        "subscription": expression,
-        "subVersion": version,
-        "expressionType": expression_type,
+        "sysFlag": terms.flags,
+        "commitOffset": terms.commit,
+        "suspendTimeoutMillis": terms.hold_ms,
+        "subscription": terms.expression,
+        "subVersion": terms.version,
+        "expressionType": terms.expression_type,
         "bname": queue.broker_name or None,
     }

@@ -15,7 +15,7 @@ from hatwisted.clientcore.message import ReceivedMessage, decode_records, receiv
 from hatwisted.clientcore.offsets import broker_address
 from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.processqueue import ProcessQueue
-from hatwisted.clientcore.pullprogress import NextStep, PullProgress, pull_fields
+from hatwisted.clientcore.pullprogress import NextStep, PullProgress, PullTerms, pull_fields
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.subscription import Subscription
 from hatwisted.clientcore.tasks import Task, Waiter, sleep
@@ -173,12 +173,14 @@ class QueueReader(ProcessQueue):
             self.queue,
             self.next,
             PULL_MESSAGES,
-            flags=flags,
-            commit=self.progress if commits else 0,
-            hold_ms=int(HOLD * 1000),
-            expression=subscription.expression if by_tag else None,
-            expression_type=subscription.kind,
-            version=subscription.version,
+            PullTerms(
+                flags=flags,
+                commit=self.progress if commits else 0,
+                hold_ms=int(HOLD * 1000),
+                expression=subscription.expression if by_tag else None,
+                expression_type=subscription.kind,
+                version=subscription.version,
+            ),
         )
 
     async def _take_in(self, address: str, answer: RemotingCommand, began: float) -> float:

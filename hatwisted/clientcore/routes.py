@@ -136,11 +136,11 @@ class Routes:
                 found.setdefault(group.broker_name, {}).update(group.broker_addrs)
         return found
 
-    def address(self, topic: str, broker_name: str, wished_id: int = MASTER_ID) -> str | None:
+    def address(self, topic: str, broker_name: str, preferred_id: int = MASTER_ID) -> str | None:
         """Where to read: the broker with this id, or else another of its name that can be reached."""
         route = self._routes.get(topic)
         addresses = {} if route is None else addresses_of(route, broker_name)
-        order = sorted(addresses, key=lambda number: (number != wished_id, number < wished_id, number))
+        order = sorted(addresses, key=lambda number: (number != preferred_id, number < preferred_id, number))
         now = self._driver.seconds()
         for number in order:
             if self._unreachable.get(addresses[number], 0.0) <= now:

@@ -99,7 +99,7 @@ class SendBack:
 
 
 def log_failed(log: Log, message: ReceivedMessage, error: Exception, what: str) -> None:
-    """The program failed on `message`: its traceback at error. A rejected one is the program's wish."""
+    """The program failed on `message`: its traceback at error. A rejected one is the program's decision."""
     if isinstance(error, Rejected):
         log.info("message {id} of {queue} {what}", id=message.message_id, queue=message.queue, what=what)
         return

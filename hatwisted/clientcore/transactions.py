@@ -51,7 +51,7 @@ class TransactionProducer(Producer):
         """Store `message` unseen, do `work`, then commit or roll back by its result.
 
         Work that raises leaves the message undecided (the broker will ask `check`) and its error comes
-        through. A half message stored with less than was wished for is rolled back without doing the work.
+        through. A half message stored with less than was asked for is rolled back without doing the work.
         BadAnswer, before the work, if the broker doesn't say where it has stored the message.
         """
         extra = {layout.PROPERTY_TRANSACTION: "true", layout.PROPERTY_PRODUCER_GROUP: self.group}

@@ -22,7 +22,6 @@ from hatwisted.demo.producer import NOTHING, Stored
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.requestheader import PullHeader
 
 GROUP = "demo-consumer"
 PULL_COUNT = 32
@@ -73,7 +72,7 @@ class Consumer:
 
     def _pull(self, topic: str, queue: int, offset: int) -> dict[str, object]:
         place = MessageQueue(broker_name="", queue_id=queue, topic=topic)
-        return pull_fields(GROUP, place, offset, PULL_COUNT, flags=PullHeader.SUBSCRIPTION)
+        return pull_fields(GROUP, place, offset, PULL_COUNT)
 
     def _compare(self, body: bytes, topic: str, queue: int, checksums: array[int]) -> int:
         """The offset after the last of these records."""

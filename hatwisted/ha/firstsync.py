@@ -14,18 +14,15 @@ hasn't got it), and asking for offset 0 by a report of min and hoping that reten
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
 from hatwisted.ha.errors import FrameMismatch
+from hatwisted.logcodec.recordhead import LARGEST_HEAD, MAGICS, read_head
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.wire import layout
 from hatwisted.wire.haframe import HaFirstSync
 
-_I32 = struct.Struct(">i")
-_I64 = struct.Struct(">q")
-
-PROOF_SIZE = layout.BODY_AT + 2 * layout.IPV6_EXTRA
+PROOF_SIZE = LARGEST_HEAD
 """Bytes of the log's first record that prove its first byte: up to the body length after two IPv6 hosts."""
 
 FIRST_SAYABLE = 1
@@ -47,7 +44,7 @@ class JoinPlan:
     prefix: bytes = b""
     """Bytes of the log before `expected` that are known without being sent."""
     wants_all: bool = False
-    """A start above 0 means that older bytes will be missing against the operator's wish: worth a warning."""
+    """A start above 0 means that older bytes will be missing against the configuration: worth a warning."""
 
 
 def plan_join(log: IReplicatedLog, first_sync: HaFirstSync, master_range: tuple[int, int] | None) -> JoinPlan:
@@ -82,14 +79,12 @@ def prove_prefix(head: bytes) -> None:
             len(head) - 1,
             f"the master's first frame has {len(head) - 1} bytes, too few to begin a log with",
         )
-    magic = _I32.unpack_from(head, layout.MAGIC_AT)[0]
-    sys_flag = _I32.unpack_from(head, layout.SYS_FLAG_AT)[0]
-    wide_hosts = bool(sys_flag & layout.SYS_BORN_HOST_V6) + bool(sys_flag & layout.SYS_STORE_HOST_V6)
-    body_size = _I32.unpack_from(head, layout.BODY_LENGTH_AT + wide_hosts * layout.IPV6_EXTRA)[0]
+    first = read_head(head)
     if (
-        magic not in (layout.MAGIC_V1_SIGNED, layout.MAGIC_V2_SIGNED)
-        or _I64.unpack_from(head, layout.PHYSICAL_OFFSET_AT)[0] != 0
-        or not 0 <= body_size < THREE_BYTE_SIZE - layout.MAX_RECORD_OVERHEAD
+        first is None
+        or first.magic not in MAGICS
+        or first.physical_offset != 0
+        or not 0 <= first.body_length < THREE_BYTE_SIZE - layout.MAX_RECORD_OVERHEAD
     ):
         raise FrameMismatch(
             1,

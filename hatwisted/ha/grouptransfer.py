@@ -1,6 +1,6 @@
 """Puts of a SYNC_MASTER that wait for their slave.
 
-Every put has its own deadline, set when it was appended, and is released by the very ack that covers it, in
+Every put has its own deadline, set when it was appended, and is released by the ack that covers it, in
 log order; a mute slave can't delay a later put's answer. The waiting itself is `store.log.waitline.WaitLine`,
 which group commit uses as well; this service bounds it and gives it the vocabulary of replication.
 

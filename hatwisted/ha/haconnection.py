@@ -32,6 +32,7 @@ from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendPro
 from hatwisted.ha.sockets import CLOSE_LINGER, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import Buffer, IReplicatedLog
 from hatwisted.wire.haframe import HaProtocolError
 
@@ -262,6 +263,12 @@ class HAConnection(Protocol):
                 chunk = service.log.read(start, CATCH_UP_CHUNK)
             except LookupError:
                 self._expired()
+                return
+            except (OSError, StoreError) as error:
+                service.complain(
+                    self.host, f"{self.peer} closed, the log can't be read at offset {start}: {error}"
+                )
+                self.abort()
                 return
             if not chunk:
                 self._go_live()

@@ -27,10 +27,10 @@ from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haconnection import HAConnection
 from hatwisted.ha.interfaces import IHaDialect, IReplication
-from hatwisted.ha.refusals import Complaints
+from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.replicas import ReplicaTable
 from hatwisted.ha.settings import MasterSettings
-from hatwisted.ha.slavehosts import REPORT_SLACK, HostMemory
+from hatwisted.ha.slavehosts import REPORT_SLACK, SlaveHosts
 from hatwisted.ha.slaveprogress import TRANSFERRING, LinkState
 from hatwisted.ha.slavewatch import SlaveWatch
 from hatwisted.store.interfaces import Buffer, IReplicatedLog
@@ -105,8 +105,8 @@ class HAService(Service):
         self.dialect: IHaDialect = dialect or ClassicDialect()
         self.group_transfer = group_transfer
         self.replicas = ReplicaTable(self.settings.in_sync_replicas)
-        self.complaints = Complaints(clock)
-        self.hosts = HostMemory()
+        self.complaints = RefusalLog(clock)
+        self.hosts = SlaveHosts()
         self.accepted_total = 0
         self.unidentified_total = 0
         """Connections that ended without an accepted first report."""
@@ -299,7 +299,7 @@ class HAService(Service):
         now = self.clock.seconds()
         for link in tuple(self._links):
             self._look_at(link, now)
-        self._doubt_silent_links(now)
+        self._distrust_silent_links(now)
         if not self._live:
             self._stop_listening_to_log()
         self._watch.look(now, self._links)
@@ -315,7 +315,7 @@ class HAService(Service):
         self._logger.failure("HA link to {peer} failed and is closed", peer=link.peer)
         link.abort()
 
-    def _doubt_silent_links(self, now: float) -> None:
+    def _distrust_silent_links(self, now: float) -> None:
         patience = self.settings.heartbeat_interval + REPORT_SLACK
         for link in self._unreported:
             silent = link.progress.request_offset < 0 and now - link.progress.since > patience
@@ -373,6 +373,10 @@ class HAService(Service):
             "slaveWaitsRefused": str(self.group_transfer.overflow_total),
             "slaveFallBehindBytes": str(self.fall_behind),
         }
+
+    def slave_hosts(self) -> list[str]:
+        """Hosts of the slaves that are linked, one for each link."""
+        return [link.host for link in self._links if link.progress.reported]
 
     def status(self) -> list[SlaveStatus]:
         """All links, oldest first; those before their first report have offsets of -1."""

@@ -1,4 +1,4 @@
-"""Complaints about peers: counted always, logged once per source and minute.
+"""What is refused of peers: counted always, logged once per source and minute.
 
 The HA port takes anyone's bytes; a port scanner or a slave in a crash loop must not be able to fill the log.
 The dialling side uses the same for a master that can't be reached.
@@ -12,7 +12,7 @@ from twisted.logger import Logger, LogLevel
 from hatwisted.timing.throttle import LOG_INTERVAL, LogThrottle, more_like_it
 
 
-class Complaints:
+class RefusalLog:
     """One log line per source and interval (seconds); the next one says how many were left out."""
 
     _log = Logger()
@@ -20,7 +20,7 @@ class Complaints:
     def __init__(self, clock: IReactorTime, interval: float = LOG_INTERVAL) -> None:
         self._throttle = LogThrottle(clock, interval)
         self.total = 0
-        """Complaints since the start, logged or not."""
+        """Refusals since the start, logged or not."""
 
     def complain(self, source: str, text: str, error: bool = False) -> bool:
         """Note one; True if it was logged.

@@ -31,7 +31,7 @@ from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import plan_join
 from hatwisted.ha.haclient import HAClient, HAClientFactory
 from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog
-from hatwisted.ha.refusals import Complaints
+from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import (
     HEALTHY_AFTER,
@@ -43,6 +43,7 @@ from hatwisted.ha.slavestate import (
     StateBox,
 )
 from hatwisted.remoting.interfaces import IConnecting
+from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
@@ -119,7 +120,7 @@ class HAClientService(Service):
         self._join_listeners: list[Callable[[], None]] = []
         self._box = StateBox(clock.seconds())
         self._backoff = Backoff(parts.random)
-        self._complaints = Complaints(clock)
+        self._complaints = RefusalLog(clock)
         self._problem = ""
         self._fruitless = 0
         self._link: HAClient | None = None
@@ -240,7 +241,15 @@ class HAClientService(Service):
                 self._begin_flushed, self._flush_failed, callbackArgs=(link,), errbackArgs=(link,)
             )
             return
-        link.begin(plan_join(self.log, self.settings.first_sync, master_range))
+        self._begin_where(link, master_range)
+
+    def _begin_where(self, link: HAClient, master_range: tuple[int, int] | None) -> None:
+        try:
+            plan = plan_join(self.log, self.settings.first_sync, master_range)
+        except (OSError, StoreError) as error:
+            self.store_failed(link, f"it can't be read: {error}")
+            return
+        link.begin(plan)
 
     def _begin_flushed(self, _: object, link: HAClient) -> None:
         if link.failed:
@@ -250,7 +259,7 @@ class HAClientService(Service):
                 link, f"the log is flushed to {self.log.flushed_offset} of {self.log.max_offset} only"
             )
             return
-        link.begin(plan_join(self.log, self.settings.first_sync, None))
+        self._begin_where(link, None)
 
     def _unflushed(self) -> bool:
         return bool(self.log.flushed_offset < self.log.max_offset)

@@ -19,7 +19,7 @@ REPORT_SLACK = 3.0
 once a second, and its first turn is its connect."""
 
 
-class HostMemory:
+class SlaveHosts:
     """What was seen of each host: a slave, or only connections that never reported."""
 
     def __init__(self) -> None:

@@ -20,6 +20,8 @@ looks torn; whether it is must be decided by who knows more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from hatwisted.logcodec.recordsearch import records_behind, written_end
@@ -75,16 +77,42 @@ class NoEvidence:
         return False
 
 
-_NO_EVIDENCE: Final = NoEvidence()
+WrittenEnd = Callable[[LogBytes, int, int], int]
+"""See `recordsearch.written_end`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WalkOptions:
+    """How to tell records, damage and the log's end.
+
+    - evidence: helps to tell leftovers
+    - check_crc: compare body checksums, which makes damage inside bodies visible
+    - known: something is said to have been written up to there
+    - read_size: bytes
+    - written_end: finds how far anything is written
+    - looked_at: records after a break that are asked for evidence; None: all
+    """
+
+    evidence: Evidence = NoEvidence()
+    check_crc: bool = True
+    known: int = 0
+    read_size: int = CHUNK
+    written_end: WrittenEnd = written_end
+    looked_at: int | None = None
+
+
+WITH_CRC: Final = WalkOptions()
+WITHOUT_CRC: Final = WalkOptions(check_crc=False)
 
 
 class LogWalk:
     """Iterate to get the valid records; look at `damages` and `end` afterwards.
 
-    log: its files; start: a file's or a record's start; stop: where to end if the log goes on, by default the end
-    of the last file. evidence: helps to tell leftovers. check_crc: compare body checksums, which makes damage
-    inside bodies visible. known: something is said to have been written up to there. progress: called with
-    the offset reached after each chunk. read_size: bytes.
+    - log: its files
+    - start: a file's or a record's start
+    - stop: where to end if the log goes on, by default the end of the last file
+    - options: how
+    - progress: called with the offset reached after each chunk
     """
 
     def __init__(
@@ -93,19 +121,16 @@ class LogWalk:
         start: int,
         *,
         stop: int | None = None,
-        evidence: Evidence = _NO_EVIDENCE,
-        check_crc: bool = True,
-        known: int = 0,
+        options: WalkOptions = WITH_CRC,
         progress: Callable[[int], None] = lambda offset: None,
-        read_size: int | None = None,
     ) -> None:
         self._log = log
         self._stop = log.capacity_end if stop is None else stop
-        self._evidence = evidence
-        self._check_crc = check_crc
-        self._known = known
+        self._options = options
         self._progress = progress
-        self._window = LogWindow(filled_from(log), log.file_size, read_size or CHUNK, check_crc=check_crc)
+        self._window = LogWindow(
+            filled_from(log), log.file_size, options.read_size, check_crc=options.check_crc
+        )
         self._last: Records | None = None
         self.at = start
         """Offset reached: after the last valid record or blank."""
@@ -144,15 +169,13 @@ class LogWalk:
     def _pass_over(self, end: ScanEnd) -> bool:
         """Continue after damage; False if there's nothing to continue with."""
         offset, leftovers, reason = self.at, False, end.reason or end.stop.value
-        self.written = written_end(self._log, offset, self._known)
-        for record in records_behind(
-            self._log,
-            offset,
-            self.written,
-            check_crc=self._check_crc,
-            held=self._evidence.reaches_over,
-        ):
-            if not self._evidence.was_cut_before(record, offset, self.last_timestamp):
+        options, evidence = self._options, self._options.evidence
+        self.written = options.written_end(self._log, offset, options.known)
+        behind = records_behind(
+            self._log, offset, self.written, check_crc=options.check_crc, held=evidence.reaches_over
+        )
+        for record in islice(behind, options.looked_at):
+            if not evidence.was_cut_before(record, offset, self.last_timestamp):
                 self.damages.append(Damage(offset, record.physical_offset, reason))
                 self.at = record.physical_offset
                 return True

@@ -7,9 +7,9 @@ do: whether something is a record of the log, only the chain and the queues say;
 
 from __future__ import annotations
 
-import struct
 from typing import Final, Protocol
 
+from hatwisted.logcodec.recordhead import LARGEST_HEAD, MAGICS, RecordHead, read_head
 from hatwisted.logcodec.scan import LARGEST_RECORD
 from hatwisted.wire import layout
 from hatwisted.wire.recordreader import decode_record
@@ -17,11 +17,6 @@ from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 NO_TIME: Final = -1
 """RocketMQ's answer where there is no record to take a time from."""
-
-_LONG: Final = struct.Struct(">q")
-_HEAD_BYTES: Final = layout.BODY_AT + layout.IPV6_EXTRA
-"""Enough of a record to see its store timestamp, however its born host is written."""
-_MAGICS: Final = (layout.MAGIC_V1, layout.MAGIC_V2)
 
 
 class ReadableBytes(Protocol):
@@ -51,28 +46,19 @@ def raw_record_at(log: ReadableBytes, offset: int) -> bytes | None:
     head = _head_at(log, offset)
     if head is None:
         return None
-    size, _ = layout.RECORD_HEAD.unpack_from(head)
-    record = log.read(offset, size) if size <= LARGEST_RECORD else b""
-    return record if len(record) == size else None
+    record = log.read(offset, head.size) if head.size <= LARGEST_RECORD else b""
+    return record if len(record) == head.size else None
 
 
 def store_timestamp_at(log: ReadableBytes, offset: int) -> int:
     """storeTimestamp (ms) of the record whose head is at `offset`, NO_TIME if none is."""
     head = _head_at(log, offset)
-    if head is None:
-        return NO_TIME
-    born_v6 = head[layout.SYS_FLAG_AT + 3] & layout.SYS_BORN_HOST_V6
-    timestamp: int = _LONG.unpack_from(
-        head, layout.STORE_TIMESTAMP_AT + (layout.IPV6_EXTRA if born_v6 else 0)
-    )[0]
-    return timestamp
+    return NO_TIME if head is None else head.store_timestamp
 
 
-def _head_at(log: ReadableBytes, offset: int) -> bytes | None:
-    """The begin of the record at `offset`, if magic, physical offset and size can be those of one."""
-    head = log.read(offset, _HEAD_BYTES)
-    if len(head) < layout.FIXED_SIZE:
+def _head_at(log: ReadableBytes, offset: int) -> RecordHead | None:
+    """The head at `offset`, if magic, physical offset and size can be those of a record there."""
+    head = read_head(log.read(offset, LARGEST_HEAD))
+    if head is None or head.magic not in MAGICS or head.physical_offset != offset:
         return None
-    size, magic = layout.RECORD_HEAD.unpack_from(head)
-    (physical,) = _LONG.unpack_from(head, layout.PHYSICAL_OFFSET_AT)
-    return head if magic in _MAGICS and physical == offset and size >= layout.FIXED_SIZE else None
+    return head if head.size >= layout.FIXED_SIZE else None

@@ -2,7 +2,7 @@
 
 What the records of a file are is defined by reading it from its begin: each record's size leads to the next one,
 and where that fails the chain goes on at the next place that can be proved. A body may hold whole records, even
-ones that name the very offset they lie at (every answer gives a producer the place of its message, so the next
+ones that name the offset they lie at (every answer gives a producer the place of its message, so the next
 offset can be foretold), with right lengths and checksums. So what is in the bytes of a record proves little. In
 the order of their strength, these things count:
 
@@ -38,6 +38,7 @@ from typing import Final
 import numpy as np
 
 from hatwisted.logcodec.onerecord import record_at
+from hatwisted.logcodec.recordhead import LARGEST_HEAD, MAGICS, read_head
 from hatwisted.logcodec.scan import LARGEST_RECORD, Longs, Stop
 from hatwisted.logcodec.window import BREAKS, LogBytes, LogWindow, file_end, filled_from
 from hatwisted.wire import layout
@@ -64,8 +65,8 @@ PROOF: Final = 16
 HEADS_SIZE: Final = 256 << 10
 """Bytes looked through for heads at once: they stay in the processor's cache."""
 
+_BLANK_MAGIC: Final = layout.MAGIC_BLANK.to_bytes(4, "big")
 _HEAD_END: Final = layout.PHYSICAL_OFFSET_AT + 8
-_LONGEST_HEAD: Final = layout.FIXED_FIELDS[3].size
 _SLACK: Final = layout.MAX_TOPIC_LENGTH_V2 + layout.MAX_PROPERTIES_LENGTH + 2 * layout.IPV6_EXTRA + 1
 """Bytes by which a record's size may be more than FIXED_SIZE and its body."""
 
@@ -168,6 +169,27 @@ class RecordSearch:
                 return self.next_record(max(at, offset + 1), limit)
             at += own
 
+    def end_of_damage(self, offset: int, limit: int) -> int:
+        """Where the chain, which leads to `offset` and no further, continues, or where the blank that closes the
+        file begins; `limit` if neither is below it."""
+        goes_on = self.after_damage(offset, limit)
+        before = limit if goes_on is None else goes_on
+        blank = self._closing_blank(offset + 1, before)
+        return before if blank is None else blank
+
+    def _closing_blank(self, offset: int, limit: int) -> int | None:
+        """Where in [offset, limit) a blank begins that reaches up to the file's end."""
+        overlap = layout.BLANK_HEAD_SIZE - 1
+        for at in range(offset, limit, CHUNK):
+            chunk = self._log.read(at, min(CHUNK + overlap, limit - at))
+            position = chunk.find(_BLANK_MAGIC, layout.MAGIC_AT)
+            while position >= 0:
+                start = at + position - layout.MAGIC_AT
+                if self.is_file_end(start):
+                    return start
+                position = chunk.find(_BLANK_MAGIC, position + 1)
+        return None
+
     def at_or_behind_damage(self, offset: int, limit: int) -> int | None:
         """The same, if the chain may go on at `offset` itself."""
         return offset if self._goes_on_at(offset, limit) else self.after_damage(offset, limit)
@@ -224,15 +246,13 @@ class RecordSearch:
         """Sizes that the record at an offset may have, if magic and offset are right in its head: by its size
         field, and by the lengths inside it where these say something else. And how many bytes are the record's own
         whatever is wrong with it, which takes a size that agrees with the length of its body; else 0."""
-        head = self._log.read(offset, _LONGEST_HEAD) if offset < self._file_end else b""
-        if len(head) < layout.FIXED_SIZE or not begins_record(head, offset):
+        head = read_head(self._log.read(offset, LARGEST_HEAD)) if offset < self._file_end else None
+        if head is None or head.magic not in MAGICS or head.physical_offset != offset:
             return [], 0
-        size, magic = layout.RECORD_HEAD.unpack_from(head)
-        topic_at = layout.FIXED_FIELDS[head[layout.SYS_FLAG_AT + 3] >> 4 & 3].size
-        body = int.from_bytes(head[topic_at - 4 : topic_at], "big", signed=True)
+        size, body = head.size, head.body_length
         if not 0 <= body <= LARGEST_RECORD:
             return [size] if layout.FIXED_SIZE <= size <= LARGEST_RECORD else [], 0
-        inner = self._size_by_lengths(offset, topic_at + body, 2 if magic == layout.MAGIC_V2 else 1)
+        inner = self._size_by_lengths(offset, head.body_at + body, 2 if head.magic == layout.MAGIC_V2 else 1)
         sizes = [each for each in (size, inner) if layout.FIXED_SIZE <= each <= LARGEST_RECORD]
         agrees = body <= size - layout.FIXED_SIZE <= body + _SLACK
         return sizes, min(sizes) if agrees and (inner == size or self._is_torn_at(offset + size)) else 0

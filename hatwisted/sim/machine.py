@@ -103,6 +103,8 @@ class Machine:
         if self.running:
             raise RuntimeError(f"{self.name} runs")
         self.powered = True
+        # What a process without power was still about to open when it met its end.
+        self._network.vanish(self.address, told=False)
         self._boots += 1
         process = self.process = ProcessClock(self._clock)
         self._trace.note(f"boot {self.name}")
@@ -153,7 +155,8 @@ class Machine:
 
     def _left_open(self, process: ProcessClock) -> list[str]:
         """What a process that has stopped has still."""
-        timers = [f"a timer for {call}" for call in process.getDelayedCalls()]
+        now = self._clock.seconds()
+        timers = [f"a timer for {call}" for call in process.getDelayedCalls() if call.getTime() > now]
         files = [f"the open file {file.path}" for file in self.disk.open_files]
         locks = [f"the lock {path}" for path in sorted(self.disk.locked)]
         ours = [end for end in self._network.transports if end.getHost().host == self.address]

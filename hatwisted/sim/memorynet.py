@@ -119,6 +119,7 @@ class MemoryNetwork:
         the host is up again."""
         for at in [at for at in self.listening if at[0] == address]:
             del self.listening[at]
+        self.claimed = {at for at in self.claimed if at[0] != address}
         for connector in [each for each in self.dialling if each.dials_from(address)]:
             connector.vanish()
         for transport in [each for each in self.transports if each.getHost().host == address]:
@@ -507,10 +508,21 @@ class MemoryTransport:
             self._network.later(self.other._ended)
 
     def vanish(self, *, told: bool) -> None:
-        """This end's process is gone, now; told: the other end hears of it."""
+        """This end's process is gone, now. What has left it arrives all the same: the piece under way; told: the
+        kernel sends the rest, too, and the other end hears of the end."""
+        if self._under_way is not None and self._unsent:
+            size = len(self._unsent) if told else self._network.piece(len(self._unsent))
+            self._network.later(self.other.take_last, bytearray(self._unsent[:size]))
         self._forget()
         if told:
             self._reset_other()
+
+    def take_last(self, data: bytearray) -> None:
+        """What the other end sent before it was gone."""
+        if self._network.held(self._peer.host, self._host.host):
+            return
+        while data and self.connected and self._take(data):
+            pass
 
     def _forget(self) -> None:
         self.connected = False

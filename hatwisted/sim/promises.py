@@ -10,7 +10,7 @@ what was promised to be durable: under SYNC_FLUSH on the master, with `haAck=dur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from hatwisted.sim.history import NOT_STORED, STORED, Seen, Sent, StoreView, Violation
@@ -40,20 +40,21 @@ class Promises:
         self.sent[sent.number] = sent
         self._bodies[sent.body] = sent
 
-    def answered(self, sent: Sent, master: str, slaves: Iterable[str], terms: Terms) -> None:
-        """An answer came, set in `sent`. slaves: those that have had power since it was sent, if the answer
-        speaks for them."""
+    def answered(self, sent: Sent, master: str, slave: str, terms: Terms, lost: Collection[str] = ()) -> None:
+        """An answer came, set in `sent`. lost: machines whose power has failed since it was sent."""
         if sent.code not in STORED:
             return
         sent.on.add(master)
         if sent.code != ResponseCode.SUCCESS:
+            sent.on.difference_update(lost)
             return
         if terms.sync_flush:
             sent.durable_on.add(master)
         if terms.sync_slaves:
-            sent.on.update(slaves)
+            sent.on.add(slave)
             if terms.durable_acks:
-                sent.durable_on.update(slaves)
+                sent.durable_on.add(slave)
+        sent.on.difference_update(set(lost) - sent.durable_on)
 
     def power_lost(self, machine: str) -> None:
         """Its page cache is gone."""

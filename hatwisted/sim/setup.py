@@ -12,6 +12,14 @@ from hatwisted.sim.faultplan import KINDS, Fault, draw_plan
 from hatwisted.sim.promises import Terms
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 
+FAULT_KINDS = tuple(KINDS)
+
+LEFT_OUT: frozenset[str] = frozenset()
+"""Kinds that find what isn't mended yet, with the reason here: none."""
+
+DEFAULT_KINDS = tuple(kind for kind in KINDS if kind not in LEFT_OUT)
+"""Those of `make test`."""
+
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "10.0.0.100"}
 NAME_SERVER = f"{ADDRESSES['names']}:9876"
 BROKER_PORT = 10911
@@ -73,7 +81,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return NamesrvConfig(kv_config_path="/names/kvConfig.json")
 
 
-def draw_setup(seed: int, kinds: Sequence[str] = tuple(KINDS)) -> Setup:
+def draw_setup(seed: int, kinds: Sequence[str] = DEFAULT_KINDS) -> Setup:
     """The run of a seed. kinds: of faults."""
     random = Random(f"{seed}/setup")
     seconds = random.choice((20.0, 40.0, 60.0))

@@ -2,13 +2,14 @@
 rest.
 
 Two states of everything: as programs see it (the kernel's page cache), and as it stands on the platter. A
-`datasync` brings one file's pages and length over, a `sync_folder` the names made and removed so far, in the
-order in which they were (a journal). A power failure brings over some more, as the kernel might have done by
-itself at any time before: any of the dirty pages (4 KiB), whole or some of their sectors (512 bytes), some of
-the changes of a file's length and of the names, in order.
+`datasync` brings one file's pages and length over; a `sync_folder` the names made and removed so far. Those
+stand in a journal together with the lengths set by `reserve` and `extend`, which keeps their order, as the
+journals of ext4 and XFS do. A power failure brings over some more, as the kernel might have done by itself at
+any time before: a beginning of the journal, and any of the dirty pages (4 KiB), whole or some of their sectors
+(512 bytes), with or without the length that a write beyond the end gives.
 
 A file's creation isn't durable by a `datasync` of the file: POSIX doesn't say so. A sync that fails leaves
-pages that count as clean and may be lost all the same, as Linux does it.
+pages that count as clean and may be lost all the same, as on Linux.
 
 Errors and failures of power are set to strike at operations counted from now (`strike`): a process dies in the
 middle of a step, not between two.
@@ -20,7 +21,8 @@ import errno
 import os
 import posixpath
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import NoReturn
 
@@ -56,7 +58,7 @@ CHANGES = frozenset(
 class Inode:
     """One file's bytes. data: as programs see them; stable: as on the platter."""
 
-    __slots__ = ("allocated", "data", "dirty", "doubtful", "lengths", "mtime", "stable")
+    __slots__ = ("allocated", "data", "dirty", "doubtful", "grown", "mtime", "stable", "syncs")
 
     def __init__(self, stable: bytearray, mtime: float) -> None:
         self.stable = stable
@@ -68,8 +70,9 @@ class Inode:
         """Pages that the next sync writes."""
         self.doubtful: set[int] = set()
         """Pages of a sync that failed."""
-        self.lengths: list[int] = []
-        """Changes of length since the last sync."""
+        self.grown: list[int] = []
+        """Lengths that writes beyond the end have given it since the last sync."""
+        self.syncs = 0
 
     def note(self, start: int, end: int) -> None:
         """These bytes were changed."""
@@ -77,16 +80,16 @@ class Inode:
         self.dirty.update(pages)
         self.doubtful.difference_update(pages)
 
-    def resize(self, size: int) -> None:
-        """Another length; new bytes are zeros."""
-        _resize(self.data, size)
-        self.lengths.append(size)
+    def grow(self, size: int) -> None:
+        """Longer by a write: that length reaches the platter with the bytes, some time."""
+        resize(self.data, size)
+        self.grown.append(size)
 
     def sync(self) -> None:
         """Bring everything over but what is in doubt."""
-        if self.lengths:
-            _resize(self.stable, len(self.data))
-            self.lengths.clear()
+        self.syncs += 1
+        self.grown.clear()
+        resize(self.stable, len(self.data))
         for page in self.dirty:
             self._bring(page * PAGE, page * PAGE + PAGE)
         self.dirty.clear()
@@ -98,10 +101,10 @@ class Inode:
 
     def write_back(self, random: Random, kept: float) -> None:
         """What the kernel may have written by itself; kept: the chance of each change."""
-        taken = random.randrange(len(self.lengths) + 1)
-        for size in self.lengths[:taken]:
-            _resize(self.stable, size)
-        del self.lengths[:taken]
+        taken = random.randrange(len(self.grown) + 1)
+        for size in self.grown[:taken]:
+            resize(self.stable, max(size, len(self.stable)))
+        del self.grown[:taken]
         for page in sorted(self.dirty | self.doubtful):
             if random.random() >= kept:
                 continue
@@ -125,10 +128,11 @@ class Inode:
         self.allocated = len(self.stable)
         self.dirty.clear()
         self.doubtful.clear()
-        self.lengths.clear()
+        self.grown.clear()
 
 
-def _resize(data: bytearray, size: int) -> None:
+def resize(data: bytearray, size: int) -> None:
+    """Cut off, or add zeros."""
     if size > len(data):
         data.extend(bytes(size - len(data)))
     elif size < len(data):
@@ -293,7 +297,7 @@ class SimFile:
             return
         inode, end = self._inode, offset + len(blob)
         if end > len(inode.data):
-            inode.resize(end)
+            inode.grow(end)
         inode.data[offset:end] = blob
         inode.note(offset, end)
         inode.mtime = self._disk.seconds()
@@ -307,14 +311,14 @@ class SimFile:
         self._disk.meet("reserve", self.path, needed=size - inode.allocated)
         inode.allocated = max(inode.allocated, size)
         if size > len(inode.data):
-            inode.resize(size)
+            self._disk.set_length(self.path, inode, size)
 
     def extend(self, size: int) -> None:
         """See IFile."""
         self._check_writable()
         self._disk.meet("extend", self.path)
         if size != len(self._inode.data):
-            self._inode.resize(size)
+            self._disk.set_length(self.path, self._inode, size)
             self._inode.allocated = min(self._inode.allocated, size)
 
     def datasync(self) -> None:
@@ -381,12 +385,22 @@ class SimDisk:
         self.names = Names()
         self._stable = Names()
         self._journal: list[NameChange] = []
+        self._looked_at = False
 
     # -- what goes wrong -------------------------------------------------------------------------------------
 
     def strike(self, strike: Strike) -> None:
         """Let that go wrong."""
         self.strikes.append(strike)
+
+    @contextmanager
+    def looked_at(self) -> Iterator[None]:
+        """An inspector looks: nothing goes wrong, and no operation counts."""
+        self._looked_at = True
+        try:
+            yield
+        finally:
+            self._looked_at = False
 
     def check_power(self) -> None:
         """Raise PowerLoss if there is none."""
@@ -396,6 +410,8 @@ class SimDisk:
     def meet(self, operation: str, path: str, needed: int = 0) -> None:
         """An operation begins; needed: new bytes."""
         self.check_power()
+        if self._looked_at:
+            return
         for strike in self.strikes:
             if strike.hits(operation, path):
                 self.struck += 1
@@ -432,18 +448,18 @@ class SimDisk:
 
     def write_back(self, random: Random, kept: float) -> None:
         """The kernel writes some of what is dirty, by itself."""
+        self._commit(random.randrange(len(self._journal) + 1))
         for inode in self.names.files.values():
-            if inode.dirty or inode.lengths:
+            if inode.dirty or inode.grown:
                 inode.write_back(random, kept)
 
     def reboot(self, random: Random, kept: float) -> None:
         """The power fails and comes back; kept: chance of an unsynced change to be there all the same."""
         self.process_gone()
-        for _, _, change in self._journal[: random.randrange(len(self._journal) + 1)]:
-            change(self._stable)
+        self._commit(random.randrange(len(self._journal) + 1))
         self._journal.clear()
         for inode in {id(inode): inode for inode in self._stable.files.values()}.values():
-            if inode.dirty or inode.doubtful or inode.lengths:
+            if inode.dirty or inode.doubtful or inode.grown:
                 inode.write_back(random, kept)
             inode.reboot()
         self.names.copy_from(self._stable)
@@ -543,7 +559,7 @@ class SimDisk:
         self.meet("sync_all", path)
         self._commit(len(self._journal))
         for inode in self.names.files.values():
-            if inode.dirty or inode.lengths:
+            if inode.dirty or inode.grown:
                 inode.sync()
         self.trace.note("sync all")
 
@@ -582,6 +598,18 @@ class SimDisk:
         change(self.names)
         self._journal.append((folder, what, change))
         self.trace.note(what)
+
+    def set_length(self, path: str, inode: Inode, size: int) -> None:
+        """Cut a file, or add zeros."""
+        resize(inode.data, size)
+        syncs = inode.syncs
+
+        def reach(_: Names) -> None:
+            if inode.syncs == syncs:
+                resize(inode.stable, size)
+
+        self._journal.append(("", f"length of {path}", reach))
+        self.trace.note(f"length {path} {size}")
 
     def _commit(self, count: int) -> None:
         for _, _, change in self._journal[:count]:

@@ -41,6 +41,7 @@ from hatwisted.sim.simdisk import SimDisk, Strike
 from hatwisted.sim.storeview import LiveStore
 from hatwisted.sim.trace import Trace
 from hatwisted.store.errors import DamagedLog, StoreError
+from hatwisted.wire.codes import ResponseCode
 
 START = 1_795_221_957.0
 """Seconds since the epoch when a run begins."""
@@ -121,7 +122,8 @@ class Simulation:
         self._out_since: float | None = None
         self._looks = 0
         self._ending = False
-        self._losses_at: dict[int, tuple[str, str, int]] = {}
+        self._sent_when: dict[int, tuple[str, dict[str, tuple[int, SimDisk]]]] = {}
+        """Who was master when a message was sent, and how often the power had failed, on which disk."""
         self._client = RemotingClient(self.network.host(ADDRESSES["clients"]), self.clock)
         self._load = Load(
             self._client,
@@ -184,7 +186,9 @@ class Simulation:
         self._settle()
         self._load.stop()
         self._pass(TIMEOUT + 1)
-        self._check_whole()
+        probe = self._load.send(f"{ADDRESSES[self.master]}:{BROKER_PORT}")
+        self._pass(TIMEOUT + 1)
+        self._check_whole(probe)
         self._stop_all()
 
     def _settle(self) -> None:
@@ -251,7 +255,8 @@ class Simulation:
         return partial(build_broker, self.setup.broker(name, slave=name != self.master))
 
     def _store(self, name: str) -> LiveStore:
-        return LiveStore(name, self.machines[name].service.parts.store)
+        machine = self.machines[name]
+        return LiveStore(name, machine.service.parts.store, machine.disk)
 
     def _check_store(self, name: str) -> None:
         """All that a machine that has just started promised to have."""
@@ -464,15 +469,20 @@ class Simulation:
     # -- what clients see ------------------------------------------------------------------------------------
 
     def _sent(self, sent: Sent, target: str) -> None:
-        self._losses_at[sent.number] = (self.master, self.slave, self.machines[self.slave].losses)
+        states = {name: (self.machines[name].losses, self.machines[name].disk) for name in HOSTS}
+        self._sent_when[sent.number] = self.master, states
         self.promises.send(sent)
 
     def _answered(self, sent: Sent) -> None:
-        master, slave, losses = self._losses_at.pop(sent.number)
+        master, states = self._sent_when.pop(sent.number)
         self.answers["none" if sent.code is None else str(sent.code)] += 1
         self.trace.note(f"answer {sent.number} {sent.code} {sent.place}")
-        lost = self.machines[slave].losses != losses and not self.setup.durable_acks
-        self.promises.answered(sent, master, () if lost else (slave,), self.setup.terms)
+        slave = HOSTS[1 - HOSTS.index(master)]
+        lost = {name for name in HOSTS if self.machines[name].losses != states[name][0]}
+        self.promises.answered(sent, master, slave, self.setup.terms, lost)
+        for name in HOSTS:
+            if self.machines[name].disk is not states[name][1]:
+                sent.on.discard(name)
         for name in sorted(sent.on):
             if self.machines[name].running:
                 violation = self.promises.check_stored(sent, self._store(name))
@@ -481,7 +491,7 @@ class Simulation:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def _check_whole(self) -> None:
+    def _check_whole(self, probe: Sent) -> None:
         """Everything has been well for long enough."""
         if self._refused:
             return
@@ -493,6 +503,8 @@ class Simulation:
                 return
         if self._load.waiting:
             self.violations.append(Violation("answers", f"{self._load.waiting} sends wait for ever"))
+        if probe.code != ResponseCode.SUCCESS:
+            self.violations.append(Violation("whole", f"a send to a group that is well is told {probe.code}"))
         state = self._link().status()
         if not self._linked():
             told = f"the slave is out: {state.state}; {state.problem}"

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -35,6 +35,8 @@ class SimWorker:
         self._delay = delay
         self._waiting: deque[_Waiting] = deque()
         self._begun: list[_Waiting] = []
+        self._ended: dict[Deferred[Any], IDelayedCall] = {}
+        """Calls that have run, until their results arrive."""
         self._stopped = False
 
     def run(self, function: Callable[..., object], *args: object) -> Deferred[Any]:
@@ -58,7 +60,8 @@ class SimWorker:
             return  # `stop` has waited for it
         self._begun.remove(call)
         done, result = self._result(call)
-        self._clock.callLater(self._random.random() * self._delay(), self._finish, done, result)
+        pause = self._random.random() * self._delay()
+        self._ended[done] = self._clock.callLater(pause, self._finish, done, result)
 
     def _result(self, call: _Waiting) -> tuple[Deferred[Any], Any]:
         done, function, args = call
@@ -68,6 +71,7 @@ class SimWorker:
             return done, Failure()
 
     def _finish(self, done: Deferred[Any], result: Any) -> None:
+        del self._ended[done]
         self._free += 1
         self._begin()
         done.callback(result)
@@ -75,6 +79,8 @@ class SimWorker:
     def stop(self) -> None:
         """See IWorker."""
         self._stopped = True
+        for result in self._ended.values():
+            result.reset(0)
         pending = [*self._begun, *self._waiting]
         self._begun.clear()
         self._waiting.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hatwisted.sim.history import Place, Seen
+from hatwisted.sim.simdisk import SimDisk
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
@@ -14,11 +15,12 @@ MANY = 1 << 30
 
 
 class LiveStore:
-    """name: the machine's."""
+    """name: the machine's; disk: its disk, which spares an inspector its faults."""
 
-    def __init__(self, name: str, store: MessageStore) -> None:
+    def __init__(self, name: str, store: MessageStore, disk: SimDisk) -> None:
         self.name = name
         self._store = store
+        self._disk = disk
 
     def log_range(self) -> tuple[int, int]:
         """See StoreView."""
@@ -27,13 +29,15 @@ class LiveStore:
 
     def record_at(self, log_offset: int) -> Seen | None:
         """See StoreView."""
-        found = self._store.record_at(log_offset)
+        with self._disk.looked_at():
+            found = self._store.record_at(log_offset)
         return None if found is None else _seen(found)
 
     def queue(self, topic: str, queue_id: int) -> tuple[int, list[Seen | None]]:
         """See StoreView."""
-        first, end = self._store.queue_offsets(topic, queue_id)
-        return first, [self._message(topic, queue_id, offset) for offset in range(first, end)]
+        with self._disk.looked_at():
+            first, end = self._store.queue_offsets(topic, queue_id)
+            return first, [self._message(topic, queue_id, offset) for offset in range(first, end)]
 
     def _message(self, topic: str, queue_id: int, offset: int) -> Seen | None:
         result: Any = self._store.get_messages(topic, queue_id, offset, 1, MANY)
@@ -48,12 +52,13 @@ class LiveStore:
     def log_bytes(self, start: int, end: int) -> bytes:
         """See StoreView."""
         log, pieces = self._store.log, []
-        while start < end:
-            piece = log.read(start, end - start)
-            if not piece:
-                break
-            pieces.append(piece)
-            start += len(piece)
+        with self._disk.looked_at():
+            while start < end:
+                piece = log.read(start, end - start)
+                if not piece:
+                    break
+                pieces.append(piece)
+                start += len(piece)
         return b"".join(pieces)
 
 

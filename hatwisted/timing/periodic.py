@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
+from twisted.python.failure import Failure
 
 from hatwisted.timing.guard import FailedTurns
 
@@ -42,5 +43,11 @@ class PeriodicCall:
         if self._loop.running:
             self._loop.stop()
 
-    def _turn(self) -> Deferred[object]:
-        return maybeDeferred(self._work).addErrback(self._failed.note)
+    def _turn(self) -> Deferred[object] | None:
+        # Not by way of maybeDeferred: most turns wait for nothing, and some loops have a hundred a second.
+        try:
+            done = self._work()
+        except Exception:
+            self._failed.note(Failure())
+            return None
+        return done.addErrback(self._failed.note) if isinstance(done, Deferred) else None

@@ -103,6 +103,8 @@ class RequestCode(IntEnum):
     GET_BROKER_HA_STATUS = 907
     JOIN_CONSUMER_OFFSET = 20043
     """Ours, between our brokers only: see broker.consumer.offsetsync. Binary headers have 16 bits for it."""
+    WATCH_TABLES = 20044
+    """Ours, between our brokers only: see broker.node.tablefollowers."""
 
 
 class ResponseCode(IntEnum):

@@ -26,6 +26,8 @@ class MemoryLog:
         """Raised by the next appends instead of storing."""
         self.last_record: int | None = None
         """Where the last record begins; None: there is none, what was appended are just bytes."""
+        self.read_error: Exception | None = None
+        """Raised by the next reads."""
         self.appends: list[int] = []
         """Bytes of each append_raw."""
         self.reads = 0
@@ -43,11 +45,15 @@ class MemoryLog:
         if offset < self.min_offset:
             raise LookupError(offset)
         self.reads += 1
+        if self.read_error is not None:
+            raise self.read_error
         room = min(limit, self.file_size - offset % self.file_size)
         return bytes(self._bytes[offset - self.min_offset :][:room])
 
     def last_record_start(self) -> int:
         """See IReplicatedLog."""
+        if self.read_error is not None:
+            raise self.read_error
         return self.max_offset if self.last_record is None else self.last_record
 
     def append(self, data: bytes) -> int:

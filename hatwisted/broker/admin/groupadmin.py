@@ -1,8 +1,12 @@
 """What operators do with consumer groups: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200, DELETE_SUBSCRIPTIONGROUP
-207. (201, all groups, is in `admin`.) A slave's table is its master's, so it refuses both."""
+207. (201, all groups, is in `admin`.) A slave's table is its master's, so it refuses both; a master answers when
+its slaves have the change, or have had their time, and names those that lack it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from hatwisted.broker.admin.brokerstats import BrokerStats
@@ -22,7 +26,7 @@ _INT_MAX = (1 << 31) - 1
 
 
 class GroupAdmin:
-    """Answers that change the table of groups. role: see above."""
+    """Answers that change the table of groups. role: see above; told: as in TableSpread."""
 
     _log = Logger()
 
@@ -32,11 +36,13 @@ class GroupAdmin:
         offsets: ConsumerOffsetTable,
         stats: BrokerStats,
         role: Role,
+        told: Callable[[], Deferred[str | None]],
     ) -> None:
         self._groups = groups
         self._offsets = offsets
         self._stats = stats
         self._role = role
+        self._told = told
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put both handlers into `table`."""
@@ -44,15 +50,19 @@ class GroupAdmin:
         table.register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, update)
         table.register(RequestCode.DELETE_SUBSCRIPTIONGROUP, delete)
 
-    def update(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def update(
+        self, connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand | Deferred[RemotingCommand]:
         if self._role.slave:
             return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
         config = _parse(request.body)
         self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._groups.put(config)
-        return response(request)
+        return self._told().addCallback(lambda remark: response(request, remark=remark))
 
-    def delete(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def delete(
+        self, connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand | Deferred[RemotingCommand]:
         """The group's settings and, if asked for, its progress. 4.x and 5.x ask for that by different
         names."""
         if self._role.slave:
@@ -63,7 +73,7 @@ class GroupAdmin:
         if bool_field(request.ext, "removeOffset") or bool_field(request.ext, "cleanOffset"):
             self._offsets.remove_group(name)
         self._stats.forget_group(name)
-        return response(request)
+        return self._told().addCallback(lambda remark: response(request, remark=remark))
 
 
 def _parse(body: bytes) -> GroupConfig:

@@ -1,10 +1,11 @@
 """What operators do with topics: UPDATE_AND_CREATE_TOPIC 17, DELETE_TOPIC_IN_BROKER 215, and what is left of
 topics cleaned up, CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELETE_EXPIRED_COMMITLOG 329.
 
-A topic counts as made once the name servers know it, so 17 is answered when they have answered, or have had
-their time. Deleting takes the queues out of service in slices and off the reactor's back (`QueueRemoval`). A
-group's progress in the topic goes with it, as in 5.x and not in 4.9.7, where a consumer of the topic created again
-passes over as many messages as it had consumed of the old one.
+A topic counts as made once name servers and slaves know it, so 17 is answered when they have answered, or have
+had their time; slaves that lack the topic then are named in the remark. Deleting takes the queues out of
+service in slices and off the reactor's back (`QueueRemoval`). A group's progress in the topic goes with it, as
+in 5.x and not in 4.9.7, where a consumer of the topic created again passes over as many messages as it had
+consumed of the old one.
 
 A slave makes and deletes no topics, but 5.x tools needn't know. It may be asked to clean up, but then it only
 removes what its master, being alive, has had time to report: its queues may be the only place where a new
@@ -14,6 +15,7 @@ topic is known.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -54,9 +56,20 @@ _ALL_PERMISSIONS = PERM_READ | PERM_WRITE | PERM_INHERIT
 _Answer = RemotingCommand | Deferred[RemotingCommand]
 
 
+class TableSpread(NamedTuple):
+    """How far a change of a table has come; neither fails.
+
+    - registered(): fires when no name server owes an answer
+    - told(): fires when the slaves have it, or have had their time; with a remark about those that lack it
+    """
+
+    registered: Callable[[], Deferred[None]]
+    told: Callable[[], Deferred[str | None]]
+
+
 class TopicAdmin:
-    """settled(): fires when no name server owes an answer; role: see above; hears_master(): has a slave a master
-    that it copies topics from?"""
+    """spread: how far a change has come; role: see above; hears_master(): has a slave a master that it copies
+    topics from?"""
 
     _log = Logger()
 
@@ -65,7 +78,7 @@ class TopicAdmin:
         clock: IReactorTime,
         store: MessageStore,
         tables: BrokerTables,
-        settled: Callable[[], Deferred[None]],
+        spread: TableSpread,
         role: Role,
         hears_master: Callable[[], bool],
     ) -> None:
@@ -73,7 +86,7 @@ class TopicAdmin:
         self._store = store
         self._topics = tables.topics
         self._offsets = tables.offsets
-        self._settled = settled
+        self._spread = spread
         self._role = role
         self._hears_master = hears_master
 
@@ -97,20 +110,22 @@ class TopicAdmin:
         config = _parse(request)
         self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._topics.put(config)
-        answer: Deferred[RemotingCommand] = Deferred()
-        late = self._clock.callLater(REGISTER_WAIT, self._answer_late, config.topic_name, answer, request)
+        told = self._spread.told()
+        registered: Deferred[None] = Deferred()
+        late = self._clock.callLater(REGISTER_WAIT, self._late, config.topic_name, registered)
 
-        def registered(_: None) -> None:
+        def settled(_: None) -> None:
             if late.active():
                 late.cancel()
-                answer.callback(response(request))
+                registered.callback(None)
 
-        self._settled().addCallback(registered)
-        return answer
+        self._spread.registered().addCallback(settled)
+        answer = registered.addCallback(lambda _: told)
+        return answer.addCallback(lambda remark: response(request, remark=remark))
 
-    def _answer_late(self, topic: str, answer: Deferred[RemotingCommand], request: RemotingCommand) -> None:
+    def _late(self, topic: str, registered: Deferred[None]) -> None:
         self._log.warn("topic {topic}: not every name server knows of it yet", topic=topic)
-        answer.callback(response(request))
+        registered.callback(None)
 
     def delete(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         if self._role.slave and request.version >= V5_0_0:
@@ -121,9 +136,11 @@ class TopicAdmin:
         topic = text_field(request.ext, "topic")
         self._log.info("{peer} deletes topic {topic}", peer=connection.peer, topic=topic)
         self._topics.delete(topic)
+        told = self._spread.told()
         self._offsets.remove_topic(topic)
         dropped = self._store.removal.drop_topics(lambda name: name == topic)
-        return dropped.addCallback(lambda _: response(request))
+        answer = dropped.addCallback(lambda _: told)
+        return answer.addCallback(lambda remark: response(request, remark=remark))
 
     def _follow_deletion(self, request: RemotingCommand) -> _Answer:
         """5.x tools delete a topic on slaves too, and stop at a refusal with half of their work done. The queues

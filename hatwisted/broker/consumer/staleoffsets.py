@@ -55,6 +55,10 @@ class StaleOffsets:
                     )
                     self._offsets.reset(group, topic, queue_id, end)
 
+    def end(self) -> None:
+        """It is the master no longer, and believes what its clients say, as slaves do."""
+        self._ends = {}
+
     def standing(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
         """Where the group really stands if `offset` can't be believed; None if it can."""
         if not self._ends:

@@ -133,8 +133,6 @@ class BrokerNode(Service):
         self._log_loaded(parts.store.load(self._progress))
         self._stops += (parts.store.stop, parts.client.close)
         parts.tables.load()
-        if not parts.role.slave:
-            parts.consumers.progress.stale.begin()
         parts.store.start()
         self._start(parts.tables.start, parts.tables.stop)
         for port, factory in zip(parts.ports, self._factories, strict=True):

@@ -40,6 +40,7 @@ class SlaveRole:
         self._store = node.store
         self._registration = node.registration
         self._master = node.master
+        self._stale = node.consumers.progress.stale
         self.ha_client = ha_client
         hold = TableHold(node.clock, node.store.log, node.store.flusher.flush_now)
         self.synchronizer = SlaveSynchronizer(
@@ -59,6 +60,7 @@ class SlaveRole:
 
     def start(self) -> None:
         """Copy."""
+        self._stale.end()
         self._master.add_listener(self._follow)
         self._follow()
         self.ha_client.startService()

@@ -9,7 +9,8 @@ What speaks of messages (progress of consumers and of delay levels) is held unti
 master's had then, see `tablehold`; as long as it's held, it isn't asked for again.
 
 A topic made within the last ten seconds would be unknown to a slave whose master dies now, though its messages are
-there. So the first message of a topic that the slave doesn't know makes it ask at once.
+there. So the first message of a topic that the slave doesn't know makes it ask at once; and a master of ours says
+when topics or groups have changed, see `tablewatch`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from hatwisted.broker.consumer.offsetsync import asking_slave, flush_offset_of, 
 from hatwisted.broker.consumer.subscriptiongroup import GroupTable
 from hatwisted.broker.node.masterlog import log_bounds
 from hatwisted.broker.node.tablehold import TableHold
+from hatwisted.broker.node.tablewatch import TableWatch
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.clientcore.errors import CallFailed, Refused
 from hatwisted.remoting.client import RemotingClient
@@ -95,6 +97,7 @@ class SlaveSynchronizer:
     ) -> None:
         self._may_send_progress = may_send_progress
         self._hold = hold
+        self._watch = TableWatch(client, clock, tables, self._copy_settings)
         self._master: str | None = None
         self._client = client
         self._clock = clock
@@ -109,6 +112,8 @@ class SlaveSynchronizer:
         self._running = False
         self._under_way: Deferred[None] = succeed(None)
         """The timer's newest round."""
+        self._held: Deferred[None] = succeed(None)
+        """What was held newest, until all of it is taken."""
         self._timer = GuardedTimer(clock, "synchronising with the master", self._turn, options.interval)
         """Pending between `start` and `stop` unless a round is under way."""
         self._pause = options.interval
@@ -124,10 +129,9 @@ class SlaveSynchronizer:
         if address == self._master:
             return
         self._master = address
-        self._hold.drop()
         if address is not None:
             self.round_now()
-        self._under_way.cancel()
+        self._drop()
 
     def start(self) -> None:
         """First round after the first delay, then one every interval."""
@@ -138,8 +142,13 @@ class SlaveSynchronizer:
         """No more rounds; what one under way would still bring isn't taken, nor what is held."""
         self._running = False
         self._timer.cancel()
+        self._drop()
+
+    def _drop(self) -> None:
+        self._watch.follow(None)
         self._under_way.cancel()
         self._hold.drop()
+        self._held.cancel()
 
     def round_now(self) -> None:
         """Don't wait for the next round: the master has just come, or come back. Nothing happens unless
@@ -181,11 +190,23 @@ class SlaveSynchronizer:
         master = self._master
         if master is None or master == self._options.own_address:
             return
-        vip = vip_address(master)
-        yield self._copy(RequestCode.GET_ALL_TOPIC_CONFIG, vip, self._take_topics)
+        yield self._copy_topics(master)
         if not self._hold.waiting:
             yield self._copy_progress(master)
-        yield self._copy(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, master, self._take_groups)
+        yield self._copy_groups(master)
+
+    def _copy_topics(self, master: str) -> Deferred[None]:
+        return self._copy(RequestCode.GET_ALL_TOPIC_CONFIG, vip_address(master), self._take_topics)
+
+    def _copy_groups(self, master: str) -> Deferred[None]:
+        return self._copy(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, master, self._take_groups)
+
+    def _copy_settings(self) -> Deferred[None]:
+        """Topics and groups, which the master says have changed."""
+        master = self._master
+        if master is None:
+            return succeed(None)
+        return self._copy_topics(master).addCallback(lambda _: self._copy_groups(master))
 
     @inlineCallbacks
     def _copy_progress(self, master: str) -> Generator[Deferred[Any], Any, None]:
@@ -194,6 +215,9 @@ class SlaveSynchronizer:
         who = asking_slave(self._options.broker_id, self._options.own_address)
         for code, ext in ((RequestCode.GET_ALL_CONSUMER_OFFSET, who), (RequestCode.GET_ALL_DELAY_OFFSET, {})):
             yield self._copy(code, master, partial(answers.__setitem__, code), ext)
+        progress = answers.get(RequestCode.GET_ALL_CONSUMER_OFFSET)
+        if progress is not None and self._running:
+            self._watch.follow(master if joins_offsets(progress) else None)
         if answers:
             hold = partial(self._hold_answers, answers)
             yield self._copy(RequestCode.GET_BROKER_RUNTIME_INFO, master, hold)
@@ -202,7 +226,10 @@ class SlaveSynchronizer:
         self, answers: Mapping[RequestCode, RemotingCommand], info: RemotingCommand
     ) -> Deferred[None] | None:
         taken = self._hold.wait(log_bounds(info)[1]).addCallback(lambda _: self._take_all(answers))
-        return None if self._hold.waiting else taken
+        if not self._hold.waiting:
+            return taken
+        self._held = taken.addErrback(_trap_cancelled)
+        return None
 
     @inlineCallbacks
     def _take_all(

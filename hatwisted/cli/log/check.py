@@ -17,7 +17,7 @@ from hatwisted.cli.log.queuecheck import QueueComparison
 from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.logcodec.dispatchscan import dispatch_columns
-from hatwisted.logcodec.logwalk import LogEnd, LogWalk
+from hatwisted.logcodec.logwalk import LogEnd, LogWalk, WalkOptions
 from hatwisted.store.errors import WrongFile
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
 from hatwisted.store.log.filequeue import FileQueue
@@ -93,7 +93,9 @@ class StoreCheck:
         table = self._open_queues()
         queues = QueueComparison(table, self._findings)
         index = self._open_index(log)
-        walk = LogWalk(log, log.min_offset, evidence=QueueEvidence(table), progress=progress)
+        walk = LogWalk(
+            log, log.min_offset, options=WalkOptions(evidence=QueueEvidence(table)), progress=progress
+        )
         for scan in walk:
             columns = dispatch_columns(scan, self._delay_levels)
             queues.take(scan, columns)

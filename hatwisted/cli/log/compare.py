@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from hatwisted.cli.errors import CannotRun
-from hatwisted.logcodec.logwalk import LogWalk
+from hatwisted.logcodec.logwalk import WITHOUT_CRC, LogWalk
 from hatwisted.store.log.filequeue import FileQueue
 
 CHUNK: Final = 8 << 20
@@ -105,7 +105,7 @@ def first_difference(
 def record_boundary(log: FileQueue, offset: int) -> int:
     """The last offset, `offset` at most, at which a record ends or a file begins."""
     boundary = offset - offset % log.file_size
-    for scan in LogWalk(log, boundary, stop=offset, check_crc=False):
+    for scan in LogWalk(log, boundary, stop=offset, options=WITHOUT_CRC):
         ends = scan.base + scan.positions + scan.sizes
         below = ends[ends <= offset]
         if len(below):
@@ -116,7 +116,7 @@ def record_boundary(log: FileQueue, offset: int) -> int:
 def _side(log: FileQueue, name: str, end: int, equal_to: int) -> Side:
     records = 0
     if end > equal_to:
-        records = sum(len(scan) for scan in LogWalk(log, equal_to, stop=end, check_crc=False))
+        records = sum(len(scan) for scan in LogWalk(log, equal_to, stop=end, options=WITHOUT_CRC))
     return Side(
         directory=name,
         begin=log.min_offset,

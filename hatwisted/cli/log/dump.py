@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.logcodec.logwalk import LogWalk
+from hatwisted.logcodec.logwalk import WITHOUT_CRC, LogWalk
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import RecordSearch, records_behind
 from hatwisted.logcodec.scan import Longs, Records, Stop
@@ -117,7 +117,7 @@ def dump(
     progress: Callable[[int], None] = lambda offset: None,
 ) -> LogWalk:
     """Show what passes the filter, at most `limit` records. The walk comes back for what it met."""
-    walk = LogWalk(log, start_of(log, wanted), check_crc=False, progress=progress)
+    walk = LogWalk(log, start_of(log, wanted), options=WITHOUT_CRC, progress=progress)
     shown = 0
     for scan in walk:
         for record in wanted.records(scan):
@@ -139,7 +139,7 @@ def last_records(log: FileQueue, wanted: RecordFilter, count: int) -> tuple[list
     end = None
     for start in reversed(log.starts):
         latest: deque[Record] = deque(maxlen=count - len(found))
-        walk = LogWalk(log, start, stop=start + log.file_size, check_crc=False)
+        walk = LogWalk(log, start, stop=start + log.file_size, options=WITHOUT_CRC)
         for scan in walk:
             latest.extend(wanted.records(scan))
         if end is None and walk.at > start:

@@ -20,7 +20,7 @@ import msgspec
 
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.log.storesizes import StoreFolder
-from hatwisted.logcodec.logwalk import Damage, LogWalk
+from hatwisted.logcodec.logwalk import Damage, LogWalk, WalkOptions
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
 from hatwisted.store.lifecycle.sidefile import SIDE_FOLDER, keep_aside, side_file
@@ -54,7 +54,12 @@ class LogInspection:
     def __init__(
         self, log: FileQueue, queues: ConsumeQueueTable | None, progress: Callable[[int], None]
     ) -> None:
-        walk = LogWalk(log, log.min_offset, evidence=QueueEvidence(queues), progress=progress)
+        walk = LogWalk(
+            log,
+            log.min_offset,
+            options=WalkOptions(evidence=QueueEvidence(queues)),
+            progress=progress,
+        )
         records_before: list[int] = []
         self.records = 0
         for scan in walk:

@@ -1,15 +1,14 @@
 """Where a log ends within its last file, found by probing.
 
 Files have their full length from the beginning and what was never written is zeros. So zeros are looked for at
-distances that double, then between them by halving; from a record before the place found the chain is
-followed to where it breaks. Neither a body full of zeros nor a hole that damage left leads astray: the chain goes
-through the one, and after a break the file is probed again.
+distances that double, then between them by halving; from a record before the place found the chain is followed to
+its end by `logwalk`. Neither a body full of zeros nor a hole that damage left leads astray: the chain goes through
+the one, and after a break the file is probed again.
 
-What lies after the break counts only if it is a record not older than the last two in front (damage may reach
-into one of them): then the log continues after damage. Older records are what was there before a broker, after a
-crash, cut its log and wrote on: RocketMQ leaves them lying. So that the search doesn't begin among them, records
-at doubling distances in front are asked for their times, and it begins at the newest. A last record whose body's
-checksum is wrong, or whose topic breaks off, is being written.
+What lies after the break counts only if it is a record not older than the last two in front; one is looked at.
+Older ones are leftovers of an earlier cut. So that the search doesn't begin among these, records at doubling
+distances in front are asked for their times, and it begins at the newest. A last record whose body's checksum is
+wrong, or whose topic breaks off, is being written.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hatwisted.logcodec.logwalk import is_torn
+from hatwisted.logcodec.logwalk import LogWalk, WalkOptions, is_torn
 from hatwisted.logcodec.onerecord import record_at, store_timestamp_at
-from hatwisted.logcodec.recordsearch import CHUNK, LOOK_BACK, RecordSearch
-from hatwisted.logcodec.scan import Records, Stop
-from hatwisted.logcodec.window import BREAKS, LogWindow
+from hatwisted.logcodec.recordsearch import LOOK_BACK, RecordSearch
+from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.decode.filebytes import FileBytes
 from hatwisted.pipeline.decode.storebytes import LogBytes
 from hatwisted.pipeline.errors import WrongLogFile
 from hatwisted.wire import layout
+from hatwisted.wire.storedrecord import Record
 
 PROBE: Final = 64 << 10
 """Bytes looked at in one place: as many zeros in a row are taken for the end, until the chain says otherwise."""
@@ -56,7 +55,6 @@ class EndProbe:
         self._base = base
         self._file_end = base + file_size
         self._search = RecordSearch(log, base)
-        self._window = LogWindow(log.fill, file_size, CHUNK)
 
     def is_unwritten(self) -> bool:
         """Is this a file made ahead, in which nothing was written yet?"""
@@ -84,36 +82,29 @@ class EndProbe:
             return known
         else:
             at = known.last
-        last: tuple[int, bytes] | None = None
-        times: list[int] = []
-        while True:
-            records = self._window.records(at, self._file_end)
-            if len(records):
-                last = _last_of(records)
-                times = [*times, *records.store_timestamps[-2:].tolist()][-2:]
-            if records.end.stop is Stop.BLANK:
-                return Tail(last[0] if last else at, self._file_end)
-            at = records.end_offset
-            if records.end.stop in BREAKS:
-                following = self._newer_after(at, min(times, default=0))
-                if following is None:
-                    return _tail(at, last)
-                at = following
+        return self._walked(at)
+
+    def _walked(self, at: int) -> Tail:
+        """The tail that the chain from a record on leads to."""
+        evidence, last = _StoreTimes(), None
+        options = WalkOptions(evidence=evidence, check_crc=False, written_end=self._probed_end, looked_at=1)
+        walk = LogWalk(self._log, at, stop=self._file_end, options=options)
+        for records in walk:
+            last = _last_of(records)
+            evidence.met(records)
+        if walk.at == self._file_end:
+            return Tail(last[0] if last else at, walk.at)
+        return _tail(walk.at, last)
+
+    def _probed_end(self, log: object, offset: int, known: int) -> int:
+        """As `written_end`, by probes."""
+        written = self._written_from(offset)
+        return offset if written is None else min(written + 2 * PROBE, self._file_end)
 
     def _is_still_there(self, known: Tail) -> bool:
         """Is the last record as it was? A log that was cut and written on has another."""
         record = record_at(self._log, known.last)
         return record is not None and known.last + record.total_size == known.end
-
-    def _newer_after(self, offset: int, store_timestamp: int) -> int | None:
-        """Where the log continues after a break."""
-        written = self._written_from(offset)
-        if written is None:
-            return None
-        following = self._search.after_damage(offset, min(written + 2 * PROBE, self._file_end))
-        if following is None:
-            return None
-        return following if store_timestamp_at(self._log, following) >= store_timestamp else None
 
     def _newest_record(self) -> int:
         """A record from which the chain leads to the end: near the last bytes written, unless a record far
@@ -147,6 +138,25 @@ class EndProbe:
     def _is_zero(self, offset: int) -> bool:
         data = self._log.read(offset, PROBE)
         return not np.frombuffer(data, np.uint8).any()
+
+
+class _StoreTimes:
+    """Evidence of the store times alone, and of the last two: damage may reach into one of them."""
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+
+    def met(self, records: Records) -> None:
+        """The next records of the walk."""
+        self._times = [*self._times, *records.store_timestamps[-2:].tolist()][-2:]
+
+    def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
+        """See Evidence."""
+        return record.store_timestamp < min(self._times, default=0)
+
+    def reaches_over(self, offset: int) -> bool:
+        """See Evidence."""
+        return False
 
 
 def _tail(end: int, last: tuple[int, bytes] | None) -> Tail:

@@ -22,12 +22,9 @@ import numpy as np
 from hatwisted.logcodec.recordsearch import RecordSearch
 from hatwisted.logcodec.scan import Records, ScanEnd, Stop
 from hatwisted.logcodec.window import LogBytes, LogWindow, file_end
-from hatwisted.wire import layout
 
 CHUNK: Final = 1 << 20
 """Bytes read at once; a longer record is read whole."""
-
-_BLANK_MAGIC: Final = layout.MAGIC_BLANK.to_bytes(4, "big")
 
 
 class Filler(enum.StrEnum):
@@ -139,7 +136,7 @@ def _filler(log: WalkedLog, at: int, stop: int, why: ScanEnd) -> Iterator[Step]:
     if why.stop is Stop.BLANK:
         yield from _pieces(log, at, stop, Filler.BLANK, "")
         return
-    resumes_at = _next_landmark(log, at, stop)
+    resumes_at = log.search(at, stop).end_of_damage(at, stop)
     if any(np.frombuffer(chunk, np.uint8).any() for _, chunk in _chunks(log, at, resumes_at)):
         yield from _pieces(log, at, resumes_at, Filler.DAMAGED, why.reason or why.stop.value)
     else:
@@ -156,20 +153,3 @@ def _chunks(log: WalkedLog, begin: int, end: int) -> Iterator[tuple[int, bytes]]
     for at in range(begin, end, CHUNK):
         size = min(CHUNK, end - at)
         yield at, log.read(at, size).ljust(size, b"\0")
-
-
-def _next_landmark(log: WalkedLog, at: int, stop: int) -> int:
-    """Where damage ends: at the next valid record, or at the blank that closes this file."""
-    closed_at = file_end(at, log.file_size)
-    resumes_at = log.search(at, stop).after_damage(at, stop) or stop
-    tail = b""
-    for cut, read in _chunks(log, at + 1, resumes_at):
-        chunk = tail + read
-        base, position = cut - len(tail), chunk.find(_BLANK_MAGIC, 4)
-        while position >= 0:
-            start = base + position - 4
-            if int.from_bytes(chunk[position - 4 : position], "big") == closed_at - start:
-                return start
-            position = chunk.find(_BLANK_MAGIC, position + 4)
-        tail = chunk[-(layout.BLANK_HEAD_SIZE - 1) :]
-    return resumes_at

@@ -10,7 +10,6 @@ they answer is only where the search for the exact offset begins: among the mess
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,24 +21,15 @@ from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import BadAnswer, BrokerGone, ClientError, Refused, RefusedByAll
 from hatwisted.clientcore.pullprogress import queue_fields
 from hatwisted.clientcore.routes import Replicas
+from hatwisted.logcodec.recordhead import read_head
 from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.layout import (
-    IPV6_EXTRA,
-    QUEUE_OFFSET_AT,
-    STORE_TIMESTAMP_AT,
-    SYS_BORN_HOST_V6,
-    SYS_FLAG_AT,
-)
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
 
 FIRST_LOOK: Final = 8
 """Messages looked at on each side of what a broker answered; doubled until the time's edge is among them."""
-
-_SIZE_AND_FLAG: Final = struct.Struct(f">i{SYS_FLAG_AT - 4}xi")
-_INT64: Final = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +128,9 @@ class _BoundarySearch:
 def store_times(records: bytes | memoryview) -> Iterator[tuple[int, int]]:
     """(queue offset, store time in ms) of whole records."""
     position = 0
-    while position < len(records):
-        size, sys_flag = _SIZE_AND_FLAG.unpack_from(records, position)
-        at = position + STORE_TIMESTAMP_AT + (IPV6_EXTRA if sys_flag & SYS_BORN_HOST_V6 else 0)
-        yield _INT64.unpack_from(records, position + QUEUE_OFFSET_AT)[0], _INT64.unpack_from(records, at)[0]
-        position += size
+    while (head := read_head(records, position)) is not None:
+        yield head.queue_offset, head.store_timestamp
+        position += head.size
 
 
 def _about(queue: MessageQueue, code: int, **fields: object) -> RemotingCommand:

@@ -12,18 +12,16 @@ offsets have no message (a compacted topic's, say).
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Final
 
 from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.errors import BadAnswer, Refused
+from hatwisted.logcodec.recordhead import MAGICS, read_head
 from hatwisted.wire.codes import ResponseCode
-from hatwisted.wire.layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2
+from hatwisted.wire.layout import FIXED_SIZE
 from hatwisted.wire.remoting import RemotingCommand
 
-_HEAD: Final = struct.Struct(">iI4xi4xq")
-"""Total size, magic, queue id, queue offset."""
 _ABSENT: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -42,7 +40,7 @@ class PullRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PulledRecords:
     """Whole records, all of them in [begin, `upto`) and in order. suggested: id of the broker to ask next."""
 
     data: bytes | memoryview
@@ -52,7 +50,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class MissingRange:
     """The broker has no message at `begin`. resume: the first offset after it that it has or may have; None if
     its queue ends before."""
 
@@ -60,7 +58,7 @@ class Lacking:
     status: str
 
 
-def read_answer(asked: PullRequest, answer: RemotingCommand) -> Found | Lacking:
+def read_answer(asked: PullRequest, answer: RemotingCommand) -> PulledRecords | MissingRange:
     """The outcome of a pull. Refused for any other code, BadAnswer for an answer that can't be one to it."""
     if answer.code not in (ResponseCode.SUCCESS, *_ABSENT):
         raise Refused.of(asked.address, answer, f"a pull from queue {asked.queue_id}")
@@ -70,10 +68,12 @@ def read_answer(asked: PullRequest, answer: RemotingCommand) -> Found | Lacking:
     if answer.code == ResponseCode.SUCCESS:
         return _found(asked, answer, following, status)
     resume = max(following, lowest)
-    return Lacking(resume if resume > asked.begin else None, status)
+    return MissingRange(resume if resume > asked.begin else None, status)
 
 
-def _found(asked: PullRequest, answer: RemotingCommand, following: int, status: str) -> Found | Lacking:
+def _found(
+    asked: PullRequest, answer: RemotingCommand, following: int, status: str
+) -> PulledRecords | MissingRange:
     data, offsets = cut_records(asked, answer.body)
     upto = min(following, asked.end)
     if upto <= asked.begin or (offsets and offsets[-1] >= upto):
@@ -81,8 +81,8 @@ def _found(asked: PullRequest, answer: RemotingCommand, following: int, status: 
             f"{asked.address}: gives records of queue {asked.queue_id} and says to go on at {following}"
         )
     if not offsets or offsets[0] > asked.begin:
-        return Lacking(offsets[0] if offsets else upto, status)
-    return Found(data, len(offsets), upto, _suggested(answer))
+        return MissingRange(offsets[0] if offsets else upto, status)
+    return PulledRecords(data, len(offsets), upto, _suggested(answer))
 
 
 def _suggested(answer: RemotingCommand) -> int:
@@ -98,8 +98,11 @@ def cut_records(asked: PullRequest, body: bytes) -> tuple[bytes | memoryview, li
     offsets: list[int] = []
     position, end, stop = 0, len(body), None
     while position < end:
-        size, magic, queue_id, offset = _head_at(asked, body, position)
-        if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_SIZE or position + size > end:
+        head = read_head(body, position)
+        if head is None:
+            raise BadAnswer(f"{asked.address}: its answer ends inside a record, at byte {position}")
+        size, queue_id, offset = head.size, head.queue_id, head.queue_offset
+        if head.magic not in MAGICS or size < FIXED_SIZE or position + size > end:
             raise BadAnswer(f"{asked.address}: byte {position} of its answer begins no whole record")
         if queue_id != asked.queue_id or offset < (offsets[-1] + 1 if offsets else asked.begin):
             raise BadAnswer(
@@ -112,11 +115,3 @@ def cut_records(asked: PullRequest, body: bytes) -> tuple[bytes | memoryview, li
         offsets.append(offset)
         position += size
     return (body if stop is None else memoryview(body)[:stop]), offsets
-
-
-def _head_at(asked: PullRequest, body: bytes, position: int) -> tuple[int, int, int, int]:
-    try:
-        size, magic, queue_id, offset = _HEAD.unpack_from(body, position)
-    except struct.error:
-        raise BadAnswer(f"{asked.address}: its answer ends inside a record, at byte {position}") from None
-    return size, magic, queue_id, offset

@@ -39,12 +39,11 @@ from hatwisted.clientcore.errors import (
 )
 from hatwisted.clientcore.pullprogress import pull_fields, queue_fields
 from hatwisted.clientcore.routes import Replicas, replicas_of
-from hatwisted.pipeline.remote.pullanswer import Found, Lacking, PullRequest, read_answer
+from hatwisted.pipeline.remote.pullanswer import MissingRange, PulledRecords, PullRequest, read_answer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import MASTER_ID
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.requestheader import PullHeader
 
 STEP: Final = 32
 """Messages of one pull; brokers give no more at once."""
@@ -98,7 +97,7 @@ class QueuePull:
         self._moves = 0
         self._step = STEP
         # What is known of each broker at the place reached: where it has messages again, or why it failed.
-        self._lacking: dict[str, Lacking] = {}
+        self._lacking: dict[str, MissingRange] = {}
         self._failed: dict[str, ClientError] = {}
         self._rounds = 0
         # A queue with holes has many, and retention's moment needn't be waited for at each of them.
@@ -133,7 +132,7 @@ class QueuePull:
                     ahead = step.end
                 asked, number = under_way.popleft()
                 outcome = read_answer(asked, connection.answer(number))
-                if isinstance(outcome, Lacking):
+                if isinstance(outcome, MissingRange):
                     self._lacking[address] = outcome
                     return
                 if outcome.upto < asked.end:
@@ -152,10 +151,10 @@ class QueuePull:
 
     def _request(self, step: PullRequest) -> RemotingCommand:
         group, count = self._links.settings.group, step.end - step.begin
-        fields = pull_fields(group, self._queue, step.begin, count, flags=PullHeader.SUBSCRIPTION)
+        fields = pull_fields(group, self._queue, step.begin, count)
         return command(RequestCode.PULL_MESSAGE, fields)
 
-    def _advance(self, asked: PullRequest, found: Found) -> None:
+    def _advance(self, asked: PullRequest, found: PulledRecords) -> None:
         short = found.upto < asked.end
         self._step = max(1, found.count) if short else min(STEP, self._step * 2)
         self._next = found.upto

@@ -20,7 +20,12 @@ from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.spark.commitlogstream import LogStreamReader, starting_offsets
-from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS, TakesFilters, is_given_filters, offset_bounds
+from hatwisted.pipeline.spark.filters import (
+    CONDITION_OPTIONS,
+    FilterPushdown,
+    is_given_filters,
+    offset_bounds,
+)
 from hatwisted.pipeline.spark.logplaces import TIME_GRAIN, time_bounds
 from hatwisted.pipeline.spark.logtask import SOURCE, LogPartition, ReadTask
 from hatwisted.pipeline.spark.readoptions import Limits, Options
@@ -94,5 +99,5 @@ class LogReader(DataSourceReader):
         return self._read_task.rows(partition)
 
 
-class PushingLogReader(TakesFilters, LogReader):
+class PushingLogReader(FilterPushdown, LogReader):
     """The same with Spark's filters."""

@@ -142,7 +142,7 @@ def time_span(condition: Condition, slack: timedelta) -> tuple[datetime | None, 
     return earliest, latest
 
 
-class TakesFilters:
+class FilterPushdown:
     """A batch read that Spark gives its filters.
 
     Mixed into a reader whose `_read_task`, a dataclass, has the conditions as `where`."""

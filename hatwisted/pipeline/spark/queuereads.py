@@ -19,7 +19,7 @@ from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
-from hatwisted.pipeline.spark.filters import TakesFilters, conditions, span, time_span
+from hatwisted.pipeline.spark.filters import FilterPushdown, conditions, span, time_span
 from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
 from hatwisted.pipeline.spark.readoptions import OffsetBound, Options, Start
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings
@@ -116,7 +116,7 @@ class QueueReader(DataSourceReader):
                 )
 
 
-class PushingQueueReader(TakesFilters, QueueReader):
+class PushingQueueReader(FilterPushdown, QueueReader):
     """The same with Spark's filters."""
 
 

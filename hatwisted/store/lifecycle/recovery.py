@@ -29,7 +29,7 @@ from typing import Final, Protocol
 
 from twisted.logger import Logger
 
-from hatwisted.logcodec.logwalk import CHUNK, LogEnd, LogWalk
+from hatwisted.logcodec.logwalk import CHUNK, LogEnd, LogWalk, WalkOptions
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import written_end
 from hatwisted.store.dispatch.dispatcher import Dispatcher
@@ -211,9 +211,11 @@ class _Recovery:
         walk = LogWalk(
             files,
             start,
-            evidence=QueueEvidence(self._queues),
-            check_crc=self._check_crc,
-            known=max(self._queues.max_physical, 0 if self._index is None else self._index.end_physical),
+            options=WalkOptions(
+                evidence=QueueEvidence(self._queues),
+                check_crc=self._check_crc,
+                known=max(self._queues.max_physical, 0 if self._index is None else self._index.end_physical),
+            ),
             progress=lambda at: self._tick(at - start),
         )
         found = walk.to_end()

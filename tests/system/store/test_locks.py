@@ -110,6 +110,7 @@ class LockTests(FileCase):
 
 
 OTHER_BROKER = """
+    import os
     import sys
     from hatwisted.store.disk.filesystem import PosixFileSystem
     from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock

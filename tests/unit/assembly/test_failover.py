@@ -7,10 +7,12 @@ from typing import Any
 from twisted.internet.error import ConnectionLost
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.assembly.broker import build_broker
 from hatwisted.broker.transaction.halfmessages import CHECK_GROUP
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.config.schema import BrokerRole
+from hatwisted.store.errors import StoreLocked
 from hatwisted.wire.layout import HALF_TOPIC
 from tests.support.memorynode import NAME_SERVER, MemoryNodes, MortalClock
 
@@ -131,3 +133,16 @@ class PromotionTests(SynchronousTestCase):
         promoted = self.promoted()
         self.nodes.pass_time(10)
         self.assertEqual(promoted.parts.store.queue_end(HALF_TOPIC, 0), 2, "put again to be asked about")
+
+
+class OneLogTests(SynchronousTestCase):
+    def test_two_brokers_with_folders_of_their_own_and_one_log_are_refused(self) -> None:
+        nodes = MemoryNodes(self)
+        for other, log_folder in ((SLAVE, "commitlog"), (CONSUMER, "shared-log")):
+            path = str(nodes.folder / "elsewhere" / log_folder)
+            first = nodes.start(MASTER, store_path_commit_log=path)
+            second = build_broker(nodes.config(other, store_path_commit_log=path), nodes.parts(other))
+            refused = self.assertRaises(StoreLocked, second.startService)
+            self.assertIn("elsewhere", str(refused))
+            self.assertEqual(nodes.send(f"{MASTER}:10911"), 0)
+            nodes.stop(first)

@@ -62,6 +62,7 @@ SLAVE_ONLY = Counter(
         "dialling the master": 1,
         "flushing the commit log": 1,
         "synchronising with the master": 1,
+        "watching the master's tables": 1,
         "checking the HA link": 1,
         "searching for a master": 1,
         "waiting for the log that the master's tables refer to": 1,

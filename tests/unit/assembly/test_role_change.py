@@ -89,6 +89,16 @@ class RoleChangeTests(SynchronousTestCase):
         self.nodes.pass_time(ALONE_LIMIT + 1)
         self.assertEqual(len([text for text in caught.texts("warn") if "no slave has connected" in text]), 1)
 
+    def test_progress_that_a_slave_took_over_ends_where_the_queues_of_the_new_master_do(self) -> None:
+        node = self.start(BrokerRole.SLAVE)
+        offsets = node.parts.tables.offsets
+        offsets.commit("g", "T", 0, 10)
+        self.become(node, BrokerRole.ASYNC_MASTER, 0)
+        self.assertEqual(offsets.query("g", "T", 0), 0)
+        self.assertEqual(node.parts.consumers.progress.stale.standing("g", "T", 0, 10), 0)
+        self.become(node, BrokerRole.SLAVE, 1)
+        self.assertIsNone(node.parts.consumers.progress.stale.standing("g", "T", 0, 10))
+
     def test_what_a_role_listens_to_it_leaves_with_its_end(self) -> None:
         node = self.start(BrokerRole.SLAVE)
         as_slave = self.listeners(node)

@@ -50,15 +50,17 @@ def unit_parts(clock, host, memory_bytes=8 << 30):
 
 
 class NoRole:
-    """What a node does besides what all do: nothing, but for a master's joining of offsets."""
+    """What a node does besides what all do: nothing, but for a master's look at consumers' offsets."""
 
     def __init__(self, node, parts):
+        self.node = node
         self.processors = ProcessorTable()
         if not node.role.slave:
             node.offset_sync.register_join_on(self.processors)
 
     def start(self):
-        pass
+        if not self.node.role.slave:
+            self.node.consumers.progress.stale.begin()
 
     def stop_taking(self):
         pass

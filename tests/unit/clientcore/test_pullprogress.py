@@ -10,7 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.clientcore.driver import StandardLog
 from hatwisted.clientcore.errors import BadAnswer, Refused
 from hatwisted.clientcore.processqueue import ProcessQueue
-from hatwisted.clientcore.pullprogress import MASTER_PREFERENCE, NextStep, PullProgress, pull_fields
+from hatwisted.clientcore.pullprogress import (
+    MASTER_PREFERENCE,
+    NextStep,
+    PullProgress,
+    PullTerms,
+    pull_fields,
+)
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -73,7 +79,8 @@ class AnswerTests(SynchronousTestCase):
         self.assertIn("only a master may move the offset", logged.records[0].message)
 
     def test_fields_of_a_pull(self) -> None:
-        fields = pull_fields("g", QUEUE, 50, 32, flags=6, hold_ms=15_000, expression="a || b", version=7)
+        terms = PullTerms(flags=6, hold_ms=15_000, expression="a || b", version=7)
+        fields = pull_fields("g", QUEUE, 50, 32, terms)
         expected = {
             "consumerGroup": "g", "topic": "T", "queueId": 1, "queueOffset": 50, "maxMsgNums": 32, "sysFlag": 6,
             "commitOffset": 0, "suspendTimeoutMillis": 15_000, "subscription": "a || b", "subVersion": 7,

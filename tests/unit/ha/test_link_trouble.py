@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import PROOF_SIZE, THREE_BYTE_SIZE, prove_prefix
+from hatwisted.ha.slavestate import STORE_RETRY
 from hatwisted.store.errors import OffsetGap
 from hatwisted.wire import layout
 from hatwisted.wire.haframe import HaAck
@@ -57,6 +58,23 @@ class SlaveTroubleTests(SynchronousTestCase):
         log.flushes.pop().errback(OSError(errno.EIO, "torn off"))
         self.assertEqual((rig.state, rig.reports()), ("store failed", []))
         self.assertIn("flush failed: [Errno 5] torn off", rig.service.status().problem)
+
+    def test_a_log_that_can_not_be_read_ends_the_link_on_either_side_and_is_tried_again(self) -> None:
+        error = OSError(errno.EMFILE, "Too many open files")
+        log = filled(1000)
+        log.read_error = error
+        rig = SlaveRig(log)
+        self.assertEqual((rig.state, rig.reports(), rig.wire.aborted), ("store failed", [], True))
+        self.assertIn("it can't be read: [Errno 24]", rig.service.status().problem)
+        log.read_error = None
+        rig.lose()
+        rig.seconds(STORE_RETRY)
+        self.assertEqual((rig.state, rig.reports()), ("transfer", [1000]))
+        caught = LogCatcher(self)
+        master = MasterRig(filled(1000))
+        master.log.read_error = error
+        self.assertTrue(master.slave(400).gone)
+        self.assertTrue(any("can't be read at offset 400" in text for text in caught.texts("warn")))
 
     def test_status_is_whole_with_a_link_and_without(self) -> None:
         rig = SlaveRig(filled(1000))

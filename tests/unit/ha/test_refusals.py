@@ -3,7 +3,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha.refusals import Complaints
+from hatwisted.ha.refusals import RefusalLog
 from hatwisted.timing.throttle import MAX_SOURCES
 from tests.unit.ha.rig import LogCatcher
 
@@ -12,7 +12,7 @@ class ComplaintTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.caught = LogCatcher(self)
         self.clock = Clock()
-        self.complaints = Complaints(self.clock)
+        self.complaints = RefusalLog(self.clock)
 
     def test_one_line_per_source_and_minute_and_all_are_counted(self) -> None:
         for _ in range(120):

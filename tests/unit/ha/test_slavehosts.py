@@ -3,14 +3,14 @@
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import slavehosts
-from hatwisted.ha.slavehosts import HostMemory
+from hatwisted.ha.slavehosts import SlaveHosts
 from tests.unit.ha.rig import MasterRig
 from tests.unit.ha.test_master import filled
 
 
-class HostMemoryTests(SynchronousTestCase):
+class SlaveHostsTests(SynchronousTestCase):
     def test_a_slave_outweighs_strangers_of_its_host(self) -> None:
-        memory = HostMemory()
+        memory = SlaveHosts()
         self.assertEqual((memory.is_known("a"), memory.is_suspect("a")), (False, False))
         memory.unidentified("a")
         self.assertEqual((memory.is_known("a"), memory.is_suspect("a")), (False, True))
@@ -19,7 +19,7 @@ class HostMemoryTests(SynchronousTestCase):
         self.assertEqual((memory.is_known("a"), memory.is_suspect("a")), (True, False))
 
     def test_any_number_of_hosts_costs_bounded_memory(self) -> None:
-        memory = HostMemory()
+        memory = SlaveHosts()
         memory.reported("slave")
         for number in range(slavehosts.MAX_HOSTS - 1):
             memory.unidentified(str(number))

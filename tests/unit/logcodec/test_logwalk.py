@@ -8,7 +8,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec import logwalk
-from hatwisted.logcodec.logwalk import LogWalk
+from hatwisted.logcodec.logwalk import LogWalk, WalkOptions
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.wire.record import encode_blank, encode_record, make_record
@@ -36,8 +36,7 @@ class WalkTests(SynchronousTestCase):
     def test_any_chunk_size_finds_the_same_records(self) -> None:
         records, end = self.written()
         for size in (600, 1000, 4096, 10_000):
-            self.patch(logwalk, "CHUNK", size)
-            walk, offsets = self.walk()
+            walk, offsets = self.walk(options=WalkOptions(read_size=size))
             self.assertEqual(offsets, [record.physical_offset for record in records], size)
             self.assertEqual((walk.end.offset if walk.end else None, walk.damages), (end, []))
 

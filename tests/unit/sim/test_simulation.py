@@ -1,17 +1,21 @@
-"""Whole runs: seeds keep every promise, replay to the byte, and a broken promise is found."""
+"""Whole runs: seeds keep every promise, replay to the byte, are shrunk when they fail, and bugs don't hide."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha.haclient import HAClient
-from hatwisted.sim.setup import draw_setup
+from hatwisted.sim.setup import DEFAULT_KINDS, draw_setup
+from hatwisted.sim.shrink import shrink
 from hatwisted.sim.simulation import Outcome, Simulation
+from tests.support.soak import times
 
-LINK_AND_PROCESS = ("cut", "partition", "slow", "pieces", "storm", "kill", "stop", "pause")
+SEEDS = range(times(8))
 
 
-def run(seed: int, kinds: tuple[str, ...] = LINK_AND_PROCESS) -> Outcome:
+def run(seed: int, kinds: Sequence[str] = DEFAULT_KINDS) -> Outcome:
     return Simulation(draw_setup(seed, kinds)).run()
 
 
@@ -27,16 +31,36 @@ class SimulationTests(SynchronousTestCase):
         self.assertEqual(run(22), first)
         self.assertNotEqual(run(23).digest, first.digest)
 
-    def test_seeds_with_faults_of_network_and_processes(self) -> None:
-        for seed in range(26, 32):
+    def test_seeds_keep_every_promise(self) -> None:
+        for seed in SEEDS:
             outcome = run(seed)
-            self.assertEqual(outcome.violations, [], f"seed {seed}")
+            self.assertEqual(outcome.violations, [], f"seed {seed}: python -m hatwisted.sim --first {seed}")
 
-    def test_an_acknowledgement_before_the_append_is_found(self) -> None:
-        honest = HAClient._report
 
-        def early(client: HAClient, offset: int) -> None:
-            honest(client, offset + 400)
+class ShrinkTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.setup = next(setup for setup in map(draw_setup, range(100)) if len(setup.faults) == 20)
 
-        self.patch(HAClient, "_report", early)
-        self.assertTrue(any(run(seed).violations for seed in (2, 27)))
+    def shrunk(self, needed: set[int]) -> list[int]:
+        """Positions of the faults that are left when the run fails with all of `needed`."""
+        wanted = {self.setup.faults[number] for number in needed}
+        fewest = shrink(self.setup, lambda setup: wanted <= set(setup.faults))
+        return [self.setup.faults.index(fault) for fault in fewest.faults]
+
+    def test_what_is_needed_is_left(self) -> None:
+        for needed in ({3}, {0, 19}, {4, 5, 11}, set()):
+            self.assertEqual(self.shrunk(needed), sorted(needed))
+
+    def test_nothing_else_of_the_run_changes(self) -> None:
+        fewest = shrink(self.setup, lambda setup: True)
+        self.assertEqual(msgspec.structs.replace(fewest, faults=self.setup.faults), self.setup)
+
+    def test_it_ends_after_so_many_tries(self) -> None:
+        tried: list[int] = []
+
+        def fails(setup: object) -> bool:
+            tried.append(1)
+            return False
+
+        shrink(self.setup, fails, tries=5)
+        self.assertEqual(len(tried), 5)

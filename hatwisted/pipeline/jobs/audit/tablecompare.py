@@ -1,8 +1,8 @@
 """Holding a landed table's rows against the records of the log, a part at a time.
 
-The log's records are decoded to the very columns the table has; both are in order of physical offsets then, so a
-merge of two integer arrays shows what is missing, extra or there twice, and whole columns of the rest are compared
-at once. Only a column that isn't equal is looked at row by row.
+The log's records are decoded to exactly the columns the table has; both are in order of physical offsets
+then, so a merge of two integer arrays shows what is missing, extra or there twice, and whole columns of the
+rest are compared at once. Only a column that isn't equal is looked at row by row.
 """
 
 from __future__ import annotations

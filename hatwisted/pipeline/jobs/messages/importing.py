@@ -205,8 +205,8 @@ def _stopped(
     if not stored:
         return error
     resume = number if first is None else min(first, number)
-    doubt = f" (up to {number - resume} of what follows may be stored already)" if resume < number else ""
-    return ImportStopped(f"{error}; {stored} messages are stored: continue with --skip {resume}{doubt}")
+    uncertain = f" (up to {number - resume} of what follows may be stored already)" if resume < number else ""
+    return ImportStopped(f"{error}; {stored} messages are stored: continue with --skip {resume}{uncertain}")
 
 
 def _result(counts: SendCounts, files: Sequence[str], skip: int, seconds: float) -> ImportResult:

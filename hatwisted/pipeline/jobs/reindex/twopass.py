@@ -15,7 +15,7 @@ from functools import partial
 from os.path import isdir, join
 from typing import Final
 
-from hatwisted.logcodec.logwalk import LogWalk
+from hatwisted.logcodec.logwalk import LogWalk, WalkOptions
 from hatwisted.logcodec.queueplan import PlannedQueues, plan_queue
 from hatwisted.logcodec.queueruns import QueueName, Run
 from hatwisted.logcodec.rangedispatch import DispatchOptions, RangeDispatch
@@ -120,7 +120,8 @@ def read_in_order(
     """
     os.makedirs(join(folder, SPOOL))
     ranges: list[Mapping[QueueName, Sequence[Run]]] = []
-    walk = LogWalk(log, begin, evidence=PlannedQueues(ranges), check_crc=options.check_crc, progress=progress)
+    how = WalkOptions(evidence=PlannedQueues(ranges), check_crc=options.check_crc)
+    walk = LogWalk(log, begin, options=how, progress=progress)
     parts: list[SpooledPart] = []
     dispatch = RangeDispatch(options.dispatch)
     ranges.append(dispatch.runs)

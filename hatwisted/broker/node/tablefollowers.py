@@ -1,0 +1,191 @@
+"""Slaves of ours hear of a change of topics or groups at once, and whoever made it hears when they have it.
+
+RocketMQ's slaves ask for their master's tables every ten seconds. What an operator was told is made is unknown
+to a slave until then, and gone if the master dies. So a slave of ours keeps a request open with its master,
+WATCH_TABLES, which says the versions that it has. It's answered when these aren't the master's any more, or
+after HOLD; the slave then asks for the tables as ever, and comes back. By its coming back with the new versions
+the master knows that it has them, and an operator's request is answered then: `told`. Nobody is waited for
+longer than TELL_WAIT; slaves that lack the change by then, and linked ones that don't watch (RocketMQ's), are
+named in the answer.
+
+Rejected: calls from the master to its slaves (what a slave has would have to be guessed after each lost answer),
+and tables on the HA link (its dialect has no room for them).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.broker.tables import BrokerTables
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registration import DataVersion
+from hatwisted.wire.remoting import RemotingCommand
+
+HOLD = 25.0
+"""Seconds that a request is held; well below the time after which an idle connection is closed."""
+
+TELL_WAIT = 3.0
+"""Seconds that an operator's answer waits for slaves: mqadmin waits 5 s for it."""
+
+MAX_FOLLOWERS = 64
+"""Slaves that watch (about 1 KiB each); further ones copy every `slaveSyncInterval` as ever."""
+
+MAX_WAITS = 1024
+"""Answers that wait for slaves; further ones are given at once, and name all slaves."""
+
+MAX_STATES = 1024
+"""Versions remembered, to tell what a slave that comes back with one of them has."""
+
+TOPICS, GROUPS = "topicsVersion", "groupsVersion"
+"""ext fields of the request."""
+
+
+def version_text(version: DataVersion) -> str:
+    """A version as the request has it; equal texts are equal versions."""
+    return f"{version.counter},{version.timestamp},{version.state_version or 0}"
+
+
+def versions_of(tables: BrokerTables) -> dict[str, str]:
+    """The ext fields that say what a broker has."""
+    return {TOPICS: version_text(tables.topics.version), GROUPS: version_text(tables.groups.version)}
+
+
+class _Follower:
+    """One slave that watches. host: where it asks from; has: the newest of the master's states that it has."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.has = -1
+        self.held: tuple[Deferred[RemotingCommand], RemotingCommand, IDelayedCall] | None = None
+
+
+class _Wait:
+    """An operator's answer. state: what the slaves have to have."""
+
+    def __init__(self, state: int, done: Deferred[str | None], late: IDelayedCall) -> None:
+        self.state = state
+        self.done = done
+        self.late = late
+
+
+class TableFollowers:
+    """Of one master. linked: hosts of the slaves that copy its log."""
+
+    _log = Logger()
+
+    def __init__(
+        self, clock: IReactorTime, tables: BrokerTables, linked: Callable[[], Iterable[str]]
+    ) -> None:
+        self._clock = clock
+        self._tables = tables
+        self._linked = linked
+        self._followers: dict[RemotingConnection, _Follower] = {}
+        self._waits: dict[_Wait, None] = {}
+        self._states: OrderedDict[tuple[str, ...], int] = OrderedDict()
+        self._state = 0
+        tables.topics.on_change(self._changed)
+        tables.groups.on_change(self._changed)
+
+    def register_on(self, table: ProcessorTable) -> None:
+        """Put the handler into `table`."""
+        table.register(RequestCode.WATCH_TABLES, self.watch)
+
+    # -- slaves ----------------------------------------------------------------------------------------------
+
+    def watch(
+        self, connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand | Deferred[RemotingCommand]:
+        follower = self._followers.get(connection)
+        if follower is None:
+            if len(self._followers) >= MAX_FOLLOWERS:
+                remark = f"{MAX_FOLLOWERS} slaves watch already"
+                return response(request, ResponseCode.SYSTEM_BUSY, remark)
+            follower = self._followers[connection] = _Follower(connection.peer.rpartition(":")[0])
+            connection.on_close(lambda: self._left(connection))
+        self._release(follower)
+        ours = versions_of(self._tables)
+        theirs = tuple(request.ext.get(field, "") for field in ours)
+        self._note_state()
+        follower.has = self._states.get(theirs, -1)
+        self._settle()
+        if follower.has < self._state:
+            return response(request)
+        held: Deferred[RemotingCommand] = Deferred()
+        follower.held = held, request, self._clock.callLater(HOLD, self._release, follower)
+        return held
+
+    def _left(self, connection: RemotingConnection) -> None:
+        follower = self._followers.pop(connection)
+        self._release(follower)
+        self._settle()
+
+    def _release(self, follower: _Follower) -> None:
+        if follower.held is None:
+            return
+        held, request, timer = follower.held
+        follower.held = None
+        if timer.active():
+            timer.cancel()
+        held.callback(response(request))
+
+    def _changed(self) -> None:
+        self._note_state()
+        for follower in self._followers.values():
+            self._release(follower)
+
+    def _note_state(self) -> None:
+        """What the tables say now is a state of its own, unless it's the last one."""
+        key = tuple(versions_of(self._tables).values())
+        if self._states.get(key) == self._state and self._states:
+            return
+        self._state += 1
+        self._states.pop(key, None)
+        self._states[key] = self._state
+        if len(self._states) > MAX_STATES:
+            self._states.popitem(last=False)
+
+    # -- who made a change -----------------------------------------------------------------------------------
+
+    def told(self) -> Deferred[str | None]:
+        """Fires when every slave has the tables as they are now, or after TELL_WAIT: with None, or with a remark
+        for whoever made the change about the slaves that lack it. Never fails."""
+        if not self._lacking(self._state):
+            return succeed(None)
+        if len(self._waits) >= MAX_WAITS or not self._followers:
+            return succeed(self._remark(self._state))
+        done: Deferred[str | None] = Deferred()
+        wait = _Wait(self._state, done, self._clock.callLater(TELL_WAIT, lambda: self._end(wait)))
+        self._waits[wait] = None
+        return done
+
+    def _settle(self) -> None:
+        """End the waits that nobody who watches holds up any more."""
+        reached = min((follower.has for follower in self._followers.values()), default=self._state)
+        for wait in [wait for wait in self._waits if wait.state <= reached]:
+            self._end(wait)
+
+    def _end(self, wait: _Wait) -> None:
+        del self._waits[wait]
+        if wait.late.active():
+            wait.late.cancel()
+        wait.done.callback(self._remark(wait.state))
+
+    def _lacking(self, state: int) -> list[str]:
+        """Hosts of the slaves that aren't known to have a state."""
+        watching = Counter(follower.host for follower in self._followers.values())
+        late = Counter(follower.host for follower in self._followers.values() if follower.has < state)
+        return sorted(((Counter(self._linked()) - watching) + late).elements())
+
+    def _remark(self, state: int) -> str | None:
+        lacking = self._lacking(state)
+        if not lacking:
+            return None
+        names = ", ".join(lacking)
+        self._log.warn("changed tables are not known to be on these slaves yet: {names}", names=names)
+        return f"done here, and not known to be on these slaves yet: {names}"

@@ -1,0 +1,82 @@
+"""A slave's end of `tablefollowers`: a request open with a master of ours, a copy of the tables at each answer.
+
+A master that doesn't know the request (RocketMQ's, or an older one of ours) is asked for its tables every
+`slaveSyncInterval` alone, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+
+from hatwisted.broker.node.tablefollowers import HOLD, versions_of
+from hatwisted.broker.tables import BrokerTables
+from hatwisted.clientcore.errors import CallFailed, Refused
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.timing.timer import GuardedTimer
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import RemotingCommand
+
+ANSWER_SLACK = 5.0
+"""Seconds beyond HOLD until an answer counts as lost."""
+
+PAUSE = 0.05
+"""Seconds from a copy to the next request: many topics may be made at a time."""
+
+RETRY = 10.0
+"""Seconds to the next request after one that failed; the rounds go on meanwhile."""
+
+
+class TableWatch:
+    """Watches one master at a time. copy: takes its topics and groups over; doesn't fail."""
+
+    def __init__(
+        self,
+        client: RemotingClient,
+        clock: IReactorTime,
+        tables: BrokerTables,
+        copy: Callable[[], Deferred[None]],
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._tables = tables
+        self._copy = copy
+        self._master: str | None = None
+        self._under_way: Deferred[None] = succeed(None)
+        self._timer = GuardedTimer(clock, "watching the master's tables", self._turn, RETRY)
+
+    def follow(self, master: str | None) -> None:
+        """Watch the broker at `master` ("host:port"), a master of ours; None: nobody."""
+        if master == self._master:
+            return
+        self._master = master
+        self._timer.cancel()
+        self._under_way.cancel()
+        if master is not None:
+            self._timer.set(0)
+
+    def _turn(self) -> Deferred[None]:
+        master = self._master
+        assert master is not None
+        had = versions_of(self._tables)
+        asked_at = self._clock.seconds()
+        asking = self._client.ask(
+            master, RemotingCommand(RequestCode.WATCH_TABLES, ext=had), HOLD + ANSWER_SLACK
+        )
+        self._under_way = asking.addCallback(lambda _: self._copy())
+        return self._under_way.addCallbacks(
+            lambda _: self._copied(had, self._clock.seconds() - asked_at), self._failed
+        )
+
+    def _copied(self, had: dict[str, str], after: float) -> None:
+        # Told of a change that couldn't be copied: asked again at once, the master would say the same.
+        in_vain = after < HOLD / 2 and versions_of(self._tables) == had
+        self._timer.set(RETRY if in_vain else PAUSE)
+
+    def _failed(self, failure: Failure) -> None:
+        if failure.check(CancelledError) is None:
+            failure.trap(CallFailed, Refused)
+            self._timer.set(RETRY)

@@ -1,0 +1,59 @@
+"""python -m hatwisted.sim: run seeds, repeat one, or try whether deliberate bugs are caught."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from hatwisted.sim import soak
+from hatwisted.sim.deliberatebugs import BUGS
+from hatwisted.sim.faultplan import Fault
+from hatwisted.sim.setup import DEFAULT_KINDS, FAULT_KINDS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    parser = argparse.ArgumentParser(prog="python -m hatwisted.sim", description=__doc__)
+    parser.add_argument("--seeds", type=int, help="how many; default: as many as there is time for")
+    parser.add_argument("--first", type=int, default=0, help="the first one (0)")
+    parser.add_argument("--minutes", type=float, help="time for starting seeds (1; no limit with --seeds)")
+    parser.add_argument(
+        "--jobs", type=int, default=soak.cores(), help="processes (as many as cores); 0: here"
+    )
+    parser.add_argument("--kinds", default=",".join(DEFAULT_KINDS), help="kinds of faults, or 'all'")
+    parser.add_argument("--faults", help="JSON of the faults, instead of the seed's own")
+    parser.add_argument("--bug", choices=[*BUGS, "all"], help="plant it, and count seeds until caught")
+    given = parser.parse_args(arguments)
+    kinds = FAULT_KINDS if given.kinds == "all" else tuple(filter(None, given.kinds.split(",")))
+    if given.bug is not None:
+        soak.quiet()
+        return _catch(list(BUGS) if given.bug == "all" else [given.bug], kinds, given)
+    faults = None if given.faults is None else msgspec.json.decode(given.faults, type=tuple[Fault, ...])
+    seeds: Iterator[int] = itertools.count(given.first)
+    if given.seeds is not None:
+        seeds = iter(range(given.first, given.first + given.seeds))
+    jobs = (soak.Job(seed=seed, kinds=kinds, faults=faults) for seed in seeds)
+    minutes = given.minutes or (float("inf") if given.seeds is not None else 1.0)
+    workers = min(given.jobs, given.jobs if given.seeds is None else given.seeds)
+    if not workers:
+        soak.quiet()
+    return 1 if soak.run_seeds(jobs, workers, minutes * 60) else 0
+
+
+def _catch(bugs: Sequence[str], kinds: Sequence[str], given: argparse.Namespace) -> int:
+    missed = 0
+    for bug in bugs:
+        caught = soak.catch(bug, kinds, given.first, given.seeds or 200)
+        missed += caught is None
+        told = f"after {caught.seeds} seeds, by {caught.seed}: {caught.violation}" if caught else "NOT CAUGHT"
+        sys.stdout.write(f"{bug} ({BUGS[bug].what}): {told.splitlines()[0]}\n")
+        sys.stdout.flush()
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Seeds by the thousand, on all cores: `python -m hatwisted.sim`, or `make soak`.
+
+A worker runs one seed after the other, by itself; what comes back is the outcome. A seed that fails is run
+again at once, and must come to the same digest; then its faults are shrunk, and both are told with the command
+that repeats them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from typing import NamedTuple
+
+import msgspec
+from twisted.logger import globalLogBeginner
+
+from hatwisted.sim.deliberatebugs import planted
+from hatwisted.sim.faultplan import Fault
+from hatwisted.sim.setup import Setup, draw_setup
+from hatwisted.sim.shrink import shrink
+from hatwisted.sim.simulation import Outcome, Simulation
+
+PROGRESS = 2.0
+"""Seconds between two lines of progress."""
+
+AHEAD = 3
+"""Seeds per worker that are handed out at a time."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One seed to run. kinds: of faults; faults: instead of the seed's own."""
+
+    seed: int
+    kinds: tuple[str, ...]
+    faults: tuple[Fault, ...] | None = None
+
+    def setup(self) -> Setup:
+        """What it runs."""
+        drawn = draw_setup(self.seed, self.kinds)
+        return drawn if self.faults is None else msgspec.structs.replace(drawn, faults=self.faults)
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a job. replayed: did the same come of it the second time (a failing one's); fewest: the
+    faults that are enough."""
+
+    outcome: Outcome
+    replayed: bool = True
+    fewest: tuple[Fault, ...] | None = None
+
+
+class Totals:
+    """Of many seeds."""
+
+    def __init__(self) -> None:
+        self.seeds = 0
+        self.failed: list[Report] = []
+        self.seconds = 0.0
+        self.answers: Counter[str] = Counter()
+        self.struck: Counter[str] = Counter()
+        self.refusals = 0
+        self.emptied = 0
+
+    def add(self, report: Report) -> None:
+        """One more."""
+        outcome = report.outcome
+        self.seeds += 1
+        self.seconds += outcome.seconds
+        self.answers.update(outcome.answers)
+        self.struck.update(outcome.struck)
+        self.refusals += len(outcome.refusals)
+        self.emptied += outcome.emptied
+        if outcome.violations or not report.replayed:
+            self.failed.append(report)
+
+    def line(self, elapsed: float) -> str:
+        """On one line."""
+        return (
+            f"{self.seeds} seeds, {self.seconds / 3600:.1f} simulated hours "
+            f"({self.seconds / max(elapsed, 0.001):.0f} s a second), {sum(self.answers.values())} messages, "
+            f"{sum(self.struck.values())} faults, {self.refusals} starts refused, {self.emptied} slaves emptied, "
+            f"{len(self.failed)} failed"
+        )
+
+
+def run_job(job: Job) -> Report:
+    """Run it, here; a failing one again, and then shrunk."""
+    outcome = Simulation(job.setup()).run()
+    if not outcome.violations:
+        return Report(outcome=outcome)
+    replayed = Simulation(job.setup()).run().digest == outcome.digest
+    if job.faults is not None:
+        return Report(outcome=outcome, replayed=replayed)
+    promise = outcome.violations[0].partition(":")[0]
+
+    def fails(setup: Setup) -> bool:
+        return any(each.startswith(promise) for each in Simulation(setup).run().violations)
+
+    return Report(outcome=outcome, replayed=replayed, fewest=shrink(job.setup(), fails).faults)
+
+
+def quiet() -> None:
+    """The programs' log goes nowhere: what is wrong in it is a violation."""
+    globalLogBeginner.beginLoggingTo([], redirectStandardIO=False, discardBuffer=True)
+
+
+def soak(jobs: Iterator[Job], workers: int, ends: float) -> Iterator[Report]:
+    """Reports as they come, until `ends` (`time.monotonic`) or the end of the jobs. workers: processes; 0: this
+    one."""
+    if not workers:
+        while time.monotonic() < ends and (here := next(jobs, None)) is not None:
+            yield run_job(here)
+        return
+    context = get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=quiet) as pool:
+        pending: set[Future[Report]] = set()
+        while True:
+            while len(pending) < AHEAD * workers and time.monotonic() < ends:
+                job = next(jobs, None)
+                if job is None:
+                    break
+                pending.add(pool.submit(run_job, job))
+            if not pending:
+                return
+            done, pending = wait(pending, timeout=PROGRESS, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
+def told(report: Report) -> str:
+    """A failed seed, with the command that repeats it."""
+    outcome = report.outcome
+    lines = [f"seed {outcome.seed} failed:", *(f"  {violation}" for violation in outcome.violations)]
+    if not report.replayed:
+        lines.append("  and didn't replay: something in it depends on more than the seed")
+    lines.append(f"  again: python -m hatwisted.sim --first {outcome.seed} --seeds 1")
+    if report.fewest is not None:
+        faults = msgspec.json.encode(report.fewest).decode()
+        lines.append(f"  with {len(report.fewest)} faults: --faults '{faults}'")
+    return "\n".join(lines)
+
+
+class Catch(NamedTuple):
+    """A deliberate bug was caught. seeds: that it took; seed: the last of them; violation: the first one told."""
+
+    seeds: int
+    seed: int
+    violation: str
+
+
+def catch(bug: str, kinds: Sequence[str], first: int, limit: int) -> Catch | None:
+    """Run seeds with a deliberate bug until one is violated that isn't without it; None: not within `limit`."""
+    for number, seed in enumerate(range(first, first + limit), 1):
+        setup = draw_setup(seed, kinds)
+        with planted(bug):
+            found = Simulation(setup).run().violations
+        if found and not Simulation(setup).run().violations:
+            return Catch(number, seed, found[0])
+    return None
+
+
+def run_seeds(jobs: Iterator[Job], workers: int, seconds: float) -> int:
+    """To the end, with lines of progress; how many failed."""
+    begun = time.monotonic()
+    totals, spoken = Totals(), begun
+    for report in soak(jobs, workers, begun + seconds):
+        totals.add(report)
+        now = time.monotonic()
+        if report.outcome.violations or not report.replayed:
+            sys.stdout.write(told(report) + "\n")
+        if now - spoken >= PROGRESS:
+            spoken = now
+            sys.stdout.write(totals.line(now - begun) + "\n")
+            sys.stdout.flush()
+    sys.stdout.write(totals.line(time.monotonic() - begun) + "\n")
+    sys.stdout.write(f"answers {dict(totals.answers)}; faults {dict(totals.struck)}\n")
+    return len(totals.failed)
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,144 @@
+"""Changes of topics and groups are on the slaves when whoever made them is told; whole nodes in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.broker.node.tablefollowers import HOLD, MAX_FOLLOWERS, TELL_WAIT
+from hatwisted.config.schema import BrokerRole
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.wire.remoting import RemotingCommand
+from tests.support.memorynode import MemoryNodes, MortalClock
+
+MASTER, SLAVE, SECOND = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+ADDRESS = f"{MASTER}:10911"
+WATCH_TABLES = 20044
+UPDATE_TOPIC, DELETE_TOPIC, UPDATE_GROUP, DELETE_GROUP = 17, 215, 200, 207
+TOPIC = {
+    "defaultTopic": "TBW102",
+    "readQueueNums": 4,
+    "writeQueueNums": 4,
+    "perm": 6,
+    "topicFilterType": "SINGLE_TAG",
+}
+
+
+class FollowerCase(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.nodes = nodes = MemoryNodes(self)
+        self.clock = nodes.clock
+        parts = nodes.parts(MASTER, clock=MortalClock(nodes.clock))
+        self.master = nodes.start(MASTER, parts)
+
+    def start_slave(self, host: str = SLAVE, **changes: Any) -> Any:
+        parts = self.nodes.parts(host, clock=MortalClock(self.clock))
+        slave = self.nodes.start(
+            host,
+            parts,
+            broker_role=BrokerRole.SLAVE,
+            broker_id=1,
+            ha_master_address=f"{MASTER}:10912",
+            **changes,
+        )
+        self.nodes.pass_time(5)
+        return slave
+
+    def make(self, topic: str, **changes: Any) -> Any:
+        return self.nodes.ask(ADDRESS, UPDATE_TOPIC, topic=topic, **TOPIC | changes)
+
+    def group(self, name: str) -> Any:
+        return self.nodes.ask(ADDRESS, UPDATE_GROUP, msgspec.json.encode({"groupName": name}))
+
+
+class ChangesArriveTests(FollowerCase):
+    def test_B99a_what_an_operator_was_told_is_made_is_on_the_slave(self) -> None:
+        tables = self.start_slave().parts.tables
+        for number in range(3):
+            begun = self.clock.seconds()
+            answer = self.make(f"T{number}")
+            self.assertEqual((answer.code, answer.remark), (0, None))
+            self.assertIsNotNone(tables.topics.get(f"T{number}"))
+            self.assertLess(self.clock.seconds() - begun, 1)
+        self.assertEqual(self.make("T0", perm=4).remark, None)
+        self.assertEqual(tables.topics.get("T0").perm, 4)
+        self.assertEqual(self.group("g").remark, None)
+        self.assertIn("g", tables.groups.table().subscription_group_table)
+        self.assertEqual(self.nodes.ask(ADDRESS, DELETE_GROUP, groupName="g").remark, None)
+        self.assertNotIn("g", tables.groups.table().subscription_group_table)
+        self.assertEqual(self.nodes.ask(ADDRESS, DELETE_TOPIC, topic="T1").remark, None)
+        self.assertIsNone(tables.topics.get("T1"))
+
+    def test_B99a_it_outlives_the_master(self) -> None:
+        slave = self.start_slave()
+        self.assertEqual(self.make("Lasting").code, 0)
+        self.nodes.crash(self.master, MASTER)
+        self.nodes.stop(slave)
+        promoted = self.nodes.start(SLAVE, self.nodes.parts(SLAVE))
+        self.assertIsNotNone(promoted.parts.tables.topics.get("Lasting"))
+
+    def test_B99a_two_slaves_both_have_it(self) -> None:
+        slaves = self.start_slave(), self.start_slave(SECOND)
+        self.assertEqual(self.make("T").remark, None)
+        for slave in slaves:
+            self.assertIsNotNone(slave.parts.tables.topics.get("T"))
+
+    def test_B99a_a_slave_hears_after_hours_without_a_change(self) -> None:
+        tables = self.start_slave().parts.tables
+        self.nodes.pass_time(10 * HOLD, 0.25)
+        self.assertEqual(self.make("T").remark, None)
+        self.assertIsNotNone(tables.topics.get("T"))
+
+    def test_B99a_topics_made_on_demand_arrive_as_soon(self) -> None:
+        tables = self.start_slave().parts.tables
+        self.assertEqual(self.nodes.send(ADDRESS, topic="OnDemand"), 0)
+        self.nodes.pass_time(0.5)
+        self.assertIsNotNone(tables.topics.get("OnDemand"))
+
+    def test_without_slaves_nobody_waits(self) -> None:
+        begun = self.clock.seconds()
+        self.assertEqual((self.make("T").remark, self.group("g").remark), (None, None))
+        self.assertLess(self.clock.seconds() - begun, 0.5)
+
+
+class ChangesMissedTests(FollowerCase):
+    def test_B99a_a_slave_that_stands_still_is_named_in_the_answer(self) -> None:
+        slave = self.start_slave()
+        slave.parts.clock.dead = True
+        begun = self.clock.seconds()
+        answer = self.make("T")
+        self.assertEqual(answer.code, 0)
+        self.assertEqual(answer.remark, f"done here, and not known to be on these slaves yet: {SLAVE}")
+        self.assertApproximates(self.clock.seconds() - begun, TELL_WAIT, 0.5)
+        self.nodes.crash(slave, SLAVE)
+
+    def test_B99a_a_linked_slave_that_does_not_watch_is_named_at_once(self) -> None:
+        self.nodes.play_slave(SECOND, f"{MASTER}:10912", 0)
+        begun = self.clock.seconds()
+        for answer in (self.make("T"), self.group("g")):
+            self.assertEqual(answer.code, 0)
+            self.assertIn(SECOND, answer.remark)
+        self.assertLess(self.clock.seconds() - begun, 1)
+
+    def test_B99a_a_slave_that_goes_holds_nobody_up(self) -> None:
+        slave = self.start_slave()
+        slave.parts.clock.dead = True
+        fields = {"topic": "T"} | {name: str(value) for name, value in TOPIC.items()}
+        asked = self.nodes.client.call(ADDRESS, RemotingCommand(UPDATE_TOPIC, ext=fields), 15)
+        self.nodes.pass_time(1)
+        self.assertNoResult(asked)
+        self.nodes.crash(slave, SLAVE)
+        self.nodes.pass_time(0.5)
+        self.assertEqual(self.successResultOf(asked).remark, None)
+
+    def test_only_so_many_slaves_may_watch(self) -> None:
+        hosts = [self.nodes.network.host(f"10.0.1.{number}") for number in range(MAX_FOLLOWERS + 1)]
+        clients = [RemotingClient(host, self.clock) for host in hosts]
+        asked = [client.call(ADDRESS, RemotingCommand(WATCH_TABLES), 15) for client in clients]
+        self.nodes.pass_time(1)
+        for client in clients:
+            self.nodes.result(client.close())
+        codes = [self.successResultOf(each).code for each in asked]
+        self.assertEqual(codes, [0] * MAX_FOLLOWERS + [2])
