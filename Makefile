@@ -20,7 +20,7 @@ help:
 	@echo 'make run      name server, master and slave on this machine: replicate a real input and check it'
 	@echo '              INPUT=path (text, NDJSON or a RocketMQ store folder), ONCE=1 to exit after the check'
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
-	@echo '              JOBS=n files at once (2), PYTEST=options'
+	@echo '              JOBS=n files at once (3; the unit layer alone: 2), PYTEST=options'
 	@echo 'make test-fast the unit layer of it alone: no processes, no sockets, no Java, no Spark'
 	@echo 'make mutants  what the unit tests notice of small changes in store, ha, broker/put and the client'
 	@echo '              SAMPLE=n mutants of a room (200; 0 for all), SEED=n draws the same again, ROOMS="ha put"'
@@ -56,10 +56,12 @@ run: export INPUT := $(INPUT)
 run: $(call extras,pipeline)
 	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
-# JOBS: test files at once. The slow layers wait for processes and clocks most of the time.
-JOBS ?= 2
-TESTED := $(call extras,test pipeline dist)
-test: $(TESTED)
+# JOBS: test files at once. The slow layers wait for processes and clocks most of the time, so three of them keep two
+# cores busy; the unit layer never waits.
+test soak: JOBS ?= 3
+test-fast coverage: JOBS ?= 2
+TESTED := $(call extras,test pipeline)
+test: $(TESTED) $(call extras,dist)
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST)
 
 test-fast: $(TESTED)
@@ -73,7 +75,8 @@ FIRST ?= 0
 soak: $(TESTED)
 	$(BIN)/python -m hatwisted.sim --first $(FIRST) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES))
 	test $(ROUNDS) = 0 || HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST) \
-	  tests/unit/ha/test_simulation.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_commitlogstream.py
+	  tests/unit/ha/test_simulation.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_commitlogstream.py \
+	  tests/pipeline/spark/test_rocketmq_kill.py
 
 # A branch that changes something brings a news fragment; BASE is what it is compared with.
 BASE ?= main
@@ -113,4 +116,4 @@ dist: $(call extras,dist)
 
 clean:
 	rm -rf $(VENV) var build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis .coverage _trial_temp*
-	find hatwisted tests testbed twisted bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

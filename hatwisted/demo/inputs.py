@@ -31,19 +31,7 @@ WINDOW = 8 * 1024 * 1024
 # Fields of a JSON line that make good message keys, in this order.
 KEY_FIELDS = ("key", "id", "_id")
 
-BROKERS_OWN_PROPERTIES = frozenset(
-    (
-        layout.PROPERTY_CLUSTER,
-        layout.PROPERTY_WAIT,
-        layout.PROPERTY_DELAY,
-        layout.PROPERTY_REAL_TOPIC,
-        layout.PROPERTY_REAL_QUEUE_ID,
-        layout.PROPERTY_TRANSACTION,
-        layout.PROPERTY_PRODUCER_GROUP,
-        layout.PROPERTY_MSG_REGION,
-        layout.PROPERTY_TRACE_ON,
-    )
-)
+LEFT_OUT = layout.BROKERS_PROPERTIES | {layout.PROPERTY_WAIT, layout.PROPERTY_DELAY}
 BROKERS_OWN_TOPICS = frozenset((layout.SCHEDULE_TOPIC, layout.HALF_TOPIC, layout.OP_HALF_TOPIC))
 
 # What a producer may say in the sysFlag; hosts and transactions are the broker's business.
@@ -158,7 +146,7 @@ def _as_sent(record: Record) -> Message | None:
     if record.topic in BROKERS_OWN_TOPICS:
         return None
     properties = decode_properties(record.raw_properties)
-    kept = {name: value for name, value in properties.items() if name not in BROKERS_OWN_PROPERTIES}
+    kept = {name: value for name, value in properties.items() if name not in LEFT_OUT}
     sys_flag = record.sys_flag & PRODUCERS_SYS_FLAG
     return Message(record.topic, record.body, encode_properties(kept), record.flag, sys_flag)
 

@@ -6,7 +6,8 @@ first (one heap of calls for all machines), then `simdisk` (what a power failure
 `linkfaults` (what arrives), `simworker` and `machine` (a host on which a process runs, is killed, or loses its
 power), then `simulation`: a seed's group (`setup`), its `load` and its faults (`faultplan`), with the
 `history` of the answers that clients got, judged by `promises` on what `storeview` and `logwatch` see.
-`trace` tells two runs apart.
+`trace` tells two runs apart. `soak` runs seeds by the thousand, `shrink` leaves out the faults that a failure
+doesn't need, and `deliberatebugs` is what the promises must notice.
 
 Imported by tests and by `make soak`, by no server.
 """

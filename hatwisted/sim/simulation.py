@@ -15,13 +15,13 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any
 
 import msgspec
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.nameserver import build_name_server
@@ -156,8 +156,12 @@ class Simulation:
         """To the end, or to the first violation."""
         watch = LogWatch()
         with watch.watching():
-            with suppress(_Broken):
+            try:
                 self._run()
+            except _Broken:
+                pass
+            except Exception:
+                self.violations.append(Violation("exception", Failure().getTraceback()))
             self.violations += watch.violations
         return Outcome(
             seed=self.setup.seed,
@@ -267,9 +271,13 @@ class Simulation:
     def _add(self, violations: Iterable[Violation]) -> None:
         self.violations += list(violations)[:3]
 
+    def _serves(self, name: str) -> bool:
+        """Does it run, and isn't about to stop? A look into a store that is closed would open it again."""
+        return self.machines[name].running and name not in self._hands_off
+
     def _link(self) -> Any:
-        """The slave's HA client, if both brokers run."""
-        if not (self.machines["a"].running and self.machines["b"].running):
+        """The slave's HA client, if both brokers serve."""
+        if not all(map(self._serves, HOSTS)):
             return None
         return getattr(self.machines[self.slave].service.services, "ha_client", None)
 
@@ -484,7 +492,7 @@ class Simulation:
             if self.machines[name].disk is not states[name][1]:
                 sent.on.discard(name)
         for name in sorted(sent.on):
-            if self.machines[name].running:
+            if self._serves(name):
                 violation = self.promises.check_stored(sent, self._store(name))
                 if violation is not None:
                     self.violations.append(violation)

@@ -6,6 +6,7 @@ from typing import Any
 
 from hatwisted.sim.history import Place, Seen
 from hatwisted.sim.simdisk import SimDisk
+from hatwisted.store.errors import StoreError
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
@@ -40,7 +41,10 @@ class LiveStore:
             return first, [self._message(topic, queue_id, offset) for offset in range(first, end)]
 
     def _message(self, topic: str, queue_id: int, offset: int) -> Seen | None:
-        result: Any = self._store.get_messages(topic, queue_id, offset, 1, MANY)
+        try:
+            result: Any = self._store.get_messages(topic, queue_id, offset, 1, MANY)
+        except StoreError:
+            return None  # what a reader is told then is no message
         if not result.buffers:
             return None
         try:

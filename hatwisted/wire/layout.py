@@ -118,6 +118,19 @@ PROPERTY_ORIGIN_ID: Final = "ORIGIN_MESSAGE_ID"
 PROPERTY_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 """Of a half message: how often its producer has been asked."""
 PROPERTY_RECORD_CRC: Final = "__CRC32#"
+BROKERS_PROPERTIES: Final = frozenset(
+    (
+        PROPERTY_CLUSTER,
+        PROPERTY_REAL_TOPIC,
+        PROPERTY_REAL_QUEUE_ID,
+        PROPERTY_TRANSACTION,
+        PROPERTY_PRODUCER_GROUP,
+        PROPERTY_MSG_REGION,
+        PROPERTY_TRACE_ON,
+        PROPERTY_RECORD_CRC,
+    )
+)
+"""Those that brokers set: a copy that is sent to another broker leaves them behind."""
 KEY_SEPARATOR: Final = " "
 """Between the keys inside KEYS."""
 

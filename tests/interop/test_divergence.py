@@ -14,8 +14,8 @@ from testbed.brokergroup import JAVA, OURS, BrokerGroup
 from testbed.processes import wait_until
 from testbed.storefiles import check_queues, first_difference, log_end
 from tests.interop.conftest import needs
+from tests.support.hastatus import client_side
 from tests.system.test_failure_table_loss import put
-from tests.system.test_replication_silence import client_side
 
 pytestmark = pytest.mark.timeout(240)
 

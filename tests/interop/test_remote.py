@@ -23,6 +23,7 @@ from testbed.brokergroup import JAVA, OURS, BrokerGroup
 from testbed.processes import ServerProcess, Setting, wait_until
 from testbed.remotingclient import SEND_MESSAGE_V2, RemotingClient, send_fields
 from tests.interop.conftest import needs
+from tests.support.certificate import make_certificate
 from tests.support.clustermessages import (
     PATIENCE,
     STORED,
@@ -34,7 +35,6 @@ from tests.support.clustermessages import (
     wait_for_route,
     wait_for_slave,
 )
-from tests.system.remote.test_connection import make_certificate
 
 pytestmark = pytest.mark.timeout(480)
 

@@ -11,10 +11,13 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs that live for seconds: half of a start's time is the second compiler's and the collector's."""
+
 
 @pytest.fixture(scope="session")
-def java() -> None:
-    """Skips where Spark can't start."""
+def java() -> Iterator[None]:
+    """Skips where Spark can't start. All Sparks start quickly, those of programs that a test starts included."""
     pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
     from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
 
@@ -22,6 +25,9 @@ def java() -> None:
         find_java_home(os.environ)
     except NoJava as error:
         pytest.skip(str(error))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", QUICK_START)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.test_demo import demo, finished
+from tests.support.demoprogram import demo, finished
 
 
+@pytest.mark.usefixtures("java")
 def test_it_is_landed_audited_and_reported(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
     pytest.importorskip("deltalake")
     status, output = finished(demo(tmp_path, "--once"))
     assert status == 0, output

@@ -14,7 +14,7 @@ from hatwisted.store.interfaces import IWorker
 
 @implementer(IWorker)
 class ManualWorker:
-    """Calls wait in `len(worker)`; `work()` runs them in order, in the test's thread."""
+    """Calls wait in `len(worker)`; `work()` runs them in order, in the test's thread; `fail()` lets one fail."""
 
     def __init__(self) -> None:
         self._calls: deque[tuple[Deferred[object], Callable[..., object], tuple[object, ...]]] = deque()
@@ -42,6 +42,11 @@ class ManualWorker:
             else:
                 done.callback(result)
         return ran
+
+    def fail(self, error: Exception) -> None:
+        """The call that has waited longest fails, without being run."""
+        done, _, _ = self._calls.popleft()
+        done.errback(Failure(error))
 
     def stop(self) -> None:
         """See IWorker."""

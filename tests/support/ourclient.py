@@ -1,4 +1,5 @@
-"""Our own client as a program for `ClientProgram`, with the words of the Java programs.
+"""Our own client with the words of the Java programs: a program for `ClientProgram`, or in a test's own process
+(tests/support/twistedclient.py).
 
     send TOPIC PREFIX COUNT [DELAY SIZE] > sent BODY STATUS BROKER SECONDS; SIZE: bytes behind the body's name
     burst TOPIC PREFIX COUNT            to one queue, all at once
@@ -17,7 +18,8 @@ import random
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from twisted.internet import task
@@ -37,14 +39,23 @@ from hatwisted.clientcore import consumer as consuming
 from hatwisted.clientcore import selection, session
 from tests.support.patience import patient
 
-# As the Java programs are told: a failover has to fit into a test.
-session.ROUTE_INTERVAL = session.HEARTBEAT_INTERVAL = consuming.COMMIT_INTERVAL = 1.0  # type: ignore[misc]
-selection.FAILURE_PAUSE = 10.0  # type: ignore[misc]
-# A busy machine makes any broker slow for a moment, and it would be passed over for half a minute or more.
-selection.LATENCY_STEPS = ()  # type: ignore[misc]
+INTERVALS: tuple[tuple[ModuleType, str, object], ...] = (
+    # As the Java programs are told: a failover has to fit into a test.
+    (session, "ROUTE_INTERVAL", 1.0),
+    (session, "HEARTBEAT_INTERVAL", 1.0),
+    (consuming, "COMMIT_INTERVAL", 1.0),
+    (selection, "FAILURE_PAUSE", 10.0),
+    # A busy machine makes any broker slow for a moment, and it would be passed over for half a minute or more.
+    (selection, "LATENCY_STEPS", ()),
+)
+"""What the client's constants are while it runs."""
+
+Say = Callable[..., None]
+"""What happens, in words."""
 
 
 def say(*words: object) -> None:
+    """To `ClientProgram`."""
     print("> " + "\t".join(map(str, words)), flush=True)
 
 
@@ -52,8 +63,17 @@ class Reader:
     """One consumer and its gate."""
 
     def __init__(
-        self, cluster: Cluster, name: str, group: str, topic: str, mode: str, batch: int, prefetch: int
+        self,
+        cluster: Cluster,
+        say: Say,
+        name: str,
+        group: str,
+        topic: str,
+        mode: str,
+        batch: int,
+        prefetch: int,
     ) -> None:
+        self.say = say
         self.name = name
         self.orderly = mode == "ORDERLY"
         self.gate: Deferred[None] = succeed(None)
@@ -77,7 +97,7 @@ class Reader:
             await self.waiting[-1]
         for each in batch:
             queue = each.queue
-            say(
+            self.say(
                 "got",
                 self.name,
                 name(each),
@@ -87,7 +107,7 @@ class Reader:
                 queue.broker_name,
             )
         bad = any(each.body.startswith(b"bad") and self.fails(each) for each in batch)
-        say("call", self.name, "failed" if bad else "ok", *map(name, batch))
+        self.say("call", self.name, "failed" if bad else "ok", *map(name, batch))
         if bad:
             raise ValueError("bad")
 
@@ -104,9 +124,12 @@ def name(message: ReceivedMessage) -> str:
     return message.body.partition(b" ")[0].decode()
 
 
-class Program:
-    def __init__(self, reactor: Any, name_servers: str) -> None:
+class OurClient:
+    """Does what it is told in those words, and tells `say` what happens. Tell it `close` at the end."""
+
+    def __init__(self, reactor: Any, name_servers: str, say: Say) -> None:
         self.reactor = reactor
+        self.say = say
         self.servers = name_servers
         self.cluster = patient(Cluster(reactor, name_servers))
         self.producer = self.cluster.producer("our-producer", timeout=2.0, limit=60.0)  # each may stall
@@ -115,7 +138,7 @@ class Program:
         self.members: dict[str, Cluster] = {}
 
     def check(self, message: ReceivedMessage) -> TransactionState:
-        say("asked", name(message))
+        self.say("asked", name(message))
         return TransactionState.COMMIT
 
     async def send(self, topic: str, prefix: str, count: str, delay: str = "0", size: str = "0") -> None:
@@ -126,7 +149,7 @@ class Program:
             began = self.reactor.seconds()
             sent = await self.producer.send(Message(topic=topic, body=body, delay_level=int(delay)))
             took = self.reactor.seconds() - began
-            say("sent", f"{prefix}{number}", sent.status.name, sent.queue.broker_name, f"{took:.3f}")
+            self.say("sent", f"{prefix}{number}", sent.status.name, sent.queue.broker_name, f"{took:.3f}")
 
     async def burst(self, topic: str, prefix: str, count: str) -> None:
         queue = (await self.producer.queues(topic))[0]
@@ -153,7 +176,9 @@ class Program:
     ) -> None:
         # A member of its own: a cluster link has one of each group.
         cluster = self.members[who] = patient(Cluster(self.reactor, self.servers))
-        reader = self.readers[who] = Reader(cluster, who, group, topic, mode, int(batch), int(prefetch))
+        reader = self.readers[who] = Reader(
+            cluster, self.say, who, group, topic, mode, int(batch), int(prefetch)
+        )
         reader.paused = bool(paused)
         await reader.consumer.start()
 
@@ -172,24 +197,23 @@ class Program:
             await self.stop(who)
         await self.cluster.close()
 
-    async def obey(self, line: str) -> None:
-        word, *words = line.split("\t")
+    async def obey(self, word: str, *words: str) -> None:
         done: Awaitable[None] | None = getattr(self, word)(*words)
         if done is not None:
             await done
 
 
 async def serve(reactor: Any, name_servers: str) -> None:
-    program, lines = Program(reactor, name_servers), Lines(reactor)
+    client, lines = OurClient(reactor, name_servers, say), Lines(reactor)
     say("ready")
     while (line := await lines.next()) is not None:
         try:
-            await program.obey(line)
+            await client.obey(*line.split("\t"))
             say("done")
         except Exception as error:
             traceback.print_exc()
             say("failed", f"{type(error).__name__}: {error}")
-    await program.close()
+    await client.close()
 
 
 class Lines:
@@ -209,5 +233,7 @@ class Lines:
 
 
 if __name__ == "__main__":
+    for module, constant, value in INTERVALS:
+        setattr(module, constant, value)
     globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
     task.react(lambda reactor: maybeDeferred(lambda: Deferred.fromCoroutine(serve(reactor, sys.argv[1]))))

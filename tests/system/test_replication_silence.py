@@ -24,9 +24,9 @@ from testbed.processes import (
 )
 from testbed.remotingclient import RemotingClient, SendResult, send_fields
 from testbed.storefiles import first_difference
+from tests.support.hastatus import client_side, links
 
 OK, TOO_FEW, NO_SLAVE, SLAVE_TIMEOUT = 0, 1, 11, 12
-GET_BROKER_HA_STATUS = 907
 AT_ONCE = 5.0  # seconds; a put that waits for a slave waits three times as long, SMALL_STORE's slaveTimeout
 STALL = 10.0  # seconds that a busy machine may stand still meanwhile
 COMPLAINT = "HA link, 127.0.0.1: "
@@ -60,25 +60,6 @@ def second_slave(stack: ExitStack, group: BrokerGroup) -> tuple[ServerProcess, P
     server = twistd("haslave", "second", group.folder, conf, port)
     stack.enter_context(all_stopped(server))
     return server, store
-
-
-def ha_status(port: int) -> dict[str, object]:
-    with RemotingClient("127.0.0.1", port) as client:
-        return client.call(GET_BROKER_HA_STATUS).expect(0).json()
-
-
-def client_side(port: int) -> dict[str, str]:
-    """A slave's own view of its link."""
-    info = ha_status(port)["haClientRuntimeInfo"]
-    assert isinstance(info, dict)
-    return info
-
-
-def links(port: int) -> list[dict[str, object]]:
-    """A master's view of its slaves."""
-    found = ha_status(port)["haConnectionInfo"]
-    assert isinstance(found, list)
-    return found
 
 
 def states(port: int) -> list[str]:

@@ -7,21 +7,17 @@ the same length. Everything is opened for reading only, so a running broker isn'
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
 from os.path import abspath, basename, dirname, isdir, join
-from typing import Final
 
 from hatwisted.cli.errors import CannotRun
+from hatwisted.store.disk.filesystem import lock_holder
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.filesizes import common_size, index_shape, queue_file_size
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import parse_file_name
 from hatwisted.wire.storenames import INDEX_FOLDER, LOCK_FILE, LOG_FOLDER, QUEUE_FOLDER
-
-_FLOCK: Final = struct.Struct("hhqqi0q")
 
 
 class StoreFolder:
@@ -94,24 +90,17 @@ class StoreFolder:
 
     def holder(self) -> int | None:
         """Pid of the process that has the store in use, as far as the kernel says; changes nothing."""
-        return lock_holder(join(self.root, LOCK_FILE)) if self.root else None
+        try:
+            fd = os.open(join(self.root, LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC) if self.root else -1
+        except OSError:
+            return None
+        if fd < 0:
+            return None
+        try:
+            return lock_holder(fd)
+        finally:
+            os.close(fd)
 
 
 def _is_root(path: str, log_name: str) -> bool:
     return log_name == LOG_FOLDER or isdir(join(path, QUEUE_FOLDER))
-
-
-def lock_holder(path: str) -> int | None:
-    """Pid of another process with a record lock on the first byte of `path`, None if there is none."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        raw = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
-        kind, _, _, _, pid = _FLOCK.unpack(raw)
-    except (OSError, struct.error):
-        return None
-    finally:
-        os.close(fd)
-    return None if kind == fcntl.F_UNLCK else int(pid)

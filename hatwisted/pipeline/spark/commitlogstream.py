@@ -21,8 +21,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
@@ -79,12 +77,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {broker: self._first(store) for broker, store in stores.items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Which kind there is; `latestOffset` applies both of our limits."""
-        if self._limits.max_bytes is not None:
-            return ReadMaxBytes(self._limits.max_bytes)
-        if self._limits.max_records is not None:
-            return ReadMaxRows(self._limits.max_records)
-        return ReadAllAvailable()
+        return self._limits.of_a_trigger()
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = {broker: store.end() for broker, store in self._stores.stores().items()}

@@ -16,6 +16,8 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
+
 from hatwisted.pipeline.errors import PipelineError
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -178,6 +180,12 @@ class Limits:
     start: Start
     max_bytes: int | None
     max_records: int | None
+
+    def of_a_trigger(self) -> ReadLimit:
+        """Which kind there is, for Spark; `latestOffset` applies both."""
+        if self.max_bytes is not None:
+            return ReadMaxBytes(self.max_bytes)
+        return ReadAllAvailable() if self.max_records is None else ReadMaxRows(self.max_records)
 
     @classmethod
     def of(cls, options: Options, start: Start) -> Limits:

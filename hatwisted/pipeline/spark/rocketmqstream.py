@@ -22,8 +22,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
@@ -69,12 +67,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_json(resolve(self._reader, queues, bounds, self._limits.start, OffsetBound.EARLIEST))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Which kind there is; `latestOffset` applies both of our limits."""
-        if self._limits.max_bytes is not None:
-            return ReadMaxBytes(self._limits.max_bytes)
-        if self._limits.max_records is not None:
-            return ReadMaxRows(self._limits.max_records)
-        return ReadAllAvailable()
+        return self._limits.of_a_trigger()
 
     def prepareForTriggerAvailableNow(self) -> None:
         bounds = self._reader.bounds(self._current_queues())

@@ -211,7 +211,7 @@ class PosixLock:
                 _locked_inodes.discard(self._inode)
 
 
-def _holder(fd: int) -> int | None:
+def lock_holder(fd: int) -> int | None:
     """Pid of the process whose record lock on byte 0 is in the way, if the system says."""
     if not sys.platform.startswith("linux"):
         return None
@@ -382,5 +382,5 @@ class PosixFileSystem:
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
-            pid = _holder(fd)
+            pid = lock_holder(fd)
             raise _refuse(path, f"process {pid}" if pid else "another process") from error

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatw
 import pyspark
 
 import hatwisted.__main__
-from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
+from hatwisted.pipeline.spark.javahome import find_java_home
 from tests.support.goldenlog import MASTER, SLAVE
 
 pytestmark = pytest.mark.timeout(400)
@@ -23,12 +23,12 @@ SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 
 @pytest.fixture
-def environment() -> dict[str, str]:
-    try:
-        java = find_java_home(os.environ)
-    except NoJava as error:
-        pytest.skip(str(error))
-    own = {"JAVA_HOME": java, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+def environment(java: None) -> dict[str, str]:
+    own = {
+        "JAVA_HOME": find_java_home(os.environ),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     return os.environ | own
 
 

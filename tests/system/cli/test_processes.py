@@ -10,9 +10,7 @@ from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.unit.cli.stores import golden_copy, run
-from tests.unit.cli.test_pipeline_commands import JOBS
-from tests.unit.cli.test_pipeline_commands import run as run_pipeline
+from tests.support.clistores import PIPELINE_JOBS, golden_copy, run, run_pipeline
 
 
 class ProcessTests(SynchronousTestCase):
@@ -43,7 +41,7 @@ class ProcessTests(SynchronousTestCase):
         )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for name in JOBS:
+        for name in PIPELINE_JOBS:
             self.assertIn(f"  {name} ", done.stdout)
 
     def test_reading_imports_neither_twisted_nor_spark(self) -> None:

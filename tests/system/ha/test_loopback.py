@@ -26,7 +26,7 @@ from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.wire.haframe import FrameReceiver, encode_frames, encode_report
 from testbed.processes import free_port
 from tests.support.memorylog import MemoryLog
-from tests.unit.ha.rig import pattern
+from tests.support.pattern import pattern
 
 reactor: Any = _reactor
 LIMIT = 40.0

@@ -6,15 +6,13 @@ import base64
 import functools
 import pickle
 import select
-import shutil
 import socket
 import ssl
-import subprocess
 import tempfile
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
-from unittest import SkipTest, TestCase
+from unittest import TestCase
 
 from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.blocking.links import Links
@@ -25,6 +23,7 @@ from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, Refused
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
+from tests.support.certificate import make_certificate
 from tests.support.scriptedgroup import (
     HANG_UP,
     SILENCE,
@@ -236,25 +235,6 @@ def certificates() -> tempfile.TemporaryDirectory[str]:
     for name in ("server", "client"):
         make_certificate(Path(folder.name), name)
     return folder
-
-
-def make_certificate(folder: Path, name: str) -> None:
-    """NAME.pem and NAME.key, signed by itself, for a host of that name."""
-    if shutil.which("openssl") is None:
-        raise SkipTest("no openssl on the PATH")
-    command_line = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ]
-    command_line += ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}", "-days", "2"]
-    command_line += ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem")]
-    subprocess.run(command_line, check=True, capture_output=True)
 
 
 class SettingsTest(TestCase):

@@ -11,7 +11,7 @@ from hatwisted.store.disk import filesystem
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import StoreLocked
 from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
-from tests.unit.store.test_filesystem import FileCase
+from tests.support.filecase import FileCase
 
 HOLD = """
     import fcntl, os, sys

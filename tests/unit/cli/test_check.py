@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.unit.cli.stores import GOLDEN_END, delete_queue, golden_copy, overwrite, run, snapshot, write_log
+from tests.support.clistores import GOLDEN_END, delete_queue, golden_copy, overwrite, run, snapshot, write_log
 
 QUEUE_A0 = Path("consumequeue") / "TopicA" / "0" / ("0" * 20)
 

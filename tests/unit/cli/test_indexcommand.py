@@ -12,7 +12,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.filesystem import PosixFile, PosixFileSystem
-from tests.unit.cli.stores import (
+from tests.support.clistores import (
     GOLDEN,
     GOLDEN_END,
     delete_queue,

@@ -8,20 +8,12 @@ import sys
 from unittest import mock
 
 import click
-from click.testing import CliRunner
 from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.main import main
 from hatwisted.cli.optionvalues import Instant, Size
 from hatwisted.cli.pipeline.sparkrun import JobBar, SparkLog
-from tests.unit.cli.stores import GOLDEN
-
-JOBS = ("land", "audit", "reindex", "report", "export", "import")
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, ["pipeline", *map(str, arguments)])
+from tests.support.clistores import GOLDEN, run_pipeline
 
 
 class TestPipelineCommands(SynchronousTestCase):
@@ -38,7 +30,7 @@ class TestPipelineCommands(SynchronousTestCase):
             for each in gone:
                 sys.modules.pop(each)
             with mock.patch.dict(sys.modules, {"pyspark": None, "pyspark.sql": None}):
-                result = run(name, *arguments)
+                result = run_pipeline(name, *arguments)
             self.assertEqual(result.exit_code, 2, result.output)
             self.assertIn("pip install 'hatwisted[pipeline]'", result.output)
             self.assertEqual(result.output.count("\n"), 1)
@@ -57,12 +49,12 @@ class TestPipelineCommands(SynchronousTestCase):
             (("import", store, "-n", "nowhere"), "isn't host:port"),
             (("import", "/nowhere.csv"), "does not exist"),
         ):
-            result = run(*arguments)
+            result = run_pipeline(*arguments)
             self.assertEqual(result.exit_code, 2, arguments)
             self.assertIn(said, result.output)
 
     def test_an_import_from_a_folder_that_has_no_messages(self):
-        result = run("import", GOLDEN / "master", "-n", "127.0.0.1:1")
+        result = run_pipeline("import", GOLDEN / "master", "-n", "127.0.0.1:1")
         self.assertEqual(result.exit_code, 2)
         self.assertIn("has no files of messages", result.output)
 

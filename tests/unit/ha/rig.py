@@ -263,8 +263,3 @@ class SlaveRig:
     def state(self) -> str:
         """As monitoring sees it."""
         return self.service.status().state
-
-
-def pattern(size: int, seed: int = 7) -> bytes:
-    """Bytes without a period, so that a lost or repeated byte shows."""
-    return Random(seed).randbytes(size)

@@ -10,7 +10,8 @@ from hatwisted.ha import haconnection
 from hatwisted.store.errors import StoreFull
 from hatwisted.wire.haframe import HEADER_SIZE, MAX_BODY, encode_frames
 from tests.support.memorylog import MemoryLog
-from tests.unit.ha.rig import MasterRig, SlaveRig, pattern
+from tests.support.pattern import pattern
+from tests.unit.ha.rig import MasterRig, SlaveRig
 
 FILE = 1 << 23
 """Bytes of a log file that holds the biggest frame."""

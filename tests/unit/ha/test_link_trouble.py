@@ -15,7 +15,8 @@ from hatwisted.store.errors import OffsetGap
 from hatwisted.wire import layout
 from hatwisted.wire.haframe import HaAck
 from tests.support.memorylog import MemoryLog
-from tests.unit.ha.rig import LogCatcher, MasterRig, SlaveRig, pattern
+from tests.support.pattern import pattern
+from tests.unit.ha.rig import LogCatcher, MasterRig, SlaveRig
 
 
 def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:

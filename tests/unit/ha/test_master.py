@@ -7,7 +7,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.ha import haconnection, master
 from hatwisted.wire.haframe import HaFirstSync, encode_report
 from tests.support.memorylog import MemoryLog
-from tests.unit.ha.rig import LogCatcher, MasterRig, pattern
+from tests.support.pattern import pattern
+from tests.unit.ha.rig import LogCatcher, MasterRig
 
 
 def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:

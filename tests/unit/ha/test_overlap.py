@@ -17,7 +17,8 @@ from hatwisted.store.log.put import Put
 from hatwisted.wire.haframe import HaAck
 from hatwisted.wire.hostport import HostPort
 from tests.support.memorylog import MemoryLog
-from tests.unit.ha.rig import SlaveRig, pattern
+from tests.support.pattern import pattern
+from tests.unit.ha.rig import SlaveRig
 
 HOST = HostPort(b"\x7f\0\0\1", 10911).pack()
 FILE_SIZE = 4096

@@ -12,7 +12,8 @@ from hatwisted.ha import slavestate
 from hatwisted.ha.slave import HAClientService
 from hatwisted.wire.haframe import HaAck, HaFirstSync, encode_frames, encode_heartbeat
 from tests.support.memorylog import MemoryLog
-from tests.unit.ha.rig import LogCatcher, SlaveRig, pattern
+from tests.support.pattern import pattern
+from tests.unit.ha.rig import LogCatcher, SlaveRig
 
 
 def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:

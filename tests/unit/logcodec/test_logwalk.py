@@ -12,7 +12,7 @@ from hatwisted.logcodec.logwalk import LogWalk, WalkOptions
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.wire.record import encode_blank, encode_record, make_record
-from tests.unit.cli.stores import GOLDEN_END, Written, golden_copy, open_log, overwrite, write_log
+from tests.support.clistores import GOLDEN_END, Written, golden_copy, open_log, overwrite, write_log
 
 
 class WalkTests(SynchronousTestCase):

@@ -4,7 +4,6 @@ import errno
 import os
 from pathlib import Path
 
-from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
@@ -15,22 +14,7 @@ from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.interfaces import IFile
 from tests.support.faultyfs import FaultyFileSystem
-
-
-class SlowWorker:
-    """Runs a call when told to."""
-
-    def __init__(self):
-        self.calls = []
-
-    def run(self, function, *args):
-        done = Deferred()
-        self.calls.append((done, function, args))
-        return done
-
-    def go(self):
-        done, function, args = self.calls.pop(0)
-        done.callback(function(*args))
+from tests.support.manualworker import ManualWorker
 
 
 @implementer(IFile)
@@ -162,7 +146,7 @@ class TestFlush(ConfigFileCase):
         self.assertEqual(self.path.read_bytes(), b"{}")
 
     def test_changes_during_a_write_make_one_more(self):
-        self.worker = SlowWorker()
+        self.worker = ManualWorker()
         file = self.make()
         self.content = b"{1}"
         file.save()
@@ -170,26 +154,26 @@ class TestFlush(ConfigFileCase):
             self.content = content
             file.changed()
             last = file.flush()
-        self.assertEqual(len(self.worker.calls), 1)
-        self.worker.go()
+        self.assertEqual(len(self.worker), 1)
+        self.worker.work(1)
         self.assertNoResult(last)
-        self.worker.go()
+        self.worker.work(1)
         self.successResultOf(last)
-        self.assertEqual(self.worker.calls, [])
+        self.assertEqual(len(self.worker), 0)
         self.assertEqual(self.path.read_bytes(), b"{4}")
 
     def test_thousands_who_wait_share_one_write(self):
-        self.worker = SlowWorker()
+        self.worker = ManualWorker()
         file = self.make()
         fired = []
         for number in range(3000):
             self.content = b"%d" % number
             file.changed()
             file.flush().addCallback(fired.append)
-        self.worker.go()
+        self.worker.work(1)
         self.assertEqual(len(fired), 1)
-        self.worker.go()
-        self.assertEqual((len(fired), self.worker.calls), (3000, []))
+        self.worker.work(1)
+        self.assertEqual((len(fired), len(self.worker)), (3000, 0))
         self.assertEqual(self.path.read_bytes(), b"2999")
 
     def test_failed_write_is_tried_again(self):

@@ -7,33 +7,13 @@ import os
 import threading
 
 import numpy as np
-from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from hatwisted.store.disk import filesystem
-from hatwisted.store.disk.filesystem import IOV_LIMIT, PosixFileSystem
+from hatwisted.store.disk.filesystem import IOV_LIMIT
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.interfaces import IFile, IFileSystem, ILock
-
-
-class FileCase(SynchronousTestCase):
-    """A folder, a file system, and a verb to run a second process."""
-
-    def setUp(self) -> None:
-        self.fs = PosixFileSystem()
-        self.folder = os.path.abspath(self.mktemp())
-        os.makedirs(self.folder)
-
-    def path(self, name: str) -> str:
-        return os.path.join(self.folder, name)
-
-    def open(self, name: str = "file") -> IFile:
-        file = self.fs.open(self.path(name), create=True)
-        self.addCleanup(file.close)
-        return file
-
-    def content(self, name: str = "file") -> bytes:
-        return self.fs.read(self.path(name))
+from tests.support.filecase import FileCase
 
 
 class FileTests(FileCase):

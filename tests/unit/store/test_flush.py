@@ -1,46 +1,19 @@
 """When the commit log is synced, who waits for it, and what a failing disk means."""
 
 import errno
-from collections.abc import Callable
 
-from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
-from zope.interface import implementer
 
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
-from hatwisted.store.interfaces import IWorker
 from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.flush import AsyncFlush, Flusher, GroupCommitFlush
 from hatwisted.store.log.put import Put, PutStatus
+from tests.support.manualworker import ManualWorker
 
 HOST = b"\x7f\0\0\1\0\0\0\1"
-
-
-@implementer(IWorker)
-class SlowWorker:
-    """Holds every call until the test lets it run (for real) or fail."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Deferred[object], Callable[[], object]]] = []
-
-    def run(self, function: Callable[..., object], *args: object) -> Deferred[object]:
-        done: Deferred[object] = Deferred()
-        self.calls.append((done, lambda: function(*args)))
-        return done
-
-    def finish(self) -> None:
-        done, call = self.calls.pop(0)
-        done.callback(call())
-
-    def fail(self, error: Exception) -> None:
-        done, _ = self.calls.pop(0)
-        done.errback(Failure(error))
-
-    def stop(self) -> None: ...
 
 
 class FlushTests(SynchronousTestCase):
@@ -50,7 +23,7 @@ class FlushTests(SynchronousTestCase):
         files.load()
         self.log = CommitLog(files, self.clock, InlineWorker(), HOST)
         self.addCleanup(self.log.close)
-        self.worker = SlowWorker()
+        self.worker = ManualWorker()
         self.flushed: list[tuple[int, int]] = []
         self.flusher = Flusher(
             self.log, self.clock, self.worker, lambda offset, time: self.flushed.append((offset, time))
@@ -70,15 +43,15 @@ class FlushTests(SynchronousTestCase):
         policy = self.group()
         ends = [self.put() for _ in range(3)]
         waits = [policy.wait(end, end, 5.0) for end in ends]
-        self.assertEqual(len(self.worker.calls), 1)
+        self.assertEqual(len(self.worker), 1)
         late = self.put()
         late_wait = policy.wait(late, late, 5.0)
-        self.worker.finish()
+        self.worker.work(1)
         # The second and third put were written before the sync of the first wait had begun or not: only
         # what lies below its target counts.
         self.assertEqual([self.successResultOf(wait) for wait in waits], [ends[-1]] * 3)
         self.assertNoResult(late_wait)
-        self.worker.finish()
+        self.worker.work(1)
         self.assertEqual(self.successResultOf(late_wait), late)
         self.assertEqual(self.flusher.syncs_total, 2)
 
@@ -88,7 +61,7 @@ class FlushTests(SynchronousTestCase):
         waiting = policy.wait(end, end, 5.0)
         self.clock.advance(5)
         self.assertEqual(self.successResultOf(waiting), 0)
-        self.worker.finish()
+        self.worker.work(1)
         self.assertEqual(self.log.flushed_offset, end)
 
     def test_a_failed_fdatasync_is_final(self) -> None:
@@ -102,7 +75,7 @@ class FlushTests(SynchronousTestCase):
         self.assertEqual(one.status, PutStatus.SERVICE_NOT_AVAILABLE)
         self.assertIn("restart the broker", one.reason)
         self.assertEqual(self.successResultOf(self.flusher.flush_now()), 0)
-        self.assertEqual(self.worker.calls, [])
+        self.assertEqual(len(self.worker), 0)
         self.clock.advance(5)
         self.assertEqual(self.successResultOf(waiting), 0)
 
@@ -112,10 +85,10 @@ class FlushTests(SynchronousTestCase):
         end = self.put()
         waiting = policy.wait(end, end, 5.0)
         self.worker.fail(OSError(errno.EMFILE, "Too many open files"))
-        self.assertEqual((self.log.stopped_reason, self.worker.calls), (None, []), "not again at once")
+        self.assertEqual((self.log.stopped_reason, len(self.worker)), (None, 0), "not again at once")
         end = self.put()
         self.clock.advance(0.01)
-        self.worker.finish()
+        self.worker.work(1)
         self.assertEqual(self.successResultOf(waiting), end)
 
     def test_B92_async_flush_waits_for_enough_pages_or_the_thorough_interval(self) -> None:
@@ -124,23 +97,23 @@ class FlushTests(SynchronousTestCase):
         self.addCleanup(policy.stop)
         self.put()
         self.clock.pump([0.5] * 19)
-        self.assertEqual(self.worker.calls, [])
+        self.assertEqual(len(self.worker), 0)
         self.clock.advance(0.5)
-        self.assertEqual(len(self.worker.calls), 1)
-        self.worker.finish()
+        self.assertEqual(len(self.worker), 1)
+        self.worker.work(1)
         self.put(5 * 4096)
         self.clock.advance(0.5)
-        self.assertEqual(len(self.worker.calls), 1)
+        self.assertEqual(len(self.worker), 1)
 
     def test_flush_now_covers_what_was_written_when_it_was_called(self) -> None:
         first = self.put()
         done = self.flusher.flush_now()
         second = self.put()
         again = self.flusher.flush_now()
-        self.worker.finish()
+        self.worker.work(1)
         self.assertEqual(self.successResultOf(done), first)
         self.assertNoResult(again)
-        self.worker.finish()
+        self.worker.work(1)
         self.assertEqual(self.successResultOf(again), second)
 
     def test_the_checkpoint_hears_of_the_newest_flushed_record(self) -> None:
@@ -149,5 +122,5 @@ class FlushTests(SynchronousTestCase):
         self.flusher.flush_now()
         self.clock.advance(1)
         self.put()
-        self.worker.finish()
+        self.worker.work(1)
         self.assertEqual(self.flushed, [(end, 7000)])

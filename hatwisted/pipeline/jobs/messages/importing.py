@@ -35,20 +35,6 @@ from hatwisted.wire.topics import SYSTEM_PREFIX, SYSTEM_TOPICS
 Queues = Literal["keep", "any"]
 QUEUES: Final[tuple[Queues, ...]] = ("keep", "any")
 
-BROKERS_OWN: Final = frozenset(
-    (
-        layout.PROPERTY_CLUSTER,
-        layout.PROPERTY_REAL_TOPIC,
-        layout.PROPERTY_REAL_QUEUE_ID,
-        layout.PROPERTY_TRANSACTION,
-        layout.PROPERTY_PRODUCER_GROUP,
-        layout.PROPERTY_MSG_REGION,
-        layout.PROPERTY_TRACE_ON,
-        layout.PROPERTY_RECORD_CRC,
-    )
-)
-"""Properties that brokers set."""
-
 TELL_EVERY: Final = 256
 """Rows between two reports of progress."""
 
@@ -101,7 +87,9 @@ class Sending:
             raise ValueError("has no topic: name one for all messages")
         if topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX):
             raise ValueError(f"topic {topic} is the brokers' own: export without it, or name another topic")
-        properties = {name: value for name, value in row.all_properties.items() if name not in BROKERS_OWN}
+        properties = {
+            name: value for name, value in row.all_properties.items() if name not in layout.BROKERS_PROPERTIES
+        }
         raw = encode_properties(properties)
         if len(raw) > layout.MAX_PROPERTIES_LENGTH:
             raise ValueError(f"{len(raw)} bytes of properties, {layout.MAX_PROPERTIES_LENGTH} at most")

@@ -26,9 +26,9 @@ from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.index.indexfile import file_name_at
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import QUEUE_ENTRY
+from tests.support.clistores import delete_queue, run
 from tests.support.copies import GOLDEN, GOLDEN_END, files_of, flip, patch, save_log
 from tests.support.variedlog import VariedLog
-from tests.unit.cli.stores import delete_queue, run
 from tests.unit.store.sample_log import FILE_SIZE, ITEMS, QUEUE_FILE_SIZE, SLOTS, SampleStore
 
 LAYOUT = Layout(queue_file_size=QUEUE_FILE_SIZE, slots=SLOTS, items=ITEMS)

@@ -24,8 +24,9 @@ from hatwisted.wire.layout import file_name
 from hatwisted.wire.record import encode_blank, encode_record, make_record
 from hatwisted.wire.storedrecord import Record
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
+GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
 GOLDEN_END = 111713
+PIPELINE_JOBS = ("land", "audit", "reindex", "report", "export", "import")
 GOLDEN_DELAYS = [1000 * n for n in (1, 5, 10, 30)]
 
 
@@ -37,6 +38,11 @@ def golden_copy(folder: str, side: str = "master") -> Path:
 def run(*arguments: object) -> Result:
     """The command line with these arguments after `log`."""
     return CliRunner().invoke(main, ["log", *map(str, arguments)])
+
+
+def run_pipeline(*arguments: object) -> Result:
+    """The command line with these arguments after `pipeline`."""
+    return CliRunner().invoke(main, ["pipeline", *map(str, arguments)])
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
