@@ -1,4 +1,4 @@
-"""Seeded lives of one store, each ended by a failure of power, a kill or an orderly stop; judged at the next start.
+"""Seeded lives of a store, each ended by a failure of power, a kill or an orderly stop; judged at the next start.
 
 Judged: what was acknowledged as flushed is there; the log is a prefix of what was appended, no put that was
 refused among it; every record has its queue entry at its queue offset, and no entry names anything else; numbering

@@ -1,8 +1,7 @@
 """A hole that a failure of power has left in what was never synced is cut; damage to what was synced isn't."""
 
-from tests.unit.store.powerloss import PowerLossCase
-
 from hatwisted.store.errors import DamagedLog
+from tests.unit.store.powerloss import PowerLossCase
 
 SECTOR = 512
 
