@@ -24,6 +24,7 @@ from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import ClusterInfo, decode_body
 from hatwisted.wire.remoting import RemotingCommand
 from testbed.processes import BROKER_PORTS, free_port
+from tests.support.loopback import HOST
 
 CALL_SECONDS = 30
 
@@ -120,7 +121,7 @@ class TestMasterWithNameServer(TestCase):
             **settings,
         }
         return load_broker_config(
-            None, [f"{key}={value}" for key, value in settings.items()], environ={}
+            None, [f"{key}={value}" for key, value in settings.items()], host=HOST, environ={}
         ).config
 
     def ask_cluster(self, address):
