@@ -27,7 +27,6 @@ from hatwisted.cli.log.check import StoreCheck
 from hatwisted.cli.log.checktext import plan_lines, report_lines
 from hatwisted.cli.log.divergence import compare_command, cut_command
 from hatwisted.cli.log.dump import RecordFilter, dump, follow, last_records
-from hatwisted.cli.log.indexcommand import rebuild
 from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
 from hatwisted.cli.log.recordformat import BodyForm, as_json, as_line
 from hatwisted.cli.log.repair import LogInspection, plan_repair, repair
@@ -37,7 +36,6 @@ from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.cli.pipeline.commands import pipeline
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from hatwisted.pipeline.jobs.reindex.reindexing import Layout
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import WrongFile
 from hatwisted.wire.storedrecord import Record
@@ -195,6 +193,10 @@ def index_command(
 
     No broker may be using the store. The old files stay until the new ones are on disk.
     """
+    # Not at the top: `hatwisted --help` and tab completion don't pay for the pipeline's packages.
+    from hatwisted.cli.log.indexcommand import rebuild
+    from hatwisted.pipeline.jobs.reindex.reindexing import Layout
+
     folder = StoreFolder(PosixFileSystem(), directory)
     try:
         parse_delay_levels(delay_levels)

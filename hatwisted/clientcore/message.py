@@ -17,12 +17,31 @@ from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import Record
 
-DELIVERY_PROPERTIES: Final = frozenset((
-    "ARRIVE_TIME", "CLUSTER", "CONSUME_START_TIME", "DELAY", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET",
-    "MSG_REGION", "ORIGIN_MESSAGE_ID", "PGROUP", "REAL_QID", "REAL_TOPIC", "RECONSUME_TIME", "RETRY_TOPIC",
-    "TRACE_ON", "TRANSACTION_CHECK_TIMES", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "UNIQ_KEY", "WAIT",
-    "__transactionId__",
-))  # fmt: skip
+DELIVERY_PROPERTIES: Final = frozenset(
+    (
+        layout.PROPERTY_CHECK_TIMES,
+        layout.PROPERTY_CLUSTER,
+        layout.PROPERTY_DELAY,
+        layout.PROPERTY_MSG_REGION,
+        layout.PROPERTY_ORIGIN_ID,
+        layout.PROPERTY_PRODUCER_GROUP,
+        layout.PROPERTY_REAL_QUEUE_ID,
+        layout.PROPERTY_REAL_TOPIC,
+        layout.PROPERTY_RETRY_TOPIC,
+        layout.PROPERTY_TRACE_ON,
+        layout.PROPERTY_TRANSACTION,
+        layout.PROPERTY_UNIQ_KEY,
+        layout.PROPERTY_WAIT,
+        "ARRIVE_TIME",
+        "CONSUME_START_TIME",
+        "MAX_OFFSET",
+        "MAX_RECONSUME_TIMES",
+        "MIN_OFFSET",
+        "RECONSUME_TIME",
+        "TRAN_PREPARED_QUEUE_OFFSET",
+        "__transactionId__",
+    )
+)
 """Properties of one delivery: a message that is sent again leaves them behind."""
 _TOPIC_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 

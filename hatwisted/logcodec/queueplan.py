@@ -53,11 +53,6 @@ class QueuePlan:
     refused: int
 
     @property
-    def end(self) -> int:
-        """Index after the last entry."""
-        return self.ranges[-1].index + self.ranges[-1].count if self.ranges else 0
-
-    @property
     def entries(self) -> int:
         """How many name a record."""
         return sum(each.count for each in self.ranges if each.run >= 0)

@@ -29,6 +29,9 @@ MEMORY_BYTES = 1 << 20
 
 FIRST_PID = 100
 
+CLOSING = 1.0
+"""Seconds between a service's stop and its process's end: connections that it has closed are gone by then."""
+
 Build = Callable[[Parts], Any]
 """A process's service made of parts; an IService, with whatever whoever builds it looks at."""
 
@@ -148,10 +151,16 @@ class Machine:
         stopping: Deferred[Any] = maybeDeferred(IService(self.service).stopService)
         return stopping.addCallback(self._stopped, process)
 
-    def _stopped(self, _: object, process: ProcessClock | None) -> None:
+    def _stopped(self, _: object, process: ProcessClock | None) -> Deferred[None]:
+        ended: Deferred[None] = Deferred()
+        self._clock.callLater(CLOSING, self._end_stopped, process, ended)
+        return ended
+
+    def _end_stopped(self, process: ProcessClock | None, ended: Deferred[None]) -> None:
         if process is not None and self.process is process:
             self.left_open = self._left_open(process)
             self.kill()
+        ended.callback(None)
 
     def _left_open(self, process: ProcessClock) -> list[str]:
         """What a process that has stopped has still."""

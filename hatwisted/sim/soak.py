@@ -21,7 +21,7 @@ from twisted.logger import globalLogBeginner
 
 from hatwisted.sim.deliberatebugs import planted
 from hatwisted.sim.faultplan import Fault
-from hatwisted.sim.setup import Setup, draw_setup
+from hatwisted.sim.setup import DEFAULT_KINDS, Setup, draw_setup
 from hatwisted.sim.shrink import shrink
 from hatwisted.sim.simulation import Outcome, Simulation
 
@@ -46,9 +46,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a job. replayed: did the same come of it the second time (a failing one's); fewest: the
+    """What came of `job`. replayed: did the same come of it the second time (a failing one's); fewest: the
     faults that are enough."""
 
+    job: Job
     outcome: Outcome
     replayed: bool = True
     fewest: tuple[Fault, ...] | None = None
@@ -92,16 +93,16 @@ def run_job(job: Job) -> Report:
     """Run it, here; a failing one again, and then shrunk."""
     outcome = Simulation(job.setup()).run()
     if not outcome.violations:
-        return Report(outcome=outcome)
+        return Report(job=job, outcome=outcome)
     replayed = Simulation(job.setup()).run().digest == outcome.digest
     if job.faults is not None:
-        return Report(outcome=outcome, replayed=replayed)
+        return Report(job=job, outcome=outcome, replayed=replayed)
     promise = outcome.violations[0].partition(":")[0]
 
     def fails(setup: Setup) -> bool:
         return any(each.startswith(promise) for each in Simulation(setup).run().violations)
 
-    return Report(outcome=outcome, replayed=replayed, fewest=shrink(job.setup(), fails).faults)
+    return Report(job=job, outcome=outcome, replayed=replayed, fewest=shrink(job.setup(), fails).faults)
 
 
 def quiet() -> None:
@@ -138,7 +139,8 @@ def told(report: Report) -> str:
     lines = [f"seed {outcome.seed} failed:", *(f"  {violation}" for violation in outcome.violations)]
     if not report.replayed:
         lines.append("  and didn't replay: something in it depends on more than the seed")
-    lines.append(f"  again: python -m hatwisted.sim --first {outcome.seed} --seeds 1")
+    kinds = "" if report.job.kinds == DEFAULT_KINDS else f" --kinds {','.join(report.job.kinds)}"
+    lines.append(f"  again: python -m hatwisted.sim --first {outcome.seed} --seeds 1{kinds}")
     if report.fewest is not None:
         faults = msgspec.json.encode(report.fewest).decode()
         lines.append(f"  with {len(report.fewest)} faults: --faults '{faults}'")
