@@ -1,10 +1,19 @@
 """The client on plain blocking sockets, for one thread: what Spark's tasks and scripts use.
 
 `settings` says which cluster, as whom and how long to wait, `security` signs and encrypts; `connection` is
-one socket, `links` those of a reader or producer, `routes` what all name servers know together. `driver` runs
+one socket, `links` those of a client, `routes` what all name servers know together. `driver` runs
 the logic of `clientcore` on them, and `cluster.Cluster` is its door: a producer and administration whose
 methods return when it's done.
 
 Never here: a loop that runs while the program doesn't wait, so no consumer groups; the pipeline reads queues
 by range (`hatwisted.pipeline.remote`).
 """
+
+from hatwisted.blocking.cluster import Admin, Cluster, Producer
+from hatwisted.blocking.security import Credentials, Tls
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore import api
+from hatwisted.clientcore.api import *  # noqa: F403
+
+__all__ = ["Admin", "Cluster", "ClusterSettings", "Credentials", "Producer", "Tls"]
+__all__ += api.__all__

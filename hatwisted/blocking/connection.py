@@ -73,6 +73,16 @@ class Connection:
         self._closed = False
         self._socket = _dial(address, settings.connect_timeout, tls)
 
+    @property
+    def in_flight(self) -> int:
+        """Requests whose answers nobody has taken yet."""
+        return len(self._waited_for)
+
+    def give_up(self, number: int) -> None:
+        """Nobody will ask for the answer to the request `number`."""
+        self._waited_for.discard(number)
+        self._early.pop(number, None)
+
     def close(self) -> None:
         """Forget everything under way."""
         self._closed = True
@@ -84,7 +94,7 @@ class Connection:
 
     def post(self, request: RemotingCommand) -> int:
         """Send `request`; its number, to ask for the answer with. CallFailed if it can't be sent."""
-        if len(self._waited_for) >= MAX_IN_FLIGHT:
+        if self.in_flight >= MAX_IN_FLIGHT:
             raise AssertionError(f"{MAX_IN_FLIGHT} requests are under way; take answers first")
         self.post_oneway(request)
         self._waited_for.add(request.opaque)

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
 
 from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.blocking.links import Links
+from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.driver import Answer, StandardLog
 from hatwisted.clientcore.errors import CallFailed, ClientError, TooManyCalls
 from hatwisted.clientcore.process import RANDOMNESS, process_name
@@ -45,7 +48,11 @@ class _Timer:
 
 
 class BlockingDriver:
-    """links: the connections; wall_clock: s since the epoch."""
+    """links: the connections; wall_clock: s since the epoch.
+
+    Beside what the logic needs of a driver there are `ask`, `post` and `wait` for work that is done one step after
+    the other anyway.
+    """
 
     def __init__(self, links: Links, wall_clock: Callable[[], float] = time.time) -> None:
         self.log = StandardLog("hatwisted.blocking")
@@ -57,18 +64,68 @@ class BlockingDriver:
         self._timers: list[tuple[float, int, _Timer]] = []
         self._numbers = count()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def run(self, work: Work[T]) -> T:
         """The result of a coroutine of the logic; raises what it raises."""
-        task = Task(work)
-        while not task.done:
+        return self.wait(Task(work))
+
+    def wait(self, waiter: Waiter[T]) -> T:
+        """What comes; raises what comes instead."""
+        while not waiter.done:
             if self._fire_timers():
                 continue
             if self._calls:
                 self._take_answer(self._calls.popleft())
             else:
                 assert self._timers, "it waits for something that no call or timer will bring"
-                self._links.pause_for(max(0.0, self._timers[0][0] - self._links.clock()))
-        return task.result()
+                self.pause(max(0.0, self._timers[0][0] - self._links.clock()))
+        return waiter.result()
+
+    # ---- one step after the other
+
+    @property
+    def settings(self) -> ClusterSettings:
+        """Which cluster, as whom, and how long to wait."""
+        return self._links.settings
+
+    def post(self, address: str, request: RemotingCommand) -> Waiter[RemotingCommand]:
+        """`call` with the settings' time for an answer."""
+        return self.call(address, request, self.settings.answer_timeout)
+
+    def ask(self, address: str, request: RemotingCommand) -> RemotingCommand:
+        """The answer, whatever its code. BrokerGone or BadAnswer if there's none."""
+        return self.wait(self.post(address, request))
+
+    def ask_all(self, address: str, requests: Iterable[RemotingCommand]) -> list[RemotingCommand]:
+        """The answers to `requests`, in their order; many are under way at once."""
+        answers: list[RemotingCommand] = []
+        under_way: deque[Waiter[RemotingCommand]] = deque()
+        try:
+            for request in requests:
+                if len(under_way) == MAX_IN_FLIGHT:
+                    answers.append(self.wait(under_way.popleft()))
+                under_way.append(self.post(address, request))
+            while under_way:
+                answers.append(self.wait(under_way.popleft()))
+        finally:
+            for each in under_way:
+                each.give_up()
+        return answers
+
+    def pause(self, seconds: float) -> None:
+        """Wait."""
+        self._links.sleep(seconds)
+
+    def is_dead(self, address: str) -> bool:
+        """Was it tried in vain a short while ago?"""
+        return self._links.is_dead(address)
 
     # ---- as Driver
 
@@ -86,9 +143,9 @@ class BlockingDriver:
         """As Driver; dials at once."""
         answer: Waiter[RemotingCommand] = Waiter()
         try:
-            if sum(call.address == address for call in self._calls) >= MAX_IN_FLIGHT:
-                raise TooManyCalls(address, f"{MAX_IN_FLIGHT} calls are waiting for answers")
             connection = self._links.connection(address)
+            if connection.in_flight >= MAX_IN_FLIGHT:
+                raise TooManyCalls(address, f"{MAX_IN_FLIGHT} calls are waiting for answers")
             number = connection.post(request)
         except TooManyCalls as error:
             answer.fail(error)
@@ -96,7 +153,9 @@ class BlockingDriver:
             self._links.drop(address)
             answer.fail(error)
         else:
-            self._calls.append(_Call(address, connection, number, timeout, answer))
+            call = _Call(address, connection, number, timeout, answer)
+            self._calls.append(call)
+            answer.on_cancel = partial(self._give_up, call)
         return answer
 
     def oneway(self, address: str, request: RemotingCommand) -> None:
@@ -122,6 +181,10 @@ class BlockingDriver:
         closed: Waiter[None] = Waiter()
         closed.fire(None)
         return closed
+
+    def _give_up(self, call: _Call) -> None:
+        self._calls.remove(call)
+        call.connection.give_up(call.number)
 
     def _take_answer(self, call: _Call) -> None:
         try:

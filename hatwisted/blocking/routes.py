@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hatwisted.blocking.links import Links, succeeded
+from hatwisted.blocking.driver import BlockingDriver
+from hatwisted.blocking.links import succeeded
 from hatwisted.clientcore.answers import TopicList, decoded
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, NoNameServer, NoRoute
+from hatwisted.clientcore.rounds import Rounds
 from hatwisted.clientcore.routes import merged, readable_queues
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
@@ -28,9 +30,9 @@ class Routes:
     """What the name servers say; nothing is remembered here. retries: rounds over all name servers after the
     first one, those of the settings if None."""
 
-    def __init__(self, links: Links, retries: int | None = None) -> None:
-        self._links = links
-        self._retries = links.settings.retries if retries is None else retries
+    def __init__(self, driver: BlockingDriver, retries: int | None = None) -> None:
+        self._driver = driver
+        self._retries = driver.settings.retries if retries is None else retries
 
     def topics(self) -> list[str]:
         """All topics, sorted."""
@@ -78,32 +80,32 @@ class Routes:
 
     def _ask_all(self, request: RemotingCommand) -> list[tuple[str, RemotingCommand]]:
         """(address, answer) of each name server that answers: at least one, or NoNameServer after all retries."""
-        links = self._links
-        errors: list[str] = []
-        for tried in range(self._retries + 1):
-            if tried:
-                links.pause(tried - 1)
-            errors = []
-            servers = links.settings.name_servers
-            alive = [each for each in servers if not links.is_dead(each)]
-            answers = self._ask(alive, request, errors) or self._ask(
-                [each for each in servers if each not in alive], request, errors
+        driver, rounds = self._driver, Rounds(self._retries)
+        while True:
+            servers = driver.settings.name_servers
+            alive = [each for each in servers if not driver.is_dead(each)]
+            answers = self._ask(alive, request, rounds) or self._ask(
+                [each for each in servers if each not in alive], request, rounds
             )
             if answers:
                 return answers
-        raise NoNameServer(
-            f"no name server answered: {'; '.join(errors)}: is the address right, and is one running?"
-        )
+            pause = rounds.pause()
+            if pause is None:
+                errors = "; ".join(map(str, rounds.failures.values()))
+                raise NoNameServer(
+                    f"no name server answered: {errors}: is the address right, and is one running?"
+                )
+            driver.pause(pause)
 
     def _ask(
-        self, servers: Sequence[str], request: RemotingCommand, errors: list[str]
+        self, servers: Sequence[str], request: RemotingCommand, rounds: Rounds
     ) -> list[tuple[str, RemotingCommand]]:
         answers = []
         for address in servers:
             try:
-                answers.append((address, self._links.call(address, request)))
+                answers.append((address, self._driver.ask(address, request)))
             except (BrokerGone, BadAnswer) as error:
-                errors.append(str(error))
+                rounds.failed(address, error)
         return answers
 
 

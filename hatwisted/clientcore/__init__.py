@@ -1,17 +1,17 @@
 """The client's logic, without a loop, a socket or a clock: what Twisted's, asyncio's and the blocking client
 share.
 
-Values first: `message`, `sending` (messages as requests, answers as results), `tries`, `selection`, `routes`,
-`pullprogress`, `processqueue`, `allocation`, `subscription`. On them coroutines that await nothing but
-`tasks.Waiter`s: `producer`, `queuereader` -> `consumeservice` -> `assignment` -> `consumer`, `admin`.
-`clusterlink` is on top, `consumerstate` and `api` are what programs of every loop see, `session` (one
-identity among the brokers) under all its parts, and `driver` says what a loop has to give; `calls` is what
-its connections have in common, `process` what it takes from its process.
+Values first: `message`, `sending` (messages as requests, answers as results), `tries`, `rounds` (tries at
+several servers), `selection`, `routes`, `pullprogress`, `processqueue`, `allocation`, `subscription`. On
+them coroutines that await nothing but `tasks.Waiter`s: `producer`, `queuereader` -> `consumeservice` ->
+`assignment` -> `consumer`, `admin`. `clusterlink` is on top, `consumerstate` and `api` are what programs of
+every loop see, `session` (one identity among the brokers) under all its parts, and `driver` says what a
+loop has to give; `calls` is what its connections have in common, `process` what it takes from its process.
 
-What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`, `answers`,
-`errors`), `accumulator`, `sendwindow`, `compression` and `transactions` for sending; `membership`,
-`consumefrom`, `offsets`, `queuelocks`, `delivery`, `messagestream` and `sendback` for consuming;
-`consumerrequests`, `runninginfo` and `consumestats` for what brokers and operators ask.
+What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`,
+`answers`, `errors`), `accumulator`, `sendwindow`, `compression` and `transactions` for sending;
+`membership`, `consumefrom`, `offsets`, `queuelocks`, `delivery`, `messagestream` and `sendback` for
+consuming; `consumerrequests`, `runninginfo` and `consumestats` for what brokers and operators ask.
 
 Never here: Twisted, asyncio, sockets, the time, chance of its own. Imports `wire` only.
 """

@@ -1,7 +1,7 @@
 """What a program imports beside its Cluster, the same on every loop: messages, results, options, errors."""
 
-from hatwisted.clientcore.admin import LATEST, QueueProgress
-from hatwisted.clientcore.delivery import RECONSUME_LATER, AckIndex
+from hatwisted.clientcore.admin import LATEST, GroupSettings, QueueProgress
+from hatwisted.clientcore.delivery import RECONSUME_LATER, AckIndex, Listener
 from hatwisted.clientcore.errors import (
     BadAnswer,
     BadMessage,
@@ -28,10 +28,10 @@ from hatwisted.clientcore.errors import (
     Unsettled,
 )
 from hatwisted.clientcore.message import Message, ReceivedMessage
-from hatwisted.clientcore.options import ConsumeFrom
+from hatwisted.clientcore.options import ConsumeFrom, ConsumerKeywords, ProducerKeywords
 from hatwisted.clientcore.sending import SendResult, SendStatus
 from hatwisted.clientcore.subscription import Sql
-from hatwisted.clientcore.transactions import TransactionState
+from hatwisted.clientcore.transactions import Check, LocalWork, TransactionState
 from hatwisted.wire.messagequeue import MessageQueue
 
 __all__ = [
@@ -45,11 +45,16 @@ __all__ = [
     "BrokerGone",
     "CallFailed",
     "CallTimedOut",
+    "Check",
     "ClientError",
     "Closed",
     "ConnectFailed",
     "ConnectionGone",
     "ConsumeFrom",
+    "ConsumerKeywords",
+    "GroupSettings",
+    "Listener",
+    "LocalWork",
     "Message",
     "MessageQueue",
     "NoNameServer",
@@ -57,6 +62,7 @@ __all__ = [
     "OffsetsGone",
     "OffsetsNotFound",
     "ProducerFull",
+    "ProducerKeywords",
     "QueueProgress",
     "ReceivedMessage",
     "Refused",

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from hatwisted.clientcore.errors import Rejected, Unsettled
 from hatwisted.clientcore.message import ReceivedMessage
-
-Listener = Callable[[Sequence[ReceivedMessage]], Any]
-"""The program's: takes a batch; whatever it raises, or what it gives fails with, means "not consumed"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +23,9 @@ class AckIndex:
     value: int
 
 
+Listener = Callable[[Sequence[ReceivedMessage]], AckIndex | None | Awaitable[AckIndex | None]]
+"""The program's: takes a batch, gives None, an AckIndex, or what its loop can wait for of either. Whatever it
+raises, or what it gives fails with, means "not consumed"."""
 RECONSUME_LATER: Final = AckIndex(-1)
 """The whole batch goes back."""
 

@@ -70,6 +70,10 @@ class Waiter(Generic[T]):
     def forget(self, listener: Callable[[Waiter[T]], object]) -> None:
         """Don't call `listener`, which gave it up."""
         self._listeners = tuple(each for each in self._listeners if each != listener)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more."""
         if self.on_cancel is not None and not self._done:
             on_cancel, self.on_cancel = self.on_cancel, None
             on_cancel()

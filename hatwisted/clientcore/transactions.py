@@ -7,9 +7,9 @@ which is why a producer of transactions is given a `check` at birth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Any
+from typing import TypeVar
 
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import BadAnswer, BadTransactionState, CallFailed, ClientError
@@ -23,6 +23,8 @@ from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messageid import BadMessageId, decode_message_id
 from hatwisted.wire.remoting import RemotingCommand
 
+T = TypeVar("T")
+
 
 class TransactionState(Enum):
     """What became of the program's own work. UNKNOWN: ask again later."""
@@ -32,9 +34,9 @@ class TransactionState(Enum):
     UNKNOWN = layout.SYS_TRANSACTION_NONE
 
 
-LocalWork = Callable[[Message], Any]
+LocalWork = Callable[[Message], TransactionState | Awaitable[TransactionState]]
 """Does the program's part; gives a TransactionState, or what its loop can wait for of one."""
-Check = Callable[[ReceivedMessage], Any]
+Check = Callable[[ReceivedMessage], TransactionState | Awaitable[TransactionState]]
 """Looks up what became of an earlier message; gives the same."""
 
 
@@ -109,7 +111,9 @@ class TransactionProducer(Producer):
         }
         self._end(address, fields, state)
 
-    async def _state(self, work: Callable[[Any], Any], argument: Any) -> TransactionState:
+    async def _state(
+        self, work: Callable[[T], TransactionState | Awaitable[TransactionState]], argument: T
+    ) -> TransactionState:
         """What the program's own code says, now or later."""
         state = work(argument)
         if not isinstance(state, TransactionState) and hasattr(state, "__await__"):

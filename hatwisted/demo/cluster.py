@@ -23,14 +23,14 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
+from hatwisted.client import cluster as client
+from hatwisted.client.driver import deferred
 from hatwisted.clientcore.errors import CallFailed
 from hatwisted.config.javaproperties import format_property
-from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import StoreLocked
 from hatwisted.store.interfaces import ILock
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.remoting import RemotingCommand
 
 LOOPBACK = "127.0.0.1"
 
@@ -89,17 +89,17 @@ class Cluster:
         return os.path.join(self.folder, name, "store")
 
     @inlineCallbacks
-    def start(self, client: RemotingClient) -> Any:
+    def start(self, link: client.Cluster) -> Any:
         """Empty the folder and start all three; fires when each answers. Fails with DemoError."""
         self._claim_folder()
-        yield self._run(client, "namesrv", "hanamesrv", self._ports.namesrv, _namesrv_conf(self.folder))
+        yield self._run(link, "namesrv", "hanamesrv", self._ports.namesrv, _namesrv_conf(self.folder))
         brokers = {
             "master": ("hamaster", {"brokerRole": "SYNC_MASTER", "brokerId": 0}),
             "slave": ("haslave", {"brokerRole": "SLAVE", "brokerId": 1}),
         }
         for name, (program, role) in brokers.items():
             port = self._ports.master if name == "master" else self._ports.slave
-            yield self._run(client, name, program, port, {**role, **self._broker_conf(name)})
+            yield self._run(link, name, program, port, {**role, **self._broker_conf(name)})
 
     @inlineCallbacks
     def stop(self) -> Any:
@@ -113,7 +113,7 @@ class Cluster:
         return {server.name: server.pid for server in self._servers if server.pid}
 
     def _run(
-        self, client: RemotingClient, name: str, program: str, port: int, conf: dict[str, object]
+        self, link: client.Cluster, name: str, program: str, port: int, conf: dict[str, object]
     ) -> Deferred[None]:
         folder = os.path.join(self.folder, name)
         os.makedirs(folder)
@@ -129,7 +129,7 @@ class Cluster:
         code = (
             RequestCode.GET_BROKER_CLUSTER_INFO if name == "namesrv" else RequestCode.GET_BROKER_RUNTIME_INFO
         )
-        return server.ready(client, f"{LOOPBACK}:{port}", code)
+        return server.ready(link, f"{LOOPBACK}:{port}", code)
 
     def _broker_conf(self, name: str) -> dict[str, object]:
         return {
@@ -182,14 +182,14 @@ class ServerProcess(ProcessProtocol):
         self.pid = self._process.pid
 
     @inlineCallbacks
-    def ready(self, client: RemotingClient, address: str, code: int) -> Any:
+    def ready(self, link: client.Cluster, address: str, code: int) -> Any:
         """Fires when the server answers a request; fails with DemoError if it ends or takes too long."""
         give_up = self._reactor.seconds() + READY_LIMIT
         while True:
             if self.pid is None:
                 raise DemoError(f"{self.name} ended at once: {self._story()}")
             try:
-                yield client.call(address, RemotingCommand(code=code), CALL_TIMEOUT)
+                yield deferred(link.session.call(address, code, timeout=CALL_TIMEOUT))
                 return
             except CallFailed as error:
                 if self._reactor.seconds() > give_up:

@@ -14,12 +14,12 @@ from typing import Any
 from twisted.internet.defer import inlineCallbacks
 from twisted.internet.task import deferLater
 
-from hatwisted.clientcore.command import command
+from hatwisted.client.cluster import Cluster
+from hatwisted.client.driver import deferred
 from hatwisted.clientcore.errors import BadAnswer
 from hatwisted.clientcore.message import decode_records
 from hatwisted.clientcore.pullprogress import pull_fields
 from hatwisted.demo.producer import NOTHING, Stored
-from hatwisted.remoting.client import RemotingClient
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -41,8 +41,8 @@ class ReadBackError(Exception):
 class Consumer:
     """Reads from one broker. `read` counts messages that came back as they were sent."""
 
-    def __init__(self, client: RemotingClient, reactor: Any, broker: str) -> None:
-        self._client = client
+    def __init__(self, cluster: Cluster, reactor: Any, broker: str) -> None:
+        self._session = cluster.session
         self._reactor = reactor
         self._broker = broker
         self.read = 0
@@ -58,8 +58,8 @@ class Consumer:
         offset = 0
         give_up = self._reactor.seconds() + PATIENCE
         while offset < len(checksums):
-            request = command(RequestCode.PULL_MESSAGE, self._pull(topic, queue, offset))
-            answer = yield self._client.call(self._broker, request, PULL_TIMEOUT)
+            pull = RequestCode.PULL_MESSAGE, self._pull(topic, queue, offset)
+            answer = yield deferred(self._session.call(self._broker, *pull, timeout=PULL_TIMEOUT))
             if answer.code == ResponseCode.SUCCESS:
                 offset = self._compare(answer.body, topic, queue, checksums)
                 give_up = self._reactor.seconds() + PATIENCE

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 import msgspec
 from twisted.internet.defer import inlineCallbacks
 
-from hatwisted.clientcore.errors import CallFailed, Refused
-from hatwisted.remoting.client import RemotingClient
+from hatwisted.client.cluster import Cluster
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.answers import decoded
+from hatwisted.clientcore.errors import BadAnswer, CallFailed, Refused
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.remoting import RemotingCommand
 
 CALL_TIMEOUT = 2.0  # s
 
@@ -52,8 +53,8 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 class Monitor:
     """Keeps `figures` up to date, one `refresh` at a time."""
 
-    def __init__(self, client: RemotingClient, master: str, slave: str) -> None:
-        self._client = client
+    def __init__(self, cluster: Cluster, master: str, slave: str) -> None:
+        self._session = cluster.session
         self._master = master
         self._slave = slave
         self.figures = Figures()
@@ -76,7 +77,7 @@ class Monitor:
     @inlineCallbacks
     def _ask(self, address: str, code: int, kind: type[_T]) -> Any:
         try:
-            answer = yield self._client.ask(address, RemotingCommand(code=code), CALL_TIMEOUT)
-        except (CallFailed, Refused):
+            answer = yield deferred(self._session.ask(address, code, timeout=CALL_TIMEOUT))
+            return decoded(address, answer, kind)
+        except (CallFailed, Refused, BadAnswer):
             return kind()
-        return msgspec.json.decode(answer.body, type=kind)

@@ -27,8 +27,6 @@ from hatwisted.demo.monitor import UNKNOWN, Monitor
 from hatwisted.demo.pipelineprocess import INSTALL, PipelineProcess, missing_packages
 from hatwisted.demo.producer import Producer
 from hatwisted.demo.screen import Screen, messages
-from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.errors import StoreError
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.storenames import LOG_FOLDER
@@ -67,9 +65,8 @@ class Scenario:
         self._wants_pipeline = pipeline
         self._pipeline: PipelineProcess | None = None
         self._pipeline_failure: Failure | None = None
-        self._client = RemotingClient(TcpConnecting(reactor), reactor)
-        self._monitor = Monitor(self._client, cluster.master, cluster.slave)
         self._link = client.Cluster(reactor, cluster.namesrv)
+        self._monitor = Monitor(self._link, cluster.master, cluster.slave)
         self._producer = Producer(self._link)
         self._redraw = PeriodicCall(reactor, "redrawing the table", self._update)
         self._stopping = False
@@ -105,7 +102,7 @@ class Scenario:
 
     @inlineCallbacks
     def _start_servers(self) -> Any:
-        yield self._cluster.start(self._client)
+        yield self._cluster.start(self._link)
         for name, pid in self._cluster.pids().items():
             self._screen.step(f"{name}: pid {pid}, {getattr(self._cluster, name)}")
         brokers = yield self._until(self._registered, LINK_LIMIT, "both brokers are known to the name server")
@@ -154,7 +151,7 @@ class Scenario:
 
     @inlineCallbacks
     def _read_back(self) -> Any:
-        consumer = Consumer(self._client, self._reactor, self._cluster.slave)
+        consumer = Consumer(self._link, self._reactor, self._cluster.slave)
         yield consumer.read_all(self._producer.stored)
         wanted = self._producer.answered
         if consumer.read != wanted:
@@ -245,7 +242,6 @@ class Scenario:
         if self._pipeline is not None:
             self._pipeline.stop()
         yield self._link.close()
-        yield self._client.close()
         started = self._cluster.pids()
         yield self._cluster.stop()
         if started:

@@ -35,6 +35,7 @@ from hatwisted.store.lifecycle.retention import (
     RetentionRules,
     WatermarkLimits,
 )
+from hatwisted.store.lifecycle.sidefile import keep_aside, side_file
 from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
 from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.filequeue import FileQueue
@@ -128,6 +129,7 @@ class MessageStore:
         flush_worker: IWorker,
     ) -> None:
         root = self.root = options.root
+        self._fs = fs
         self._options = options
         self._clock = clock
         self._worker = worker
@@ -217,6 +219,7 @@ class MessageStore:
             check_crc=options.check_crc_on_recover,
             index_safe=options.message_index_safe,
             progress=progress,
+            keep_aside=self._keep_aside,
             before_changes=self._abort.create,
         )
         self.checkpoint.indexed = None  # of the exit before this start; the next one notes its own
@@ -227,6 +230,16 @@ class MessageStore:
             # Entries before it are in the queues' first files still.
             self.queues.expire(self.log.min_offset)
         return report
+
+    def _keep_aside(self, begin: int, end: int) -> str:
+        """Recovery is about to cut these bytes of the log. No cut overwrites what another has kept."""
+        path = side_file(self.root, begin, end)
+        number = 1
+        while self._fs.exists(path):
+            path = f"{side_file(self.root, begin, end)}.{number}"
+            number += 1
+        keep_aside(self._fs, path, self.log.files, (begin, end), lambda offset: None)
+        return path
 
     def _stalled(self, error: BaseException) -> None:
         """A slave mustn't go on to acknowledge what it could never start with again."""

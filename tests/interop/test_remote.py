@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.security import Credentials, Tls
 from hatwisted.blocking.settings import ClusterSettings
@@ -236,10 +237,10 @@ def test_accounts(tmp_path: Path, version: str) -> None:
         master.start()
         known = settings_of(group, credentials=ACCOUNT, retries=2)
         bodies = bodies_of(0, 10)
-        with Links(known) as links:
+        with BlockingDriver(Links(known)) as driver:
             for body in bodies:
                 request = RemotingCommand(SEND_MESSAGE_V2, ext=send_fields("Orders", 0, {}), body=body)
-                answer = links.call(f"127.0.0.1:{group.master_port}", request)
+                answer = driver.ask(f"127.0.0.1:{group.master_port}", request)
                 assert answer.code == 0, answer.remark
         wait_for_route(group, "Orders", 1)
         assert read_all(known, "Orders", columns=["body"])["body"].to_pylist() == bodies

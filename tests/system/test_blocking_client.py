@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hatwisted.blocking.cluster import Cluster
+from hatwisted.blocking import Cluster
 from hatwisted.clientcore.errors import BadMessage, BrokerGone, Closed, SendFailed
 from hatwisted.clientcore.message import Message
 from hatwisted.clientcore.sending import SendStatus

@@ -67,8 +67,8 @@ def request() -> RemotingCommand:
     return RemotingCommand(105)
 
 
-def links_to(server: BreakingServer) -> Links:
-    return Links(ClusterSettings(name_servers=(server.address,), answer_timeout=30))
+def driver_for(address: str) -> BlockingDriver:
+    return BlockingDriver(Links(ClusterSettings(name_servers=(address,), answer_timeout=30)))
 
 
 def test_every_call_of_a_broken_connection_fails_and_says_so(server: BreakingServer) -> None:
@@ -86,8 +86,7 @@ def test_every_call_of_a_broken_connection_fails_and_says_so(server: BreakingSer
 def test_calls_that_are_tried_again_at_once_get_their_answers_on_a_new_connection(
     server: BreakingServer,
 ) -> None:
-    with links_to(server) as links:
-        driver = BlockingDriver(links)
+    with driver_for(server.address) as driver:
 
         async def twice() -> int:
             try:
@@ -106,11 +105,8 @@ def test_calls_that_are_tried_again_at_once_get_their_answers_on_a_new_connectio
 @pytest.mark.parametrize("host", ["my..host", "x" * 64 + ".example"])
 def test_a_host_that_cannot_be_a_name_fails_as_a_call(host: str) -> None:
     address = f"{host}:9876"
-    with (
-        Links(ClusterSettings(name_servers=(address,))) as links,
-        pytest.raises(ConnectFailed, match="not a host name"),
-    ):
-        links.connection(address)
+    with driver_for(address) as driver, pytest.raises(ConnectFailed, match="not a host name"):
+        driver.ask(address, request())
 
 
 @pytest.mark.parametrize("host", ["my..host", "x" * 64 + ".example"])

@@ -9,12 +9,13 @@ import click
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.log.compare import LogComparison, compare_logs, record_boundary
 from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
-from hatwisted.cli.log.repair import RepairPlan, repair, side_file
+from hatwisted.cli.log.repair import RepairPlan, repair
 from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.cli.optionvalues import size_text
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.lifecycle.sidefile import side_file
 from hatwisted.store.log.filequeue import FileQueue
 
 
@@ -105,7 +106,7 @@ def plan_cut(folder: StoreFolder, log: FileQueue, offset: int, progress: Callabl
         end=end,
         bytes=end - offset,
         records=records,
-        side_file=side_file(folder, offset, end),
+        side_file=side_file(folder.required_root(), offset, end),
     )
 
 

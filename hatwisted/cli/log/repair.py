@@ -23,11 +23,10 @@ from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.logcodec.logwalk import Damage, LogWalk, WalkOptions
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.lifecycle.sidefile import SIDE_FOLDER, keep_aside, side_file
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
-from hatwisted.wire.layout import FILE_NAME_DIGITS
 
-SIDE_FOLDER: Final = "repair"
 CHUNK: Final = 8 << 20
 """Bytes copied at once."""
 
@@ -98,14 +97,8 @@ def plan_repair(folder: StoreFolder, inspection: LogInspection, offset: int | No
         end=inspection.end,
         bytes=inspection.end - damage.offset,
         records=inspection.records_after(damage),
-        side_file=side_file(folder, damage.offset, inspection.end),
+        side_file=side_file(folder.required_root(), damage.offset, inspection.end),
     )
-
-
-def side_file(folder: StoreFolder, offset: int, end: int) -> str:
-    """Where the bytes [offset, end) of a log are kept once they are cut."""
-    name = f"{offset:0{FILE_NAME_DIGITS}d}-{end:0{FILE_NAME_DIGITS}d}.bin"
-    return join(folder.required_root(), SIDE_FOLDER, name)
 
 
 def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Callable[[int], None]) -> None:
@@ -123,29 +116,11 @@ def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Call
         raise CannotRun(
             f"{side_folder} has {free} bytes free, but {plan.bytes} are needed to keep what is cut"
         )
-    _save(folder, log, plan, progress)
+    keep_aside(fs, plan.side_file, log, (plan.offset, plan.end), progress)
     note = msgspec.json.format(msgspec.json.encode(plan)) + b"\n"
     replace_file(fs, plan.side_file.removesuffix(".bin") + ".json", note)
     _cut(log, plan.offset)
     plan.done = True
-
-
-def _save(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Callable[[int], None]) -> None:
-    """Copy [offset, end) to the side file, durably; the file has its name only when it's whole."""
-    temporary = plan.side_file + ".tmp"
-    file = folder.fs.open(temporary, create=True)
-    try:
-        at = plan.offset
-        while at < plan.end:
-            chunk = log.read(at, min(CHUNK, plan.end - at))
-            file.pwrite((chunk,), at - plan.offset)
-            at += len(chunk)
-            progress(at)
-        file.datasync()
-    finally:
-        file.close()
-    folder.fs.replace(temporary, plan.side_file)
-    folder.fs.sync_folder(join(folder.required_root(), SIDE_FOLDER))
 
 
 def _cut(log: FileQueue, offset: int) -> None:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
-from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
-from hatwisted.blocking.links import Links
+from hatwisted.blocking.connection import MAX_IN_FLIGHT
+from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.routes import Routes
 from hatwisted.clientcore import sending
 from hatwisted.clientcore.errors import (
@@ -28,11 +28,12 @@ from hatwisted.clientcore.errors import (
     BadSetting,
     BrokerGone,
     ClientError,
-    ConnectionGone,
     NoRoute,
     Refused,
 )
+from hatwisted.clientcore.rounds import Rounds
 from hatwisted.clientcore.routes import replicas_of, writable_queues
+from hatwisted.clientcore.tasks import Waiter
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -115,8 +116,7 @@ class _QueueSends:
     waiting: list[Outgoing] = field(default_factory=list)
     waiting_bytes: int = 0
     under_way: list[Outgoing] = field(default_factory=list)
-    connection: Connection | None = None
-    answer: int = 0
+    answer: Waiter[RemotingCommand] | None = None
 
     @property
     def first(self) -> int | None:
@@ -141,13 +141,15 @@ class Producer:
     """For one thread. `counts` counts as answers come in. `send` and `drain` raise ClientError when a broker
     is gone for longer than the settings' retries last, or refuses what no retry can cure.
 
-    - links: connections to the cluster
+    - driver: asks the cluster
     - group: the producer group
     - wall_clock: seconds since the epoch
     """
 
-    def __init__(self, links: Links, group: str = GROUP, wall_clock: Callable[[], float] = time.time) -> None:
-        self._links = links
+    def __init__(
+        self, driver: BlockingDriver, group: str = GROUP, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._driver = driver
         self._group = group
         self._wall_clock = wall_clock
         self._routes: dict[str, TopicRoute] = {}
@@ -218,7 +220,7 @@ class Producer:
         return queue
 
     def _find_queues(self, topic: str) -> list[MessageQueue]:
-        routes = Routes(self._links)
+        routes = Routes(self._driver)
         route = routes.route(topic)
         at_most = None
         if route is None:
@@ -235,7 +237,7 @@ class Producer:
 
     def _renew_address(self, sends: _QueueSends) -> None:
         """The master may have come back elsewhere."""
-        route = Routes(self._links).route(sends.queue.topic)
+        route = Routes(self._driver).route(sends.queue.topic)
         found = {} if route is None else replicas_of(route, sends.queue.broker_name)
         sends.address = found.get(MASTER_ID, sends.address)
 
@@ -257,23 +259,18 @@ class Producer:
             self._settle(self._under_way[0])
         sends.under_way, sends.waiting, sends.waiting_bytes = sends.waiting, [], 0
         self._under_way.append(sends)
-        try:
-            sends.connection = self._links.connection(sends.address)
-            sends.answer = sends.connection.post(self._request(sends.queue, sends.under_way))
-        except (BrokerGone, BadAnswer):
-            # Told when it's settled, which tries again.
-            self._links.drop(sends.address)
-            sends.connection = None
+        # What goes wrong is told when it's settled, which tries again.
+        sends.answer = self._driver.post(sends.address, self._request(sends.queue, sends.under_way))
 
     def _settle(self, sends: _QueueSends) -> None:
         """Wait for the answer, and see to it that its messages are stored or refused."""
         error: ClientError | None = None
+        assert sends.answer is not None, "nothing is under way"
         try:
-            answer = self._answer(sends)
+            answer = self._driver.wait(sends.answer)
             if not self._take(sends, sends.under_way, answer):
                 error = self._refusal(sends, answer)
         except (BrokerGone, BadAnswer) as lost:
-            self._links.drop(sends.address)
             self.counts.resent += len(sends.under_way)
             error = lost
         if error is not None:
@@ -283,20 +280,15 @@ class Producer:
         self._held_bytes -= sum(message.size for message in sends.under_way)
         sends.under_way = []
 
-    def _answer(self, sends: _QueueSends) -> RemotingCommand:
-        connection = sends.connection
-        if connection is None or self._links.connection(sends.address) is not connection:
-            raise ConnectionGone(sends.address, "the connection was lost")
-        return connection.answer(sends.answer)
-
     def _deliver(self, sends: _QueueSends, messages: Sequence[Outgoing], error: ClientError) -> None:
         """Send `messages` until they are settled; raises the last error when retries are used up."""
-        for tried in range(self._links.settings.retries):
-            self._links.pause(tried)
+        rounds = Rounds(self._driver.settings.retries)
+        while (pause := rounds.pause()) is not None:
+            self._driver.pause(pause)
             try:
                 if isinstance(error, BrokerGone):
                     self._renew_address(sends)
-                answer = self._links.call(sends.address, self._request(sends.queue, messages))
+                answer = self._driver.ask(sends.address, self._request(sends.queue, messages))
             except (BrokerGone, BadAnswer) as lost:
                 error = lost
                 continue
@@ -320,7 +312,7 @@ class Producer:
             self.counts.refuse(messages[0].number, " ".join((answer.remark or "illegal").split()))
             return True
         for message in messages:
-            answer = self._links.call(sends.address, self._request(sends.queue, [message]))
+            answer = self._driver.ask(sends.address, self._request(sends.queue, [message]))
             if not self._take(sends, [message], answer):
                 self._deliver(sends, [message], self._refusal(sends, answer))
         return True

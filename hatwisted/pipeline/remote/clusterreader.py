@@ -22,10 +22,12 @@ from typing import Final, Self
 import pyarrow as pa
 
 from hatwisted.blocking.connection import Clock
+from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.routes import Routes, queues_to_read
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BrokerGone, NoRoute
+from hatwisted.clientcore.rounds import pause_after
 from hatwisted.clientcore.routes import Replicas, replicas_of
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.decode import decode_buffer
@@ -54,8 +56,8 @@ class ClusterReader:
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._links = Links(settings, clock, sleep)
-        self._routes = Routes(self._links)
+        self._driver = BlockingDriver(Links(settings, clock, sleep))
+        self._routes = Routes(self._driver)
 
     def __enter__(self) -> Self:
         return self
@@ -67,11 +69,11 @@ class ClusterReader:
 
     def close(self) -> None:
         """Close all connections."""
-        self._links.close()
+        self._driver.close()
 
     def pause(self, tried: int) -> None:
         """Wait after the round `tried` (from 0) of the settings' retries."""
-        self._links.pause(tried)
+        self._driver.pause(pause_after(tried))
 
     def queues(self, topics: Iterable[str] = (), pattern: str | None = None) -> Queues:
         """The readable queues of the named topics, and of all topics whose name matches; in order of topic,
@@ -112,7 +114,7 @@ class ClusterReader:
 
     def bounds(self, queues: Mapping[MessageQueue, Replicas]) -> dict[MessageQueue, Bounds]:
         """Where each queue begins and ends now."""
-        return bounds_of(self._links, queues)
+        return bounds_of(self._driver, queues)
 
     def offsets_at(
         self,
@@ -126,11 +128,11 @@ class ClusterReader:
         - bounds: what they hold
         - milliseconds: the time, since the epoch
         """
-        return offsets_at(self._links, queues, bounds, milliseconds)
+        return offsets_at(self._driver, queues, bounds, milliseconds)
 
     def records(self, wanted: QueueRange, *, fail_on_loss: bool = True) -> Iterator[bytes | memoryview]:
         """The range's records as stored, several to a piece; an error unless all of them come."""
-        return QueuePull(self._links, wanted, fail_on_loss=fail_on_loss).chunks()
+        return QueuePull(self._driver, wanted, fail_on_loss=fail_on_loss).chunks()
 
     def read(
         self,

@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hatwisted.blocking.links import Links, succeeded
+from hatwisted.blocking.driver import BlockingDriver
+from hatwisted.blocking.links import succeeded
 from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.command import command
-from hatwisted.clientcore.errors import BadAnswer, BrokerGone, ClientError, Refused, RefusedByAll
+from hatwisted.clientcore.errors import BadAnswer, BrokerGone, Refused
 from hatwisted.clientcore.pullprogress import queue_fields
+from hatwisted.clientcore.rounds import Rounds
 from hatwisted.clientcore.routes import Replicas
 from hatwisted.logcodec.recordhead import read_head
 from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
@@ -49,7 +51,7 @@ Placed = Mapping[MessageQueue, Replicas]
 """Queues and the brokers of their groups."""
 
 
-def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
+def bounds_of(driver: BlockingDriver, queues: Placed) -> dict[MessageQueue, Bounds]:
     """The bounds of each queue. BrokerGone if no broker of a group answers, Refused if all refuse."""
     codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
 
@@ -57,7 +59,7 @@ def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
         return [_about(each, code) for each in group for code in codes]
 
     found = {}
-    for queue, said in _ask_groups(links, queues, ask).items():
+    for queue, said in _ask_groups(driver, queues, ask).items():
         low, high = said.numbers
         # Between the two questions retention may have moved on: no queue ends before it begins.
         found[queue] = Bounds(low, max(low, high), said.by_master)
@@ -65,11 +67,11 @@ def bounds_of(links: Links, queues: Placed) -> dict[MessageQueue, Bounds]:
 
 
 def offsets_at(
-    links: Links, queues: Placed, bounds: Mapping[MessageQueue, Bounds], milliseconds: int
+    driver: BlockingDriver, queues: Placed, bounds: Mapping[MessageQueue, Bounds], milliseconds: int
 ) -> dict[MessageQueue, int]:
     """Of each queue the first message stored at some time or later; its end if there's none.
 
-    - links: connections to the cluster
+    - driver: asks the cluster
     - queues: which, with their brokers
     - bounds: what they hold
     - milliseconds: the time, since the epoch
@@ -81,8 +83,8 @@ def offsets_at(
 
     filled = {queue: replicas for queue, replicas in queues.items() if bounds[queue].high > bounds[queue].low}
     found = {queue: bounds[queue].high for queue in queues}
-    for queue, said in _ask_groups(links, filled, ask).items():
-        search = _BoundarySearch(links, queue, queues[queue], bounds[queue], milliseconds)
+    for queue, said in _ask_groups(driver, filled, ask).items():
+        search = _BoundarySearch(driver, queue, queues[queue], bounds[queue], milliseconds)
         found[queue] = search.boundary(bounds[queue].clamp(said.numbers[0]))
     return found
 
@@ -91,9 +93,14 @@ class _BoundarySearch:
     """The exact place of a time in a queue, near an estimate."""
 
     def __init__(
-        self, links: Links, queue: MessageQueue, replicas: Replicas, bounds: Bounds, milliseconds: int
+        self,
+        driver: BlockingDriver,
+        queue: MessageQueue,
+        replicas: Replicas,
+        bounds: Bounds,
+        milliseconds: int,
     ) -> None:
-        self._links = links
+        self._driver = driver
         self._queue = queue
         self._replicas = replicas
         self._bounds = bounds
@@ -121,7 +128,7 @@ class _BoundarySearch:
     def _times(self, begin: int, end: int) -> list[tuple[int, int]]:
         """(offset, store time in ms) of the messages there are in a range."""
         wanted = QueueRange(self._queue, begin, end, self._replicas)
-        pull = QueuePull(self._links, wanted, fail_on_loss=False)
+        pull = QueuePull(self._driver, wanted, fail_on_loss=False)
         return [each for chunk in pull.chunks() for each in store_times(chunk)]
 
 
@@ -149,7 +156,7 @@ class _GroupAnswer:
     by_master: bool
 
 
-def _ask_groups(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, _GroupAnswer]:
+def _ask_groups(driver: BlockingDriver, queues: Placed, ask: Ask) -> dict[MessageQueue, _GroupAnswer]:
     """What the brokers say about each queue."""
     groups: dict[str, list[MessageQueue]] = defaultdict(list)
     for queue in queues:
@@ -157,7 +164,7 @@ def _ask_groups(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, _G
     found: dict[MessageQueue, _GroupAnswer] = {}
     for name, group in groups.items():
         replicas = {number: address for queue in group for number, address in queues[queue].items()}
-        numbers, by_master = _ask_group(links, name, replicas, group, ask)
+        numbers, by_master = _ask_group(driver, name, replicas, group, ask)
         each = len(numbers) // len(group)
         for at, queue in enumerate(group):
             found[queue] = _GroupAnswer(tuple(numbers[at * each : (at + 1) * each]), by_master)
@@ -165,29 +172,25 @@ def _ask_groups(links: Links, queues: Placed, ask: Ask) -> dict[MessageQueue, _G
 
 
 def _ask_group(
-    links: Links, name: str, replicas: Replicas, group: Sequence[MessageQueue], ask: Ask
+    driver: BlockingDriver, name: str, replicas: Replicas, group: Sequence[MessageQueue], ask: Ask
 ) -> tuple[list[int], bool]:
     """Numbers from the master, or a slave when it can't be had, and which; several rounds, as with reading."""
     order = sorted(replicas, key=lambda number: (number != MASTER_ID, number))
-    errors: list[ClientError] = []
-    for tried in range(links.settings.retries + 1):
-        if tried:
-            links.pause(tried - 1)
-        errors = []
-        for number in sorted(order, key=lambda number: links.is_dead(replicas[number])):
-            address = replicas[number]
-            try:
-                answers = links.call_all(address, ask(group))
-                what = f"an offset of {queue_name(group[0])}"
-                said = [succeeded(address, each, what) for each in answers]
-                return [number_in(address, each, "offset") for each in said], number == MASTER_ID
-            except (BrokerGone, BadAnswer, Refused) as error:
-                links.drop(address)
-                errors.append(error)
-        if errors and all(isinstance(error, Refused) and error.lasting for error in errors):
-            break
-    details = "; ".join(map(str, errors)) or "the name servers have no address for it"
-    refusals = [error for error in errors if isinstance(error, Refused)]
-    if refusals and len(refusals) == len(errors):
-        raise RefusedByAll(details, refusals[-1])
-    raise BrokerGone(f"broker {name}: no broker of its group answers: {details}")
+    numbers = {replicas[number]: number for number in order}
+    what = f"an offset of {queue_name(group[0])}"
+    rounds = Rounds(driver.settings.retries)
+    while True:
+        address = rounds.first_of(sorted(numbers, key=driver.is_dead))
+        if address is None:
+            pause = rounds.pause()
+            if pause is None:
+                details = "; ".join(map(str, rounds.failures.values()))
+                details = details or "the name servers have no address for it"
+                raise rounds.error(f"broker {name}: no broker of its group answers: {details}", details)
+            driver.pause(pause)
+            continue
+        try:
+            said = [succeeded(address, each, what) for each in driver.ask_all(address, ask(group))]
+            return [number_in(address, each, "offset") for each in said], numbers[address] == MASTER_ID
+        except (BrokerGone, BadAnswer, Refused) as failure:
+            rounds.failed(address, failure)

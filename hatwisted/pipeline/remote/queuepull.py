@@ -24,7 +24,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hatwisted.blocking.links import Links, succeeded
+from hatwisted.blocking.driver import BlockingDriver
+from hatwisted.blocking.links import succeeded
 from hatwisted.blocking.routes import Routes
 from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.command import command
@@ -35,10 +36,11 @@ from hatwisted.clientcore.errors import (
     OffsetsGone,
     OffsetsNotFound,
     Refused,
-    RefusedByAll,
 )
 from hatwisted.clientcore.pullprogress import pull_fields, queue_fields
+from hatwisted.clientcore.rounds import Rounds
 from hatwisted.clientcore.routes import Replicas, replicas_of
+from hatwisted.clientcore.tasks import Waiter
 from hatwisted.pipeline.remote.pullanswer import MissingRange, PulledRecords, PullRequest, read_answer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
@@ -80,13 +82,13 @@ def queue_name(queue: MessageQueue) -> str:
 class QueuePull:
     """Reads a range once.
 
-    - links: connections to the cluster
+    - driver: asks the cluster
     - wanted: the range
     - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
     """
 
-    def __init__(self, links: Links, wanted: QueueRange, *, fail_on_loss: bool = True) -> None:
-        self._links = links
+    def __init__(self, driver: BlockingDriver, wanted: QueueRange, *, fail_on_loss: bool = True) -> None:
+        self._driver = driver
         self._queue = wanted.queue
         self._next = wanted.begin
         self._end = wanted.end
@@ -98,8 +100,7 @@ class QueuePull:
         self._step = STEP
         # What is known of each broker at the place reached: where it has messages again, or why it failed.
         self._lacking: dict[str, MissingRange] = {}
-        self._failed: dict[str, ClientError] = {}
-        self._rounds = 0
+        self._rounds = Rounds(driver.settings.retries)
         # A queue with holes has many, and retention's moment needn't be waited for at each of them.
         self._has_holes = False
 
@@ -114,43 +115,43 @@ class QueuePull:
             try:
                 yield from self._read_from(address)
             except (BrokerGone, BadAnswer, Refused) as error:
-                self._links.drop(address)
-                self._failed[address] = error
+                self._rounds.failed(address, error)
 
     # ---- one broker
 
     def _read_from(self, address: str) -> Iterator[bytes | memoryview]:
         """What the broker has, up to the range's end or to what it lacks, or to where it sends us away."""
-        connection = self._links.connection(address)
-        under_way: deque[tuple[PullRequest, int]] = deque()
-        ahead = self._next
+        under_way: deque[tuple[PullRequest, Waiter[RemotingCommand]]] = deque()
+        ahead, connected = self._next, True
         try:
             while self._next < self._end:
-                while len(under_way) < WINDOW and ahead < self._end:
+                while connected and len(under_way) < WINDOW and ahead < self._end:
                     step = self._asked(address, ahead, min(ahead + self._step, self._end))
-                    under_way.append((step, connection.post(self._request(step))))
+                    pull = self._driver.post(address, self._request(step))
+                    under_way.append((step, pull))
                     ahead = step.end
-                asked, number = under_way.popleft()
-                outcome = read_answer(asked, connection.answer(number))
+                    connected = not pull.done  # over at once: it couldn't be sent, and others mustn't dial
+                asked, pull = under_way.popleft()
+                outcome = read_answer(asked, self._driver.wait(pull))
                 if isinstance(outcome, MissingRange):
                     self._lacking[address] = outcome
                     return
                 if outcome.upto < asked.end:
                     rest = self._asked(address, outcome.upto, asked.end)
-                    under_way.appendleft((rest, connection.post(self._request(rest))))
+                    under_way.appendleft((rest, self._driver.post(address, self._request(rest))))
                 self._advance(asked, outcome)
                 yield outcome.data
                 if self._sent_elsewhere(address, outcome.suggested):
                     return
         finally:
-            if under_way:
-                self._links.drop(address)
+            for _, pull in under_way:
+                pull.give_up()
 
     def _asked(self, address: str, begin: int, end: int) -> PullRequest:
         return PullRequest(address, self._queue.queue_id, begin, end)
 
     def _request(self, step: PullRequest) -> RemotingCommand:
-        group, count = self._links.settings.group, step.end - step.begin
+        group, count = self._driver.settings.group, step.end - step.begin
         fields = pull_fields(group, self._queue, step.begin, count)
         return command(RequestCode.PULL_MESSAGE, fields)
 
@@ -158,15 +159,14 @@ class QueuePull:
         short = found.upto < asked.end
         self._step = max(1, found.count) if short else min(STEP, self._step * 2)
         self._next = found.upto
-        self._rounds = 0
-        self._failed.clear()
+        self._rounds.went_on()
 
     def _sent_elsewhere(self, address: str, suggested: int) -> bool:
         """Does the broker suggest another one, that is there and isn't known to be of no use?"""
         other = self._replicas.get(suggested)
-        if self._links.settings.read_from != "auto" or other is None or other == address:
+        if self._driver.settings.read_from != "auto" or other is None or other == address:
             return False
-        if self._moves >= MAX_MOVES or self._lacks(other) or self._links.is_dead(other):
+        if self._moves >= MAX_MOVES or self._lacks(other) or self._driver.is_dead(other):
             return False
         self._preferred = suggested
         self._moves += 1
@@ -180,16 +180,13 @@ class QueuePull:
         shift = self._queue.queue_id % len(slaves) if slaves else 0
         slaves = slaves[shift:] + slaves[:shift]
         masters = [number for number in self._replicas if number == MASTER_ID]
-        ids = slaves + masters if self._links.settings.read_from == "slave" else masters + slaves
+        ids = slaves + masters if self._driver.settings.read_from == "slave" else masters + slaves
         ids.sort(key=lambda number: number != self._preferred)
-        return sorted((self._replicas[number] for number in ids), key=self._links.is_dead)
+        return sorted((self._replicas[number] for number in ids), key=self._driver.is_dead)
 
     def _choose(self) -> str | None:
         """The first broker that may have the next offset and didn't fail in this round."""
-        for address in self._order():
-            if address not in self._failed and not self._lacks(address):
-                return address
-        return None
+        return self._rounds.first_of(each for each in self._order() if not self._lacks(each))
 
     def _lacks(self, address: str) -> bool:
         lacking = self._lacking.get(address)
@@ -200,32 +197,24 @@ class QueuePull:
     def _end_round(self) -> None:
         """No broker can continue: skip what is gone, or pause and begin again, or give up."""
         master = self._replicas.get(MASTER_ID)
-        if not self._failed and master is not None and self._lacking[master].resume is not None:
-            self._skip_or_fail(master)
-        elif self._rounds >= self._links.settings.retries or self._is_hopeless():
-            raise self._final_error()
-        else:
-            self._links.pause(self._rounds)
-            self._rounds += 1
+        if self._rounds.failures or master is None or not self._skips(master):
+            pause = self._rounds.pause()
+            if pause is None:
+                raise self._final_error()
+            self._driver.pause(pause)
             self._renew_replicas()
         # Who is behind may have caught up meanwhile, who failed may be back.
         self._lacking.clear()
-        self._failed.clear()
 
-    def _is_hopeless(self) -> bool:
-        """Did every broker refuse for a reason that no pause will change?"""
-        failures = self._failed.values()
-        return bool(failures) and all(isinstance(each, Refused) and each.lasting for each in failures)
-
-    def _skip_or_fail(self, master: str) -> None:
-        """All brokers are there, and none has the next offset."""
+    def _skips(self, master: str) -> bool:
+        """All brokers are there, and none has the next offset: go on behind what is gone, if something is."""
+        if self._lacking[master].resume is None:
+            return False
         try:
             least = self._settled_least_offset(master)
         except (BrokerGone, BadAnswer, Refused) as error:
-            self._links.drop(master)
-            _log.info("%s: asking for its least offset again: %s", queue_name(self._queue), error)
-            self._rounds += 1
-            return
+            self._rounds.failed(master, error)
+            return False
         known = self._lacking[master]
         self._lacking[master] = replace(known, resume=max(known.resume or 0, least))
         resume = min(each.resume for each in self._lacking.values() if each.resume is not None)
@@ -238,12 +227,13 @@ class QueuePull:
                 )
             _log.warning("%s; continuing without them", loss)
         self._next = skipped
+        return True
 
     def _settled_least_offset(self, master: str) -> int:
         """The queue's least offset, when retention has come to its end if it may be at work."""
         least = self._least_offset(master)
         if least <= self._next and not self._has_holes:
-            self._links.pause_for(RETENTION_SETTLES)
+            self._driver.pause(RETENTION_SETTLES)
             least = self._least_offset(master)
             self._has_holes = least <= self._next
         return least
@@ -251,13 +241,13 @@ class QueuePull:
     def _least_offset(self, address: str) -> int:
         request = command(RequestCode.GET_MIN_OFFSET, queue_fields(self._queue))
         what = f"the least offset of {queue_name(self._queue)}"
-        answer = succeeded(address, self._links.call(address, request), what)
+        answer = succeeded(address, self._driver.ask(address, request), what)
         return number_in(address, answer, "offset")
 
     def _renew_replicas(self) -> None:
         """Ask the name servers where the group's brokers are now; what they don't know stays as it was."""
         try:
-            route = Routes(self._links, retries=0).route(self._queue.topic)
+            route = Routes(self._driver, retries=0).route(self._queue.topic)
         except (BrokerGone, BadAnswer, Refused) as error:
             _log.info("%s: no fresh route: %s", queue_name(self._queue), error)
             return
@@ -268,15 +258,11 @@ class QueuePull:
     def _final_error(self) -> ClientError:
         where = f"{queue_name(self._queue)} at offset {self._next} of {self._end}"
         reasons = [f"{address} lacks it ({each.status})" for address, each in self._lacking.items()]
-        reasons += [str(error) for error in self._failed.values()]
+        reasons += [str(error) for error in self._rounds.failures.values()]
         details = "; ".join(reasons) or "no broker of this name is known"
-        if not self._failed and MASTER_ID in self._replicas:
+        if not self._rounds.failures and MASTER_ID in self._replicas:
             return OffsetsNotFound(
                 f"{where}: no broker has it: {details}: was the topic deleted, or the master replaced?"
             )
-        refusals = [error for error in self._failed.values() if isinstance(error, Refused)]
-        if refusals and len(refusals) == len(self._failed):
-            return RefusedByAll(f"{where}: {details}", refusals[-1])
-        return BrokerGone(
-            f"{where}: {details}: nothing of the range counts as read; read it again once it's back"
-        )
+        gone = f"{where}: {details}: nothing of the range counts as read; read it again once it's back"
+        return self._rounds.error(gone, f"{where}: {details}")

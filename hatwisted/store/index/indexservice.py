@@ -281,6 +281,7 @@ class IndexService:
         file = self._fs.open(self._next_path, create=True)
         try:
             file.reserve(file_length(self._slots, self._items))
+            file.datasync()  # before its name
         except BaseException as error:
             file.close()
             self._fs.remove(self._next_path)

@@ -16,7 +16,8 @@ What recovery has changed is on the disk before it ends. A cut that isn't would 
 power, and entries that had been cut would then name whatever has come to lie there since.
 
 Bytes after the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
-damage: start is refused with `DamagedLog` and nothing is touched.
+damage: start is refused with `DamagedLog` and nothing is touched. But where a failure of power has left a hole in
+what was never synced (`unsyncedtail`), everything from there on is cut as well, and kept in a side file.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.lifecycle.unsyncedtail import is_unsynced
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
@@ -49,6 +51,9 @@ PROGRESS_BYTES: Final = 16 << 20
 
 Progress = Callable[[int, int], None]
 """(bytes done, bytes in all); the total may grow once it's known what must be dispatched."""
+
+KeepAside = Callable[[int, int], str]
+"""Copies the bytes [begin, end) of the log to a file, durably, and gives its path."""
 
 _log = Logger()
 
@@ -68,7 +73,8 @@ class RecoveryReport:
 
     start, end: the log was followed from here to its valid end; records: how many, store_timestamp (ms): the
     last one's, 0 if none. torn_bytes: what was cut after the end, up to the last byte that isn't zero, and
-    torn_reason. dispatched_from: where dispatch began; dispatched_bytes. index_items_cut: of records cut.
+    torn_reason; kept_aside: the file that holds it if records were among it. dispatched_from: where dispatch
+    began; dispatched_bytes. index_items_cut: of records cut.
     """
 
     unclean: bool
@@ -78,6 +84,7 @@ class RecoveryReport:
     store_timestamp: int = 0
     torn_bytes: int = 0
     torn_reason: str = ""
+    kept_aside: str = ""
     files_removed: int = 0
     index_items_cut: int = 0
     dispatched_from: int = 0
@@ -95,6 +102,7 @@ def recover(
     check_crc: bool = True,
     index_safe: bool = False,
     progress: Progress = lambda done, total: None,
+    keep_aside: KeepAside,
     before_changes: Callable[[], None] = lambda: None,
 ) -> RecoveryReport:
     """Recover a store whose parts are loaded; blocks until everything is dispatched. The log's end is set.
@@ -113,7 +121,9 @@ def recover(
 
     Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
-    recovery = _Recovery(_StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress)
+    recovery = _Recovery(
+        _StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress, keep_aside
+    )
     queues.recover()
     report = recovery.report
     if not log.files.starts:
@@ -162,6 +172,7 @@ class _Recovery:
         unclean: bool,
         check_crc: bool,
         progress: Progress,
+        keep_aside: KeepAside,
     ) -> None:
         self._files = parts.log.files
         self._queues = parts.queues
@@ -169,6 +180,7 @@ class _Recovery:
         self._checkpoint = parts.checkpoint
         self._check_crc = check_crc
         self._progress = progress
+        self._keep_aside = keep_aside
         self._done = self._total = self._reported = 0
         self.report = RecoveryReport(unclean)
 
@@ -208,9 +220,32 @@ class _Recovery:
         )
         found = walk.to_end()
         if found is None:
+            found = self._unsynced_tail(walk)
+        if found is None:
             raise self._damaged(walk)
         report.records, report.store_timestamp = walk.count, walk.last_timestamp
         return found
+
+    def _unsynced_tail(self, walk: LogWalk) -> LogEnd | None:
+        """The log's end at a break behind which nothing was ever promised; None if that can't be said."""
+        (damage,) = walk.damages
+        synced_until = self._checkpoint.physic_timestamp
+        if not self.report.unclean or not is_unsynced(
+            self._files, damage.offset, damage.resumes_at, synced_until
+        ):
+            return None
+        self.report.kept_aside = self._keep_aside(damage.offset, walk.written)
+        _log.warn(
+            "valid records resume at offset {resumes}, behind a hole at {offset} ({reason}): a failure of power "
+            "has left them there before they were synced, so nobody was promised them; {count} bytes are cut and "
+            "kept in {path}",
+            resumes=damage.resumes_at,
+            offset=damage.offset,
+            reason=damage.reason,
+            count=walk.written - damage.offset,
+            path=self.report.kept_aside,
+        )
+        return LogEnd(damage.offset, walk.written - damage.offset, damage.reason, False, None)
 
     def _damaged(self, walk: LogWalk) -> DamagedLog | OtherFileSize:
         (damage,) = walk.damages

@@ -155,7 +155,9 @@ class FileQueue:
                     self._log.warn("removing {path}: the last file, of length 0", path=path)
                     self._fs.remove(path)
                 break
-            if size != self.file_size:
+            if size == 0 and not self._reserve and not self._read_only:
+                self._lengthen(path)
+            elif size != self.file_size:
                 raise WrongFile(
                     f"{path} has {size} bytes, the configured file size is {self.file_size}; "
                     "set that to what the store was made with, or move the file elsewhere"
@@ -167,6 +169,11 @@ class FileQueue:
                 )
             starts.append(start)
         return starts
+
+    def _lengthen(self, path: str) -> None:
+        """A sparse file's length had not reached the disk when the power failed, nor had anything behind it."""
+        with contextlib.closing(self._fs.open(path)) as file:
+            file.extend(self.file_size)
 
     @property
     def min_offset(self) -> int:
@@ -318,7 +325,12 @@ class FileQueue:
             self._fs.remove(temporary)
             file = self._fs.open(temporary, create=True)
             try:
-                (file.reserve if self._reserve else file.extend)(self.file_size)
+                if self._reserve:
+                    file.reserve(self.file_size)
+                    # Its name must not reach the disk before its length: no load would take it.
+                    file.datasync()
+                else:
+                    file.extend(self.file_size)
             finally:
                 file.close()
         except OSError as error:

@@ -2,6 +2,7 @@
 
 import unittest
 
+from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BrokerGone, NoRoute, Refused
@@ -33,8 +34,8 @@ class TestProducer(unittest.TestCase):
         self.names.queues = 4
         settings = ClusterSettings(name_servers=(self.names.address,), retries=3)
         self.paused = []
-        self.links = self.enterContext(Links(settings, sleep=self.paused.append))
-        self.producer = Producer(self.links, wall_clock=lambda: 1700000000.5)
+        self.driver = self.enterContext(BlockingDriver(Links(settings, sleep=self.paused.append)))
+        self.producer = Producer(self.driver, wall_clock=lambda: 1700000000.5)
 
     def send(self, count, queues=4, **more):
         for number in range(count):

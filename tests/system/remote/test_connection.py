@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest import TestCase
 
 from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
+from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.security import Credentials, Tls, signature
 from hatwisted.blocking.settings import ClusterSettings
@@ -133,9 +134,9 @@ class ConnectionTest(TestCase):
             connection.post(command(1, {"say": "more"}))
 
     def test_more_calls_than_the_limit(self) -> None:
-        with Links(SETTINGS) as links:
+        with BlockingDriver(Links(SETTINGS)) as driver:
             requests = [command(1, {"say": each}) for each in range(MAX_IN_FLIGHT * 3)]
-            answers = links.call_all(self.server.address, requests)
+            answers = driver.ask_all(self.server.address, requests)
         self.assertEqual([each.remark for each in answers], [str(each) for each in range(MAX_IN_FLIGHT * 3)])
 
 
@@ -159,8 +160,11 @@ class SigningTest(TestCase):
         settings = replace(SETTINGS, credentials=account, tls=Tls(key_password="pass-pass"))
         for secret in ("hush-hush", "token-token", "pass-pass"):
             self.assertNotIn(secret, repr(settings))
-        with ScriptedBroker(range(3)) as broker, Links(replace(SETTINGS, credentials=account)) as links:
-            links.call(broker.address, command(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0}))
+        with (
+            ScriptedBroker(range(3)) as broker,
+            BlockingDriver(Links(replace(SETTINGS, credentials=account))) as driver,
+        ):
+            driver.ask(broker.address, command(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0}))
             (request,) = broker.requests
         told = request.ext.pop("Signature")
         self.assertEqual(told, signature(request, "hush-hush"))
@@ -183,9 +187,9 @@ class TlsTest(TestCase):
         return broker
 
     def high(self, broker: ScriptedBroker, tls: Tls) -> str:
-        with Links(replace(SETTINGS, tls=tls)) as links:
+        with BlockingDriver(Links(replace(SETTINGS, tls=tls))) as driver:
             request = command(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0})
-            return links.call(broker.address, request).ext["offset"]
+            return driver.ask(broker.address, request).ext["offset"]
 
     def test_an_unknown_authority_is_refused(self) -> None:
         with self.assertRaisesRegex(
@@ -214,8 +218,8 @@ class TlsTest(TestCase):
 
     def test_a_server_without_tls(self) -> None:
         settings = replace(SETTINGS, tls=Tls(verify="none"), connect_timeout=0.5)
-        with ScriptedBroker(range(3)) as plain, Links(settings) as links:
-            self.assertRaises(BrokerGone, links.call, plain.address, command(1))
+        with ScriptedBroker(range(3)) as plain, BlockingDriver(Links(settings)) as driver:
+            self.assertRaises(BrokerGone, driver.ask, plain.address, command(1))
 
     def test_files_that_are_none(self) -> None:
         missing = str(self.folder / "missing.pem")

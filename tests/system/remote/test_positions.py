@@ -7,6 +7,7 @@ import contextlib
 import random
 from unittest import TestCase
 
+from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BrokerGone, Refused
@@ -33,9 +34,8 @@ class PositionsCase(TestCase):
     def setUp(self) -> None:
         self.stack = contextlib.ExitStack()
         self.addCleanup(self.stack.close)
-        self.links = self.stack.enter_context(
-            Links(ClusterSettings(name_servers=("127.0.0.1:1",), retries=1), sleep=lambda seconds: None)
-        )
+        links = Links(ClusterSettings(name_servers=("127.0.0.1:1",), retries=1), sleep=lambda seconds: None)
+        self.driver = self.stack.enter_context(BlockingDriver(links))
 
     def place(self, *brokers: ScriptedBroker) -> dict[MessageQueue, dict[int, str]]:
         for broker in brokers:
@@ -46,31 +46,31 @@ class PositionsCase(TestCase):
 class BoundsTest(PositionsCase):
     def test_the_master_says_it(self) -> None:
         placed = self.place(ScriptedBroker(range(5, 100)), ScriptedBroker(range(7, 90), slave=True))
-        self.assertEqual(bounds_of(self.links, placed), {QUEUE: Bounds(5, 100)})
+        self.assertEqual(bounds_of(self.driver, placed), {QUEUE: Bounds(5, 100)})
 
     def test_or_a_slave_when_the_master_is_gone(self) -> None:
         master = ScriptedBroker(range(5, 100))
         placed = self.place(master, ScriptedBroker(range(7, 90), slave=True))
         master.stop()
-        self.assertEqual(bounds_of(self.links, placed), {QUEUE: Bounds(7, 90, by_master=False)})
+        self.assertEqual(bounds_of(self.driver, placed), {QUEUE: Bounds(7, 90, by_master=False)})
 
     def test_nobody(self) -> None:
         master = ScriptedBroker(range(5))
         placed = self.place(master)
         master.stop()
         with self.assertRaisesRegex(BrokerGone, "broker broker-a: no broker of its group answers: 127.0.0.1"):
-            bounds_of(self.links, placed)
+            bounds_of(self.driver, placed)
 
     def test_refused(self) -> None:
         master = ScriptedBroker(range(5))
         master.script = lambda request: response(request, 1, "acl.common.AclException: no account")
         with self.assertRaisesRegex(Refused, "code 1 SYSTEM_ERROR: acl.common.AclException"):
-            bounds_of(self.links, self.place(master))
+            bounds_of(self.driver, self.place(master))
 
     def test_hundreds_of_queues(self) -> None:
         (replicas,) = self.place(ScriptedBroker(range(5, 100))).values()
         queues = [MessageQueue(broker_name=BROKER, queue_id=each, topic=TOPIC) for each in range(300)]
-        found = bounds_of(self.links, dict.fromkeys(queues, replicas))
+        found = bounds_of(self.driver, dict.fromkeys(queues, replicas))
         self.assertEqual(list(found), queues)
         self.assertEqual(set(found.values()), {Bounds(5, 100)})
 
@@ -88,8 +88,8 @@ class TimeTest(PositionsCase):
                 else None
             )
         placed = self.place(broker)
-        bounds = bounds_of(self.links, placed)
-        found = offsets_at(self.links, placed, bounds, wanted)[QUEUE]
+        bounds = bounds_of(self.driver, placed)
+        found = offsets_at(self.driver, placed, bounds, wanted)[QUEUE]
         broker.stop()
         self.assertEqual(found, low + bisect.bisect_left(times, wanted), (times, wanted, estimate))
 
@@ -114,7 +114,7 @@ class TimeTest(PositionsCase):
         broker = ScriptedBroker()
         broker.low = broker.high = 12
         placed = self.place(broker)
-        self.assertEqual(offsets_at(self.links, placed, bounds_of(self.links, placed), 5), {QUEUE: 12})
+        self.assertEqual(offsets_at(self.driver, placed, bounds_of(self.driver, placed), 5), {QUEUE: 12})
         self.assertNotIn(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, broker.codes())
 
     def test_a_refused_search(self) -> None:
@@ -126,7 +126,7 @@ class TimeTest(PositionsCase):
         )
         placed = self.place(broker)
         with self.assertRaisesRegex(Refused, "no 29 here"):
-            offsets_at(self.links, placed, bounds_of(self.links, placed), 5)
+            offsets_at(self.driver, placed, bounds_of(self.driver, placed), 5)
 
     def test_store_times_of_ipv6_producers(self) -> None:
         born = HostPort(b"\x20\x01" + bytes(14), 4711)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest import TestCase
 
+from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone, OffsetsNotFound, Refused
@@ -39,7 +40,7 @@ class GroupCase(TestCase):
 
     def start(
         self, master: ScriptedBroker | None, slave: ScriptedBroker | None = None, **settings: object
-    ) -> Links:
+    ) -> BlockingDriver:
         self.replicas: dict[int, str] = {}
         for number, broker in enumerate((master, slave)):
             if broker is not None:
@@ -50,11 +51,11 @@ class GroupCase(TestCase):
             name_servers=(self.names.address,), connect_timeout=30.0, answer_timeout=30.0, retries=3
         )
         links = Links(replace(plain, **settings), sleep=self.pauses.append)  # type: ignore[arg-type]
-        return self.stack.enter_context(links)
+        return self.stack.enter_context(BlockingDriver(links))
 
-    def pull(self, links: Links, begin: int, end: int, **options: bool) -> Iterator[int]:
+    def pull(self, driver: BlockingDriver, begin: int, end: int, **options: bool) -> Iterator[int]:
         wanted = QueueRange(QUEUE, begin, end, self.replicas)
-        for chunk in QueuePull(links, wanted, **options).chunks():
+        for chunk in QueuePull(driver, wanted, **options).chunks():
             asked = PullRequest("", 0, 0, 1 << 62)
             yield from cut_records(asked, bytes(chunk))[1]
 
@@ -62,22 +63,22 @@ class GroupCase(TestCase):
 class WholeRangeTest(GroupCase):
     def test_a_range_comes_in_order_from_the_slave(self) -> None:
         master, slave = ScriptedBroker(range(1000)), ScriptedBroker(range(1000), slave=True)
-        links = self.start(master, slave)
-        self.assertEqual(list(self.pull(links, 3, 998)), list(range(3, 998)))
+        driver = self.start(master, slave)
+        self.assertEqual(list(self.pull(driver, 3, 998)), list(range(3, 998)))
         self.assertEqual(master.requests, [])
         self.assertEqual(slave.connections, 1)
 
     def test_read_from_master_leaves_the_slave_alone(self) -> None:
         master, slave = ScriptedBroker(range(100)), ScriptedBroker(range(100), slave=True)
-        links = self.start(master, slave, read_from="master")
-        self.assertEqual(list(self.pull(links, 0, 100)), list(range(100)))
+        driver = self.start(master, slave, read_from="master")
+        self.assertEqual(list(self.pull(driver, 0, 100)), list(range(100)))
         self.assertEqual(slave.requests, [])
 
     def test_short_answers_are_completed(self) -> None:
         for most in (1, 7, 31):
             master = ScriptedBroker(range(300), most=most)
-            links = self.start(master)
-            self.assertEqual(list(self.pull(links, 0, 300)), list(range(300)))
+            driver = self.start(master)
+            self.assertEqual(list(self.pull(driver, 0, 300)), list(range(300)))
 
     def test_several_pulls_are_under_way_at_once(self) -> None:
         """The broker answers nothing before it has the whole window: only a reader that asks ahead goes on."""
@@ -93,55 +94,55 @@ class WholeRangeTest(GroupCase):
             return None
 
         master.script = script
-        links = self.start(master, retries=0)
-        self.assertEqual(list(self.pull(links, 0, 32 * WINDOW)), list(range(32 * WINDOW)))
+        driver = self.start(master, retries=0)
+        self.assertEqual(list(self.pull(driver, 0, 32 * WINDOW)), list(range(32 * WINDOW)))
         self.assertEqual(master.pulls(), [32 * step for step in range(WINDOW)])
 
     def test_records_behind_the_range_are_cut_off(self) -> None:
         """A broker that passes over a hole gives as many as were asked for, from behind the range."""
         offsets = [*range(10), *range(20, 60)]
-        links = self.start(ScriptedBroker(offsets))
-        self.assertEqual(list(self.pull(links, 5, 25)), [*range(5, 10), *range(20, 25)])
+        driver = self.start(ScriptedBroker(offsets))
+        self.assertEqual(list(self.pull(driver, 5, 25)), [*range(5, 10), *range(20, 25)])
 
     def test_an_empty_range_asks_nobody(self) -> None:
         master = ScriptedBroker(range(5))
-        links = self.start(master)
-        self.assertEqual(list(self.pull(links, 3, 3)), [])
+        driver = self.start(master)
+        self.assertEqual(list(self.pull(driver, 3, 3)), [])
         self.assertEqual(master.requests, [])
 
 
 class FallbackTest(GroupCase):
     def test_a_slave_that_is_behind_gives_what_it_has(self) -> None:
         master, slave = ScriptedBroker(range(200)), ScriptedBroker(range(120), slave=True)
-        links = self.start(master, slave)
-        self.assertEqual(list(self.pull(links, 0, 200)), list(range(200)))
+        driver = self.start(master, slave)
+        self.assertEqual(list(self.pull(driver, 0, 200)), list(range(200)))
         self.assertEqual(min(master.pulls()), 120)
         self.assertEqual(self.pauses, [])
 
     def test_a_slave_that_began_later_gives_what_it_has(self) -> None:
         master, slave = ScriptedBroker(range(200)), ScriptedBroker(range(120, 200), slave=True)
-        links = self.start(master, slave)
-        self.assertEqual(list(self.pull(links, 0, 200)), list(range(200)))
+        driver = self.start(master, slave)
+        self.assertEqual(list(self.pull(driver, 0, 200)), list(range(200)))
         self.assertEqual(self.pauses, [])
 
     def test_a_slave_that_refuses_pulls(self) -> None:
         """5.3.3's do, unless slaveReadEnable is set."""
         master, slave = ScriptedBroker(range(50)), ScriptedBroker(range(50), slave=True)
         slave.script = lambda request: response(request, ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]")
-        links = self.start(master, slave)
-        self.assertEqual(list(self.pull(links, 0, 50)), list(range(50)))
+        driver = self.start(master, slave)
+        self.assertEqual(list(self.pull(driver, 0, 50)), list(range(50)))
 
     def test_a_dead_slave(self) -> None:
         master, slave = ScriptedBroker(range(50)), ScriptedBroker(range(50), slave=True)
-        links = self.start(master, slave)
+        driver = self.start(master, slave)
         slave.stop()
-        self.assertEqual(list(self.pull(links, 0, 50)), list(range(50)))
+        self.assertEqual(list(self.pull(driver, 0, 50)), list(range(50)))
 
     def test_a_slave_that_dies_in_the_middle(self) -> None:
         master, slave = ScriptedBroker(range(1000)), ScriptedBroker(range(1000), slave=True)
         slave.script = lambda request: HANG_UP if len(slave.requests) > 20 else None
-        links = self.start(master, slave)
-        self.assertEqual(list(self.pull(links, 0, 1000)), list(range(1000)))
+        driver = self.start(master, slave)
+        self.assertEqual(list(self.pull(driver, 0, 1000)), list(range(1000)))
         self.assertGreater(len(master.requests), 0)
 
     def test_a_master_that_comes_back(self) -> None:
@@ -150,18 +151,18 @@ class FallbackTest(GroupCase):
         master.script = lambda request: (
             HANG_UP if len(master.requests) > 10 and next(hang_ups, None) is not None else None
         )
-        links = self.start(master)
-        self.assertEqual(list(self.pull(links, 0, 1000)), list(range(1000)))
+        driver = self.start(master)
+        self.assertEqual(list(self.pull(driver, 0, 1000)), list(range(1000)))
         self.assertEqual(self.pauses, [0.1, 0.2, 0.4])
 
     def test_a_master_that_has_moved(self) -> None:
         """The address of the plan is dead; the name server knows the new one."""
         old, new = ScriptedBroker(range(50)), ScriptedBroker(range(50))
-        links = self.start(old)
+        driver = self.start(old)
         self.stack.enter_context(new)
         old.stop()
         self.names.brokers = {0: new.address}
-        self.assertEqual(list(self.pull(links, 0, 50)), list(range(50)))
+        self.assertEqual(list(self.pull(driver, 0, 50)), list(range(50)))
 
     def test_nonsense_from_a_broker_is_no_data(self) -> None:
         master, slave = ScriptedBroker(range(50)), ScriptedBroker(range(50), slave=True)
@@ -170,22 +171,22 @@ class FallbackTest(GroupCase):
             slave.script = lambda request, body=nonsense: response(  # type: ignore[misc]
                 request, 0, "FOUND", body, nextBeginOffset=32, minOffset=0, maxOffset=50
             )
-            links = self.start(master, slave)
-            self.assertEqual(list(self.pull(links, 0, 50)), list(range(50)))
+            driver = self.start(master, slave)
+            self.assertEqual(list(self.pull(driver, 0, 50)), list(range(50)))
 
     def test_auto_follows_suggestions(self) -> None:
         master, slave = ScriptedBroker(range(2000)), ScriptedBroker(range(2000), slave=True)
         master.suggested = slave.suggested = 1
-        links = self.start(master, slave, read_from="auto")
-        self.assertEqual(list(self.pull(links, 0, 2000)), list(range(2000)))
+        driver = self.start(master, slave, read_from="auto")
+        self.assertEqual(list(self.pull(driver, 0, 2000)), list(range(2000)))
         self.assertLess(len(master.requests), 20)
         self.assertGreater(len(slave.requests), 50)
 
     def test_auto_is_not_sent_around_for_ever(self) -> None:
         master, slave = ScriptedBroker(range(2000)), ScriptedBroker(range(2000), slave=True)
         master.suggested, slave.suggested = 1, 0
-        links = self.start(master, slave, read_from="auto")
-        self.assertEqual(list(self.pull(links, 0, 2000)), list(range(2000)))
+        driver = self.start(master, slave, read_from="auto")
+        self.assertEqual(list(self.pull(driver, 0, 2000)), list(range(2000)))
         self.assertLess(master.connections + slave.connections, 12)
 
 
@@ -193,8 +194,8 @@ class NothingPartialTest(GroupCase):
     def test_everybody_gone_is_one_error(self) -> None:
         master = ScriptedBroker(range(1000))
         master.script = lambda request: HANG_UP if len(master.requests) > 10 else None
-        links = self.start(master)
-        got = self.pull(links, 0, 1000)
+        driver = self.start(master)
+        got = self.pull(driver, 0, 1000)
         with self.assertRaises(BrokerGone) as caught:
             list(got)
         self.assertRegex(
@@ -204,56 +205,56 @@ class NothingPartialTest(GroupCase):
         self.assertEqual(len(self.pauses), 3)
 
     def test_messages_gone_by_retention_are_an_error(self) -> None:
-        links = self.start(ScriptedBroker(range(40, 100)), ScriptedBroker(range(40, 100), slave=True))
+        driver = self.start(ScriptedBroker(range(40, 100)), ScriptedBroker(range(40, 100), slave=True))
         with self.assertRaisesRegex(OffsetsGone, "messages 7 to 39 are gone.*failOnDataLoss=false"):
-            list(self.pull(links, 7, 100))
+            list(self.pull(driver, 7, 100))
 
     def test_or_passed_over_if_that_is_wanted(self) -> None:
-        links = self.start(ScriptedBroker(range(40, 100)), ScriptedBroker(range(50, 100), slave=True))
+        driver = self.start(ScriptedBroker(range(40, 100)), ScriptedBroker(range(50, 100), slave=True))
         with self.assertLogs("hatwisted.pipeline.remote", "WARNING") as told:
-            self.assertEqual(list(self.pull(links, 7, 100, fail_on_loss=False)), list(range(40, 100)))
+            self.assertEqual(list(self.pull(driver, 7, 100, fail_on_loss=False)), list(range(40, 100)))
         self.assertIn("messages 7 to 39 are gone", told.output[0])
 
     def test_all_of_the_range_gone(self) -> None:
-        links = self.start(ScriptedBroker(range(200, 300)))
+        driver = self.start(ScriptedBroker(range(200, 300)))
         with self.assertLogs("hatwisted.pipeline.remote", "WARNING"):
-            self.assertEqual(list(self.pull(links, 7, 100, fail_on_loss=False)), [])
+            self.assertEqual(list(self.pull(driver, 7, 100, fail_on_loss=False)), [])
 
     def test_retention_in_its_middle_is_waited_for(self) -> None:
         """A log file is gone already, the queue's least offset hasn't moved yet."""
         master = ScriptedBroker([0, *range(40, 100)])
         del master.messages[0]
-        links = self.start(master)
-        links.pause_for = lambda seconds: setattr(master, "low", 40)  # type: ignore[method-assign]
+        driver = self.start(master)
+        driver.pause = lambda seconds: setattr(master, "low", 40)  # type: ignore[method-assign]
         with self.assertRaisesRegex(OffsetsGone, "messages 0 to 39 are gone"):
-            list(self.pull(links, 0, 100))
+            list(self.pull(driver, 0, 100))
 
     def test_holes_are_no_loss(self) -> None:
         """A queue whose middle offsets have no message; one pause finds out, not one a hole."""
         offsets = [0, *range(100, 150), *range(400, 420), 900]
-        links = self.start(ScriptedBroker(offsets))
-        self.assertEqual(list(self.pull(links, 0, 901)), offsets)
+        driver = self.start(ScriptedBroker(offsets))
+        self.assertEqual(list(self.pull(driver, 0, 901)), offsets)
         self.assertLessEqual(len(self.pauses), 1)
 
     def test_only_the_master_can_say_that_messages_are_gone(self) -> None:
         """The slave lacks them; a master that's away may have them."""
         master = ScriptedBroker(range(100))
-        links = self.start(master, ScriptedBroker(range(40, 100), slave=True))
+        driver = self.start(master, ScriptedBroker(range(40, 100), slave=True))
         master.stop()
         with self.assertRaises(BrokerGone):
-            list(self.pull(links, 0, 100, fail_on_loss=False))
+            list(self.pull(driver, 0, 100, fail_on_loss=False))
 
     def test_offsets_beyond_the_end_are_an_error(self) -> None:
-        links = self.start(ScriptedBroker(range(100)), ScriptedBroker(range(90), slave=True))
+        driver = self.start(ScriptedBroker(range(100)), ScriptedBroker(range(90), slave=True))
         with self.assertRaisesRegex(OffsetsNotFound, "at offset 100 of 120.*was the topic deleted"):
-            list(self.pull(links, 0, 120))
+            list(self.pull(driver, 0, 120))
         self.assertEqual(len(self.pauses), 3)
 
     def test_messages_that_come_in_time_are_read(self) -> None:
         master = ScriptedBroker(range(100))
-        links = self.start(master)
-        links.pause = lambda tried: self._grow(master)  # type: ignore[method-assign]
-        self.assertEqual(list(self.pull(links, 0, 120)), list(range(120)))
+        driver = self.start(master)
+        driver.pause = lambda seconds: self._grow(master)  # type: ignore[method-assign]
+        self.assertEqual(list(self.pull(driver, 0, 120)), list(range(120)))
 
     def _grow(self, broker: ScriptedBroker) -> None:
         broker.messages |= {offset: record(offset) for offset in range(broker.high, broker.high + 10)}
@@ -262,11 +263,11 @@ class NothingPartialTest(GroupCase):
     def test_a_lasting_refusal_is_told_at_once(self) -> None:
         master = ScriptedBroker(range(100))
         master.script = lambda request: response(request, ResponseCode.NO_PERMISSION, "pulling is\nforbidden")
-        links = self.start(master)
+        driver = self.start(master)
         with self.assertRaisesRegex(
             Refused, "refuses a pull from queue 0: code 16 NO_PERMISSION: pulling is forb"
         ):
-            list(self.pull(links, 0, 100))
+            list(self.pull(driver, 0, 100))
         self.assertEqual(self.pauses, [])
 
     def test_a_passing_refusal_is_tried_again(self) -> None:
@@ -274,16 +275,16 @@ class NothingPartialTest(GroupCase):
         master.script = lambda request: (
             response(request, ResponseCode.SYSTEM_BUSY, "[OVERLOAD]") if len(master.requests) < 3 else None
         )
-        links = self.start(master)
-        self.assertEqual(list(self.pull(links, 0, 10)), list(range(10)))
+        driver = self.start(master)
+        self.assertEqual(list(self.pull(driver, 0, 10)), list(range(10)))
         self.assertEqual(self.pauses, [0.1, 0.2])
 
 
 class RequestTest(GroupCase):
     def test_a_pull_commits_nothing_and_waits_for_nothing(self) -> None:
         master = ScriptedBroker(range(10))
-        links = self.start(master)
-        list(self.pull(links, 0, 10))
+        driver = self.start(master)
+        list(self.pull(driver, 0, 10))
         (request,) = master.requests
         self.assertEqual(request.code, RequestCode.PULL_MESSAGE)
         self.assertEqual(request.ext["sysFlag"], "4")

@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import replace
 from unittest import TestCase
 
+from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.routes import Routes, queues_to_read
 from hatwisted.blocking.settings import ClusterSettings
@@ -32,7 +33,7 @@ class NameServerCase(TestCase):
                 server = server.address
             addresses.append(server)
         settings = replace(ClusterSettings(name_servers=tuple(addresses)), retries=retries)
-        return Routes(self.stack.enter_context(Links(settings, sleep=self.pauses.append)))
+        return Routes(self.stack.enter_context(BlockingDriver(Links(settings, sleep=self.pauses.append))))
 
 
 class SeveralNameServersTest(NameServerCase):
@@ -101,7 +102,7 @@ class TopicsTest(NameServerCase):
         self.assertEqual(self.matching("%DLQ%.*"), ["%DLQ%g"])
 
     def test_a_broken_pattern(self) -> None:
-        with self.assertRaisesRegex(BadSetting, "'Orders\\(' is no regular expression"):
+        with self.assertRaisesRegex(BadSetting, "'Orders\\(' is not a regular expression"):
             self.matching("Orders(")
 
     def test_an_unknown_topic(self) -> None:

@@ -22,7 +22,7 @@ from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routeinfo import Member
 from hatwisted.wire.registration import DataVersion
-from tests.support.loopback import loopback
+from tests.support.loopback import loopback, loopback_parts
 from tests.support.patience import STALL_SECONDS, patient
 from tests.unit.client.rig import ClusterRig, asynchronous
 
@@ -54,7 +54,7 @@ class TestCommands(TestCase):
     patience = STALL_SECONDS
 
     def setUp(self):
-        self.rig = ClusterRig(self)
+        self.rig = ClusterRig(self, parts=loopback_parts())
         return self.rig.start()
 
     async def run_command(self, *arguments, code=0, given=b"", namesrv=None, outcome=None):

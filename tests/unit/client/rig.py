@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from twisted.internet import reactor, task
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.client.cluster import Cluster
@@ -13,7 +13,9 @@ from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
-from tests.support.loopback import HOST, broker_port, loopback, loopback_parts
+from tests.support.loopback import HOST, broker_port
+from tests.support.memorynode import MemoryNodes
+from tests.support.passingtime import pass_until
 from tests.support.patience import patient
 
 SETTINGS = {
@@ -28,25 +30,56 @@ SETTINGS = {
 
 
 def asynchronous(test):
-    """A coroutine as a test."""
+    """A coroutine as a test; time passes on the clock of the test's rig, if it has one in memory."""
 
     def run(self):
-        return Deferred.fromCoroutine(test(self))
+        running = Deferred.fromCoroutine(test(self))
+        return self.rig.result(running)
 
     run.__name__ = test.__name__
     return run
 
 
-class ClusterRig:
+class MemoryRig:
+    """A host in memory, and the clock that turns it."""
+
+    def __init__(self, case):
+        self.case = case
+        self.nodes = MemoryNodes(case)
+        self.clock = self.nodes.clock
+        self.network = self.nodes.network.host("127.0.0.1")
+
+    def result(self, waited):
+        """`waited`, once it has fired."""
+        return pass_until(self.clock, waited)
+
+    def add_cleanup(self, work, *args):
+        """At the test's end; time passes until it's done."""
+        self.case.addCleanup(lambda: self.result(maybeDeferred(work, *args)))
+
+    def until(self, happened):
+        """Let time pass until `happened()`."""
+        loop = task.LoopingCall(lambda: happened() and loop.stop())
+        loop.clock = self.clock
+        return loop.start(0.005)
+
+
+class ClusterRig(MemoryRig):
     """`start` it; `new_cluster` gives a client.
 
     - masters: how many
-    - parts, port: the nodes' surroundings and what gives a broker its port, if not the loopback in memory
+    - parts, port: the nodes' surroundings, on the reactor, and what gives a broker its port; if None, they are in
+      memory
     """
 
     def __init__(self, case, masters=1, parts=None, port=broker_port, **settings):
-        self.case = case
-        self.parts = parts or loopback_parts()
+        self.on_reactor = parts is not None
+        if parts is None:
+            super().__init__(case)
+            parts = self.nodes.parts(self.network.address)
+        else:
+            self.case, self.clock, self.network = case, reactor, parts.connecting
+        self.parts = parts
         self.port = port
         self.folder = Path(case.mktemp()).absolute()
         self.folder.mkdir(parents=True)
@@ -54,14 +87,21 @@ class ClusterRig:
         self.settings = SETTINGS | settings
         self.brokers = {}
 
-    @inlineCallbacks
+    def result(self, waited):
+        """`waited`; in memory, once it has fired."""
+        return waited if self.on_reactor else super().result(waited)
+
     def start(self):
+        return self.result(self._start())
+
+    @inlineCallbacks
+    def _start(self):
         fs, worker = PosixFileSystem(), InlineWorker()
         config = NamesrvConfig(listen_port=0, kv_config_path=str(self.folder / "kv.json"))
         listen = partial(self.parts.listening.listen, 0, interface="127.0.0.1")
-        self.names = NameServerService(config, reactor, fs, worker, listen)
+        self.names = NameServerService(config, self.clock, fs, worker, listen)
         self.names.startService()
-        self.case.addCleanup(self.names.stopService)
+        self.add_cleanup(self.names.stopService)
         for number in range(self.masters):
             name = f"broker-{'abc'[number]}"
             yield self.add_broker(name, name)
@@ -88,23 +128,20 @@ class ClusterRig:
         service.startService()
         self.brokers[key] = service
         service.address = f"127.0.0.1:{port}"
-        self.case.addCleanup(self.stop_broker, key)
+        self.add_cleanup(self.stop_broker, key)
         yield self.until(lambda: service.address in str(self.names.routes.cluster_info()))
 
     def stop_broker(self, key):
         service = self.brokers.pop(key, None)
         return None if service is None else service.stopService()
 
-    def new_cluster(self, clock=reactor):
-        cluster = patient(Cluster(clock, self.names.address, connecting=loopback))
-        self.case.addCleanup(cluster.close)
+    def new_cluster(self, clock=None):
+        """clock: another one than the nodes'."""
+        cluster = Cluster(clock or self.clock, self.names.address, connecting=self.network)
+        if self.on_reactor:
+            patient(cluster)
+        self.add_cleanup(cluster.close)
         return cluster
-
-    @inlineCallbacks
-    def until(self, happened):
-        """Let the reactor turn until `happened()`."""
-        loop = task.LoopingCall(lambda: happened() and loop.stop())
-        yield loop.start(0.005)
 
 
 def _text(value):

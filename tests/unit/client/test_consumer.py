@@ -269,10 +269,13 @@ class TestLifeCycle(TestCase):
 class TestReset(TestCase):
     timeout = 50
 
+    def setUp(self):
+        self.rig = ClusterRig(self)
+        return self.rig.start()
+
     @asynchronous
     async def test_an_administrators_reset_moves_a_running_consumer(self):
-        rig = ClusterRig(self)
-        await rig.start()
+        rig = self.rig
         cluster = rig.new_cluster()
         producer = cluster.producer("p")
         for number in range(10):

@@ -13,7 +13,6 @@ from hatwisted.clientcore.message import Message, decode_records, received
 from hatwisted.clientcore.routes import readable_queues
 from hatwisted.clientcore.sending import SendStatus
 from hatwisted.clientcore.session import ROUTE_INTERVAL
-from tests.support.loopback import loopback
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 
@@ -225,9 +224,7 @@ class TestProducer(TestCase):
         await self.assertFailure(
             self.rig.new_cluster().producer("p").send(Message(topic="T", body=b"")), NoRoute
         )
-        from twisted.internet import reactor
-
-        nobody = Cluster(reactor, "127.0.0.1:1", connecting=loopback)
+        nobody = Cluster(self.rig.clock, "127.0.0.1:1", connecting=self.rig.network)
         self.addCleanup(nobody.close)
         error = await self.assertFailure(
             nobody.producer("p").send(Message(topic="T", body=b"")), NoNameServer

@@ -1,8 +1,7 @@
 """Where a reader goes on after each kind of answer, and whom it believes."""
 
-from twisted.internet import reactor
-from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock, LoopingCall
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
@@ -17,8 +16,7 @@ from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.record import encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
 from hatwisted.wire.storedrecord import Record, crc
-from tests.support.loopback import loopback
-from tests.unit.client.rig import asynchronous
+from tests.unit.client.rig import MemoryRig, asynchronous
 
 HOST = HostPort(b"\x7f\0\0\x01", 10911)
 QUEUE = MessageQueue(broker_name="b", queue_id=0, topic="T")
@@ -61,11 +59,12 @@ class ScriptedPulls(TestCase):
         table.register(105, self.route)
         table.register(11, self.pull)
         self.pulls, self.answers = [], []
-        self.factory = RemotingServerFactory(table, reactor)
-        self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
+        self.rig = MemoryRig(self)
+        self.factory = RemotingServerFactory(table, self.rig.clock)
+        self.port = self.rig.network.listenTCP(0, self.factory, interface="127.0.0.1")
         self.address = f"127.0.0.1:{self.port.getHost().port}"
         self.clock = Clock()
-        self.cluster = Cluster(self.clock, self.address, connecting=loopback)
+        self.cluster = Cluster(self.clock, self.address, connecting=self.rig.network)
         self.reader = QueueReader(
             self.cluster.session,
             Owner(self.clock),
@@ -75,10 +74,13 @@ class ScriptedPulls(TestCase):
             ConsumerOptions(),
         )
 
-    async def tearDown(self):
+        self.rig.add_cleanup(self.stop)
+
+    @inlineCallbacks
+    def stop(self):
         self.reader.stop()
-        await self.cluster.close()
-        await self.port.stopListening()
+        yield self.cluster.close()
+        yield self.port.stopListening()
         for connection in list(self.factory.connections):
             connection.abort()
 
@@ -109,13 +111,8 @@ class ScriptedPulls(TestCase):
         self.reader.start()
         await self.until_pulled(1)
 
-    async def until(self, happened):
-        """Let the reactor turn until `happened()`."""
-        loop = LoopingCall(lambda: happened() and loop.stop())
-        await loop.start(0.005)
-
     async def until_pulled(self, count):
-        await self.until(lambda: len(self.pulls) >= count)
+        await self.rig.until(lambda: len(self.pulls) >= count)
 
     def waits(self, pause):
         """Does the reader wait so long before it goes on?"""
@@ -133,7 +130,7 @@ class TestAMastersWord(ScriptedPulls):
     @asynchronous
     async def test_again_at_the_same_place_waits_a_little(self):
         await self.begin((RETRY, 100, b""))
-        await self.until(lambda: self.waits(PAUSE))
+        await self.rig.until(lambda: self.waits(PAUSE))
         self.clock.advance(PAUSE)
         await self.until_pulled(2)
         self.assertEqual([at for at, _ in self.pulls], [100, 100])
@@ -164,7 +161,7 @@ class TestASlavesWord(ScriptedPulls):
         await self.until_pulled(3)
         self.answers += [(MOVED, 20, b""), (NOT_FOUND, 0, b""), (NOT_FOUND, 150, b"")]
         for count in (4, 5, 6, 7):
-            await self.until(lambda count=count: len(self.pulls) >= count or self.waits(PAUSE))
+            await self.rig.until(lambda count=count: len(self.pulls) >= count or self.waits(PAUSE))
             self.clock.advance(PAUSE)
             await self.until_pulled(count)
         self.assertEqual([at for at, _ in self.pulls], [100, 101, 150, 150, 150, 150, 150])
@@ -180,12 +177,13 @@ class TestASlaveThatCanNotServe(ScriptedPulls):
         table = ProcessorTable()
         table.register(11, self.refuse)
         self.refused = []
-        self.slave_factory = RemotingServerFactory(table, reactor)
-        self.slave_port = loopback.listenTCP(0, self.slave_factory, interface="127.0.0.1")
+        self.slave_factory = RemotingServerFactory(table, self.rig.clock)
+        self.slave_port = self.rig.network.listenTCP(0, self.slave_factory, interface="127.0.0.1")
 
-    async def tearDown(self):
-        await super().tearDown()
-        await self.slave_port.stopListening()
+    @inlineCallbacks
+    def stop(self):
+        yield super().stop()
+        yield self.slave_port.stopListening()
         for connection in list(self.slave_factory.connections):
             connection.abort()
 
@@ -201,7 +199,7 @@ class TestASlaveThatCanNotServe(ScriptedPulls):
     async def refused_with(self, code):
         self.code = code
         await self.begin((SUCCESS, 101, record(100)), (SUCCESS, 102, record(101)))
-        await self.until(lambda: self.waits(ELSEWHERE_PAUSE))
+        await self.rig.until(lambda: self.waits(ELSEWHERE_PAUSE))
         self.assertEqual((self.pulls, self.refused), ([(100, 100)], [101]))
         self.clock.advance(ELSEWHERE_PAUSE)
         await self.until_pulled(3)

@@ -1,6 +1,5 @@
 """What a broker asks of producers and is asked by consumers, seen from a remoting server that notes it all."""
 
-from twisted.internet import reactor
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
@@ -17,9 +16,7 @@ from hatwisted.wire.record import encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, encode_command
 from hatwisted.wire.storedrecord import Record, crc
-from tests.support.loopback import loopback
-from tests.support.patience import patient
-from tests.unit.client.rig import asynchronous
+from tests.unit.client.rig import MemoryRig, asynchronous
 
 HOST = HostPort(b"\x7f\0\0\x01", 10911)
 OFFSET_ID = "7F00000100002A9F000000000000002A"
@@ -41,11 +38,13 @@ class ScriptedBroker:
         table.register(105, self.route)
         for code in (34, 35, 36, 37, 310):
             table.register(code, self.note)
-        self.factory = RemotingServerFactory(table, reactor)
-        self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
+        self.rig = rig = MemoryRig(case)
+        self.factory = RemotingServerFactory(table, rig.clock)
+        self.port = rig.network.listenTCP(0, self.factory, interface="127.0.0.1")
         self.address = f"127.0.0.1:{self.port.getHost().port}"
-        self.cluster = patient(Cluster(reactor, self.address, connecting=loopback))
-        case.addCleanup(self.stop)
+        self.cluster = Cluster(rig.clock, self.address, connecting=rig.network)
+        self.until = rig.until
+        rig.add_cleanup(self.stop)
 
     @inlineCallbacks
     def stop(self):
@@ -69,13 +68,6 @@ class ScriptedBroker:
     def asked(self, code):
         return [request for request in self.requests if request.code == code]
 
-    @inlineCallbacks
-    def until(self, happened):
-        from twisted.internet.task import LoopingCall
-
-        loop = LoopingCall(lambda: happened() and loop.stop())
-        yield loop.start(0.005)
-
 
 def send_fields(request):
     """(sysFlag, properties) of a send, however the server decoded them."""
@@ -89,6 +81,7 @@ class TestTransactions(TestCase):
 
     def setUp(self):
         self.broker = ScriptedBroker(self)
+        self.rig = self.broker.rig
 
     @asynchronous
     async def test_half_message_then_the_works_outcome(self):
@@ -144,6 +137,7 @@ class TestRetries(TestCase):
 
     def setUp(self):
         self.broker = ScriptedBroker(self)
+        self.rig = self.broker.rig
 
     @asynchronous
     async def test_codes_that_another_try_may_mend_are_tried_again_others_not(self):

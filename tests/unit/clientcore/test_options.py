@@ -6,6 +6,7 @@ import typing
 from twisted.trial.unittest import SynchronousTestCase
 
 import hatwisted.aio
+import hatwisted.blocking
 import hatwisted.client
 from hatwisted.clientcore import errors
 from hatwisted.clientcore.options import ConsumerKeywords, ConsumerOptions, ProducerKeywords, ProducerOptions
@@ -24,7 +25,7 @@ class PublicApiTests(SynchronousTestCase):
             for name, each in vars(errors).items()
             if isinstance(each, type) and issubclass(each, Exception) and each.__module__ == errors.__name__
         }
-        for module in (hatwisted.client, hatwisted.aio):
+        for module in (hatwisted.client, hatwisted.aio, hatwisted.blocking):
             self.assertEqual(kinds - set(module.__all__), set())
             for name in kinds:
                 self.assertTrue(issubclass(getattr(module, name), module.ClientError), name)

@@ -9,8 +9,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.demo.consumer import Consumer
 from hatwisted.demo.inputs import Message
 from hatwisted.demo.producer import NOTHING, Producer
-from hatwisted.remoting.client import RemotingClient
-from tests.support.loopback import loopback
+from tests.support.loopback import loopback_parts
 from tests.unit.client.rig import ClusterRig, asynchronous
 
 TAGS = b"TAGS\x01red\x02"
@@ -20,7 +19,7 @@ class TestProducer(TestCase):
     timeout = 50
 
     def setUp(self):
-        self.rig = ClusterRig(self)
+        self.rig = ClusterRig(self, parts=loopback_parts())
         return self.rig.start()
 
     @asynchronous
@@ -33,9 +32,7 @@ class TestProducer(TestCase):
         self.assertEqual((producer.statuses, producer.refusals), ({"PUT_OK": 124}, {}))
         stored = sorted(each for place in producer.stored.values() for each in place if each != NOTHING)
         self.assertEqual(stored, sorted(zlib.crc32(message.body) for message in messages))
-        remoting = RemotingClient(loopback, reactor)
-        self.addCleanup(remoting.close)
-        consumer = Consumer(remoting, reactor, self.rig.brokers["broker-a"].address)
+        consumer = Consumer(self.rig.new_cluster(), reactor, self.rig.brokers["broker-a"].address)
         await consumer.read_all(producer.stored)
         self.assertEqual(consumer.read, 124)
 

@@ -38,7 +38,7 @@ class PowerLossCase(SynchronousTestCase):
         self.addCleanup(self._forget_timers)
 
     def _forget_timers(self) -> None:
-        for call in self.clock.getDelayedCalls():
+        for call in list(self.clock.getDelayedCalls()):
             call.cancel()
 
     def start(self, **options: object) -> RecoveryReport:

@@ -185,6 +185,7 @@ class SampleStore:
             *(self.log, self.queues, self.index, self.checkpoint, self.dispatcher),
             unclean=unclean,
             progress=progress or (lambda done, total: None),
+            keep_aside=lambda begin, end: f"{begin}-{end}",
         )
 
     def dispatch_all(self) -> None:

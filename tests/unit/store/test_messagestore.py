@@ -77,7 +77,7 @@ class StoreTestCase(SynchronousTestCase):
         for store in self.running:
             store._lock.release()
         self.running.clear()
-        for call in self.clock.getDelayedCalls():
+        for call in list(self.clock.getDelayedCalls()):
             call.cancel()
 
     def stop(self, store: MessageStore) -> None:

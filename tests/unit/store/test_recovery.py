@@ -186,6 +186,7 @@ class EndTests(RecoveryTestCase):
             *(store.log, store.queues, store.index, store.checkpoint, store.dispatcher),
             unclean=True,
             check_crc=False,
+            keep_aside=lambda begin, end: "nowhere",
         )
         self.assertWhole(store, writer, writer.end)
         store.close()

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
+from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import ClientError
@@ -134,8 +135,8 @@ def import_messages(
     """
     begun = seconds()
     files = find_message_files(paths, form)
-    with Links(settings) as links:
-        producer = Producer(links)
+    with BlockingDriver(Links(settings)) as driver:
+        producer = Producer(driver)
         _send_all(producer, files, form, sending, skip, progress)
     return _result(producer.counts, files, skip, seconds() - begun)
 

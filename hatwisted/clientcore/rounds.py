@@ -1,0 +1,70 @@
+"""Tries at several servers that can do the same: who is next, how long to wait before another round, and what
+to say when nobody could help.
+
+A round asks each server once at most. When it's over there's a pause, doubled each time, and another round; any
+progress begins a new count. It ends early if all refuse for a reason that no pause changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hatwisted.clientcore.errors import BrokerGone, ClientError, Refused, RefusedByAll
+
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 5.0
+"""Seconds before the next round after one in which nobody could help; doubled with each."""
+
+
+def pause_after(tried: int) -> float:
+    """Seconds to wait after the round `tried` (from 0)."""
+    doubled: float = FIRST_PAUSE * 2 ** min(tried, 16)
+    return min(doubled, LONGEST_PAUSE)
+
+
+class Rounds:
+    """retries: rounds after the first one, counted since the last progress."""
+
+    def __init__(self, retries: int) -> None:
+        self.failures: dict[str, ClientError] = {}
+        """Of the round under way: who was asked in vain, and why."""
+        self._retries = retries
+        self._over = 0
+
+    def first_of(self, addresses: Iterable[str]) -> str | None:
+        """The first that hasn't failed in this round."""
+        return next((each for each in addresses if each not in self.failures), None)
+
+    def failed(self, address: str, error: ClientError) -> None:
+        """`address` was asked in vain."""
+        self.failures[address] = error
+
+    def went_on(self) -> None:
+        """Somebody could help."""
+        self._over = 0
+        self.failures.clear()
+
+    def pause(self) -> float | None:
+        """This round is over: seconds to wait before the next one, which begins now; None if there's none, and
+        `failures` says why."""
+        if self._over >= self._retries or self._hopeless:
+            return None
+        pause = pause_after(self._over)
+        self._over += 1
+        self.failures.clear()
+        return pause
+
+    @property
+    def _hopeless(self) -> bool:
+        """Did all refuse for a reason that no pause will change?"""
+        failures = self.failures.values()
+        return bool(failures) and all(isinstance(each, Refused) and each.lasting for each in failures)
+
+    def error(self, gone: str, refused: str) -> ClientError:
+        """What nobody could help against: RefusedByAll, saying `refused`, if all have answered, else BrokerGone,
+        saying `gone`."""
+        refusals = [error for error in self.failures.values() if isinstance(error, Refused)]
+        if refusals and len(refusals) == len(self.failures):
+            return RefusedByAll(refused, refusals[-1])
+        return BrokerGone(gone)

@@ -1,0 +1,167 @@
+"""Channels without a socket: when they dial, what is told to whom, and what ends with a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.clientcore.calls import MAX_CALLS, SILENT_CALLS, Channel, ChannelTable
+from hatwisted.clientcore.driver import StandardLog
+from hatwisted.clientcore.errors import (
+    BadSetting,
+    CallTimedOut,
+    ConnectFailed,
+    ConnectionGone,
+    TooManyCalls,
+)
+from hatwisted.clientcore.tasks import Waiter
+from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
+
+BROKER = "10.0.0.1:10911"
+ROUTE = 105
+
+
+class Wire:
+    """A Socket that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[RemotingCommand] = []
+        self.ended: list[str] = []
+        self._receiver = RemotingReceiver()
+
+    def write(self, data: bytes) -> None:
+        self.written += self._receiver.receive(data)
+
+    def close(self) -> None:
+        self.ended.append("closed")
+
+    def abort(self) -> None:
+        self.ended.append("aborted")
+
+
+class ChannelTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.dialled: list[tuple[Channel, str, int]] = []
+        self.called_off = 0
+        self.refuse = False
+        self.lost: list[str] = []
+        self.asked: list[RemotingCommand] = []
+        self.table = ChannelTable(self.clock.callLater, self.dial, StandardLog("tests"))
+        self.table.serve(self.on_request, self.lost.append)
+
+    def dial(self, channel: Channel, host: str, port: int) -> Callable[[], object]:
+        self.dialled.append((channel, host, port))
+        if self.refuse:
+            channel.not_connected("refused at once")
+        return self.call_off
+
+    def call_off(self) -> None:
+        self.called_off += 1
+
+    def on_request(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
+        self.asked.append(request)
+        return RemotingCommand(0, body=b"told") if request.code == 307 else None
+
+    def call(self, body: bytes = b"", timeout: float = 3) -> Waiter[RemotingCommand]:
+        return self.table.call(BROKER, RemotingCommand(ROUTE, body=body), timeout)
+
+    def connect(self) -> tuple[Channel, Wire]:
+        channel, wire = self.dialled[-1][0], Wire()
+        channel.connected(wire)
+        return channel, wire
+
+    def answer(self, channel: Channel, request: RemotingCommand, body: bytes = b"") -> None:
+        channel.received(encode_command(RemotingCommand(0, opaque=request.opaque, flag=1, body=body)))
+
+    def test_it_dials_for_the_first_call_and_sends_all_that_waited_in_order(self) -> None:
+        calls = [self.call(b"%d" % number) for number in range(3)]
+        self.assertEqual([each[1:] for each in self.dialled], [("10.0.0.1", 10911)])
+        channel, wire = self.connect()
+        self.assertEqual([each.body for each in wire.written], [b"0", b"1", b"2"])
+        for request in reversed(wire.written):
+            self.answer(channel, request, b"to " + request.body)
+        self.assertEqual([each.result().body for each in calls], [b"to 0", b"to 1", b"to 2"])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_refused_at_once_the_call_fails_and_the_next_one_dials_again(self) -> None:
+        self.refuse = True
+        for number in (1, 2):
+            self.assertRaises(ConnectFailed, self.call().result)
+            self.assertEqual(len(self.dialled), number)
+
+    def test_an_answer_in_pieces_and_one_that_comes_too_late(self) -> None:
+        first = self.call()
+        channel, wire = self.connect()
+        self.clock.advance(3)
+        self.clock.advance(0)
+        self.assertRaises(CallTimedOut, first.result)
+        self.answer(channel, wire.written[0])
+        second = self.call()
+        frame = encode_command(RemotingCommand(0, opaque=wire.written[1].opaque, flag=1))
+        for at in range(len(frame)):
+            self.assertFalse(second.done)
+            channel.received(frame[at : at + 1])
+        self.assertEqual(second.result().code, 0)
+
+    def test_silence_drops_the_socket_and_one_byte_is_no_silence(self) -> None:
+        self.call()
+        channel, wire = self.connect()
+        for number in range(SILENT_CALLS):
+            if number:
+                self.call()
+            self.clock.advance(3)
+            self.clock.advance(0)
+            if number == 0:
+                channel.received(b"\0")
+        self.assertEqual(wire.ended, [])
+        self.call()
+        self.clock.advance(3)
+        self.clock.advance(0)
+        self.assertEqual(wire.ended, ["aborted"])
+
+    def test_a_lost_connection_fails_its_calls_and_is_told_once(self) -> None:
+        call = self.call()
+        channel, _ = self.connect()
+        channel.disconnected("reset")
+        self.assertRaises(ConnectionGone, call.result)
+        self.assertEqual(self.lost, [BROKER])
+        self.call()
+        self.assertEqual(len(self.dialled), 2)
+
+    def test_calls_and_waiting_frames_are_bounded(self) -> None:
+        calls = [self.call() for _ in range(MAX_CALLS)]
+        self.assertRaises(TooManyCalls, self.call().result)
+        self.assertRaises(TooManyCalls, self.table.oneway, BROKER, RemotingCommand(ROUTE))
+        for each in calls:
+            each.give_up()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_servers_are_answered_on_the_connection_that_asked(self) -> None:
+        self.call()
+        channel, wire = self.connect()
+        for code, flag in ((307, 0), (999, 0), (40, 2)):
+            channel.received(encode_command(RemotingCommand(code, opaque=7, flag=flag)))
+        self.assertEqual([each.code for each in self.asked], [307, 999, 40])
+        answers = wire.written[1:]
+        self.assertEqual(
+            [(each.opaque, each.code, each.body) for each in answers], [(7, 0, b"told"), (7, 3, b"")]
+        )
+
+    def test_closing_calls_off_what_dials_and_waits_for_what_is_open(self) -> None:
+        dialling = self.call()
+        open_call = self.table.call("10.0.0.2:10911", RemotingCommand(ROUTE), 3)
+        channel, wire = self.connect()
+        closed = self.table.close()
+        self.assertEqual((self.called_off, wire.ended, closed.done), (1, ["closed"], False))
+        for call in (dialling, open_call):
+            self.assertRaises(ConnectionGone, call.result)
+        channel.disconnected("closed")
+        self.assertEqual((closed.done, self.lost), (True, []))
+        self.assertRaises(ConnectFailed, self.call().result)
+
+    def test_an_address_that_is_none_is_the_callers_mistake(self) -> None:
+        for address in ("nowhere", "h:0", ":1", ""):
+            self.assertRaises(BadSetting, self.table.call(address, RemotingCommand(ROUTE), 3).result)

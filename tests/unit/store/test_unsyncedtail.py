@@ -1,0 +1,81 @@
+"""A hole that a failure of power has left in what was never synced is cut; damage to what was synced isn't."""
+
+from hatwisted.store.errors import DamagedLog
+from tests.unit.store.powerloss import PowerLossCase
+
+SECTOR = 512
+
+
+class HoleTests(PowerLossCase):
+    def written_on(self, seconds: float = 12) -> int:
+        """Messages that are synced, with a checkpoint that says so, and some that only the kernel has; the synced
+        ones' end."""
+        self.start()
+        self.put("T", b"promised" * 50, 20)
+        self.flush()
+        self.pass_time(seconds)
+        synced = self.store.log.max_offset
+        self.clock.advance(0.01)
+        self.put("T", b"not yet synced" * 60, 12)
+        return synced
+
+    def lose_sectors(self, begin: int, end: int) -> None:
+        """The kernel has written all pages but these sectors when the power fails."""
+        inode = self.disk.names.files[f"/s/commitlog/{0:020d}"]
+        self.kernel_writes("commitlog")
+        first, last = begin // SECTOR * SECTOR, -(-end // SECTOR) * SECTOR
+        inode.stable[max(first, begin) : last] = bytes(last - max(first, begin))
+        self.lose_power()
+
+    def test_B168_behind_a_hole_nothing_was_promised(self) -> None:
+        synced = self.written_on()
+        self.lose_sectors(synced + 2000, synced + 2600)
+        report = self.start()
+        self.assertTrue(synced < report.end < synced + 2600)
+        self.assertGreaterEqual(len(self.bodies("T")), 20)
+        written = report.end + report.torn_bytes
+        self.assertEqual(report.kept_aside, f"/s/repair/{report.end:020d}-{written:020d}.bin")
+        kept = self.disk.read(report.kept_aside)
+        self.assertEqual(len(kept), report.torn_bytes)
+        self.assertIn(b"not yet synced" * 60, kept)
+
+    def test_B168_the_store_goes_on_as_if_they_had_never_been(self) -> None:
+        synced = self.written_on()
+        self.lose_sectors(synced + 1000, synced + 1600)
+        end = self.start().end
+        (put,) = self.put("T", b"anew")
+        self.assertEqual(put.offset, end)
+        self.flush()
+        self.dispatch()
+        self.lose_power()
+        self.start()
+        self.dispatch()
+        self.assertIn(b"anew", self.bodies("T")[-1])
+
+    def test_B168_what_a_checkpoint_covers_is_damage(self) -> None:
+        synced = self.written_on()
+        self.lose_sectors(synced - 5000, synced - 4400)
+        self.assertRaises(DamagedLog, self.start)
+
+    def test_B168_changed_bytes_are_damage_and_no_hole(self) -> None:
+        synced = self.written_on()
+        self.kernel_writes("commitlog")
+        self.disk.names.files[f"/s/commitlog/{0:020d}"].stable[synced + 300] ^= 1
+        self.lose_power()
+        self.assertRaises(DamagedLog, self.start)
+
+    def test_B168_without_a_checkpoint_nothing_is_known(self) -> None:
+        synced = self.written_on(seconds=2)
+        self.lose_sectors(synced + 2000, synced + 2600)
+        self.assertRaises(DamagedLog, self.start)
+
+    def test_a_file_kept_before_is_not_overwritten(self) -> None:
+        synced = self.written_on()
+        self.lose_sectors(synced + 2000, synced + 2600)
+        stable = bytes(self.disk.names.files[f"/s/commitlog/{0:020d}"].stable)
+        first = self.start().kept_aside
+        self.lose_power()
+        self.disk.names.files[f"/s/commitlog/{0:020d}"].stable[:] = stable
+        self.lose_power()
+        second = self.start().kept_aside
+        self.assertEqual((second, self.disk.read(first)), (first + ".1", self.disk.read(second)))
