@@ -15,8 +15,8 @@ from hatwisted.wire.haframe import HaAck, HaFirstSync
 FAULT_KINDS = tuple(KINDS)
 
 LEFT_OUT = frozenset(("die", "io", "power", "promote"))
-"""Kinds that find what isn't mended yet: after a failure of power, or a promotion behind one, a slave can be linked
-whose last record isn't its master's ("equal")."""
+"""Kinds that find what isn't mended yet: after a failure of power, or a promotion behind one, a slave can be
+linked whose last record isn't its master's ("equal")."""
 
 DEFAULT_KINDS = tuple(kind for kind in KINDS if kind not in LEFT_OUT)
 """Those of `make test`."""
