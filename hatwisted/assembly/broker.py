@@ -49,6 +49,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.disk.configfile import ConfigFile
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
+from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.messagestore import MessageStore
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
@@ -72,6 +73,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
     store_options = options.store_options(live, identity, role, parts)
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
+    last_run = LastRun(fs, store_options.root, parts.boot)
     tables = BrokerTables(clock, fs, worker, options.table_options(live), role)
     if config.broker_config_path is not None:
         file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
@@ -121,6 +123,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         identity=identity,
         config=live,
         store=store,
+        last_run=last_run,
         tables=tables,
         client=client,
         registration=registration,

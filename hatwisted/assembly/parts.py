@@ -33,6 +33,8 @@ class Parts:
     - resolve: packed IPv4 address of a host name, asked once while the node is built; raises OSError
     - random: jitter of retries
     - process_id: of the process that serves; asked when the node starts, since a daemon forks before
+    - boot: a name of the system's boot, which a machine that has crashed since doesn't have again; empty: can't be
+      known
     - memory_bytes: physical memory, by which a broker distinguishes recent messages from old ones
     - descriptors: that the process may have, by which a broker decides how many files it keeps open
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
@@ -48,6 +50,7 @@ class Parts:
     resolve: Callable[[str], bytes]
     random: Random
     process_id: Callable[[], int]
+    boot: str
     memory_bytes: int
     descriptors: int = 1 << 20
     steady_time: IService | None = None

@@ -137,6 +137,7 @@ class Machine:
             resolve=lambda name: bytes(map(int, name.split("."))),
             random=Random(self._random.random()),
             process_id=lambda: FIRST_PID + self._boots,
+            boot=f"{self.name} {self.losses}",
             memory_bytes=MEMORY_BYTES,
         )
 

@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from datetime import datetime
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -38,6 +39,7 @@ def real_parts(reactor: Any) -> Parts:
         resolve=lambda host: socket.inet_aton(socket.gethostbyname(host)),
         random=Random(),
         process_id=os.getpid,
+        boot=boot(),
         memory_bytes=memory_bytes(),
         descriptors=descriptor_limit(),
         steady_time=SteadyTimeService(reactor, SteadyTime(time.monotonic, time.time)),
@@ -58,6 +60,14 @@ def _address_of_this_host() -> str:
             return str(probe.getsockname()[0])
         except OSError:
             return "127.0.0.1"
+
+
+def boot() -> str:
+    """The kernel's name for this boot; empty where it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def memory_bytes() -> int:

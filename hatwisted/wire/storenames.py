@@ -15,6 +15,9 @@ ABORT_FILE: Final = "abort"
 LOCK_FILE: Final = "lock"
 """Locked by the process that has the store in use."""
 
+LAST_RUN_FILE: Final = "lastrun"
+"""What the last run was, so that the next one knows whether anything can be missing. RocketMQ has no such file."""
+
 DELETED_SUFFIX: Final = ".deleted"
 """Of the folder beside QUEUE_FOLDER in which the queues of deleted topics are. RocketMQ has no such folder."""
 DELETED_MARK: Final = "@"

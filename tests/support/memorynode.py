@@ -68,6 +68,7 @@ class MemoryNodes:
             "resolve": lambda name: b"\x7f\0\0\x01",
             "random": Random(1),
             "process_id": lambda: 77,
+            "boot": "",
             "memory_bytes": 8 << 30,
         }
         return Parts(**made | changes)

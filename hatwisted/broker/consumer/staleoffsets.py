@@ -8,8 +8,9 @@ was would pass over these, silently, and RocketMQ's do. So at start
 - a group with progress isn't believed an offset beyond the end that its queue had then, before it has pulled from
   within: its pull is sent back to where it stands, its commit changes nothing. It may get some messages twice.
 
-A clean exit proves nothing, for the store may be that of a slave. Groups without progress begin wherever they
-like.
+Nothing of this is done to a master that has come back with all that it had (store/lifecycle/lastrun.py): an offset
+beyond a queue's end at its start is then of a message put later, which the group has had from a slave. Groups
+without progress begin wherever they like.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ class StaleOffsets:
         self._ends: dict[str, dict[int, int]] = {}
         """Ends of queues at start, by topic@group and queue id: at most the rows that the table had then."""
 
-    def begin(self) -> None:
-        """This broker is the master from now on, with these queues."""
-        self._ends = {
+    def begin(self, *, complete: bool) -> None:
+        """This broker is the master from now on, with these queues. complete: nothing of them can be missing."""
+        ends = {
             key: {queue_id: self._queue_end(key.partition(SEPARATOR)[0], queue_id) for queue_id in row}
             for key, row in self._offsets.progress().offset_table.items()
         }
-        for key, row in self._ends.items():
+        self._ends = {} if complete else ends
+        for key, row in ends.items():
             topic, _, group = key.partition(SEPARATOR)
             for queue_id, end in row.items():
                 offset = self._offsets.query(group, topic, queue_id) or 0

@@ -38,6 +38,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
+from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.messagestore import MessageStore
 
@@ -68,6 +69,7 @@ class NodeParts:
     identity: BrokerIdentity
     config: LiveConfig[BrokerConfig]
     store: MessageStore
+    last_run: LastRun
     tables: BrokerTables
     client: RemotingClient
     registration: Registration
@@ -130,8 +132,10 @@ class BrokerNode(Service):
         super().startService()
         parts = self.parts
         self._progress_due = parts.clock.seconds() + PROGRESS_INTERVAL
-        self._log_loaded(parts.store.load(self._progress))
-        self._stops += (parts.store.stop, parts.client.close)
+        report = parts.store.load(self._progress)
+        self._log_loaded(report)
+        parts.last_run.compare(report)
+        self._stops += (parts.store.stop, self._log_ended, parts.client.close)
         parts.tables.load()
         parts.store.start()
         self._start(parts.tables.start, parts.tables.stop)
@@ -171,6 +175,9 @@ class BrokerNode(Service):
             self._logger.info("recovering: {done} of {total} MiB", done=done >> 20, total=total >> 20)
 
     # -- stop ------------------------------------------------------------------------------------------------
+
+    def _log_ended(self) -> None:
+        self.parts.last_run.stop(self.parts.store.log.max_offset)
 
     @inlineCallbacks
     def stopService(self) -> Any:

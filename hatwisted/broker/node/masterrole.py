@@ -40,6 +40,7 @@ class MasterRole:
         self._runtime = node.runtime
         self._state = state
         self._stale = node.consumers.progress.stale
+        self._last_run = node.last_run
         self.puts = InnerPuts(store, acks, identity.store_host)
         count_sent_back = node.consumer_admin.stats.count_sent_back
         own_puts = InnerPuts(store, acks.without_slaves(), identity.store_host)
@@ -57,7 +58,7 @@ class MasterRole:
 
     def start(self) -> None:
         """Deliver delayed messages, and ask about undecided ones. A master dials no one (B16)."""
-        self._stale.begin()
+        self._stale.begin(complete=self._last_run.serve(master=True))
         for source in self._sources:
             self._runtime.add_source(source)
         self._schedule.start()

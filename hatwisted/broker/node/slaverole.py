@@ -41,6 +41,7 @@ class SlaveRole:
         self._registration = node.registration
         self._master = node.master
         self._stale = node.consumers.progress.stale
+        self._last_run = node.last_run
         self.ha_client = ha_client
         hold = TableHold(node.clock, node.store.log, node.store.flusher.flush_now)
         self.synchronizer = SlaveSynchronizer(
@@ -60,6 +61,7 @@ class SlaveRole:
 
     def start(self) -> None:
         """Copy."""
+        self._last_run.serve(master=False)
         self._stale.end()
         self._master.add_listener(self._follow)
         self._follow()

@@ -26,6 +26,7 @@ from hatwisted.store.lifecycle.queueevidence import QueueEvidence
 from hatwisted.store.lifecycle.sidefile import SIDE_FOLDER, keep_aside, side_file
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.wire.storenames import LAST_RUN_FILE
 
 CHUNK: Final = 8 << 20
 """Bytes copied at once."""
@@ -119,6 +120,8 @@ def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Call
     keep_aside(fs, plan.side_file, log, (plan.offset, plan.end), progress)
     note = msgspec.json.format(msgspec.json.encode(plan)) + b"\n"
     replace_file(fs, plan.side_file.removesuffix(".bin") + ".json", note)
+    # Consumers may remember messages that go now; the broker is not to believe them.
+    fs.remove(join(folder.required_root(), LAST_RUN_FILE))
     _cut(log, plan.offset)
     plan.done = True
 

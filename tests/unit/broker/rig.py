@@ -33,7 +33,7 @@ PORT = 10911
 NOW = 1_795_221_957.0
 
 
-def unit_parts(clock, host, memory_bytes=8 << 30):
+def unit_parts(clock, host, memory_bytes=8 << 30, boot=""):
     """A node's parts for tests: time by `clock`, a memory network's `host`, the real disk at once."""
     return Parts(
         clock=clock,
@@ -45,6 +45,7 @@ def unit_parts(clock, host, memory_bytes=8 << 30):
         resolve=lambda name: bytes((127, 0, 0, 1)),
         random=Random(1),
         process_id=lambda: 77,
+        boot=boot,
         memory_bytes=memory_bytes,
     )
 
@@ -60,7 +61,7 @@ class NoRole:
 
     def start(self):
         if not self.node.role.slave:
-            self.node.consumers.progress.stale.begin()
+            self.node.consumers.progress.stale.begin(complete=self.node.last_run.serve(master=True))
 
     def stop_taking(self):
         pass
@@ -85,6 +86,7 @@ class BrokerRig:
         delay_levels=(),
         network=None,
         port=PORT,
+        boot="",
         **options,
     ):
         self.case = case
@@ -114,7 +116,7 @@ class BrokerRig:
             message_delay_level=" ".join(f"{level // 1000}s" for level in delay_levels),
             **options,
         )
-        self.node = build_broker(config, unit_parts(self.clock, self.host, memory_bytes), NoRole)
+        self.node = build_broker(config, unit_parts(self.clock, self.host, memory_bytes, boot), NoRole)
         parts = self.parts = self.node.parts
         parts.master.learn(KnownMaster("127.0.0.1:1", "127.0.0.1:2"))
         self.store, self.tables, self.identity = parts.store, parts.tables, parts.identity

@@ -1,6 +1,7 @@
 """Offsets from before a loss: groups get every message that is put after it, whatever they remember."""
 
 import json
+import shutil
 from pathlib import Path
 
 from twisted.internet.defer import inlineCallbacks
@@ -18,6 +19,7 @@ class StaleOffsetsCase(TestCase):
         rig = BrokerRig(self)
         rig.put(topic, count=put, body=b"old")
         yield rig.stop()
+        (Path(rig.root) / "lastrun").unlink()  # the store as it may be after a loss
         table = {"offsetTable": {f"{topic}@g": {0: kept}}}
         (Path(rig.root) / "config" / "consumerOffset.json").write_text(json.dumps(table))
         self.rig = BrokerRig(self, root=rig.root)
@@ -106,6 +108,44 @@ class AfterALossTests(StaleOffsetsCase):
         self.rig = BrokerRig(self, root=self.rig.root)
         self.rig.put(count=10, body=b"new")
         self.assertEqual((yield self.consume((yield self.known()))), [b"new"] * 10)
+
+
+class WithoutALossTests(StaleOffsetsCase):
+    """A master that has come back with all it had, while the group read later messages from a slave."""
+
+    @inlineCallbacks
+    def again(self, *, boot, killed=True, first_boot="monday"):
+        rig = BrokerRig(self, boot=first_boot)
+        rig.put("T", count=50)
+        if not killed:
+            yield rig.stop()
+        root = Path(self.mktemp()).absolute()
+        shutil.copytree(rig.root, root)
+        (root / "config").mkdir(exist_ok=True)
+        (root / "config" / "consumerOffset.json").write_text(json.dumps({"offsetTable": {"T@g": {0: 40}}}))
+        self.rig = BrokerRig(self, root=str(root), boot=boot)
+        self.rig.put(count=80, body=b"new")
+        answer = yield self.rig.pull(90)
+        yield self.commit(90)
+        return answer.code, (yield self.known())
+
+    BELIEVED, SENT_BACK = (0, 90), (21, 40)
+
+    @inlineCallbacks
+    def test_B165_a_killed_process_has_lost_nothing(self):
+        self.assertEqual((yield self.again(boot="monday")), self.BELIEVED)
+
+    @inlineCallbacks
+    def test_B165_a_crashed_system_may_have(self):
+        self.assertEqual((yield self.again(boot="tuesday")), self.SENT_BACK)
+
+    @inlineCallbacks
+    def test_B165_nor_does_one_count_that_cant_name_its_boots(self):
+        self.assertEqual((yield self.again(first_boot="", boot="")), self.SENT_BACK)
+
+    @inlineCallbacks
+    def test_B165_an_orderly_stop_loses_nothing(self):
+        self.assertEqual((yield self.again(boot="tuesday", killed=False)), self.BELIEVED)
 
 
 class EmptiedQueueTests(StaleOffsetsCase):
