@@ -132,6 +132,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         consumers=consumers,
         pulls=pulls,
         hold=hold,
+        followers=followers,
         consumer_admin=consumer_admin,
         offset_sync=offset_sync,
         runtime=runtime,

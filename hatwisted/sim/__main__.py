@@ -12,7 +12,7 @@ import msgspec
 from hatwisted.sim import soak
 from hatwisted.sim.deliberatebugs import BUGS
 from hatwisted.sim.faultplan import Fault
-from hatwisted.sim.setup import DEFAULT_KINDS, FAULT_KINDS
+from hatwisted.sim.setup import FAULT_KINDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--jobs", type=int, default=soak.cores(), help="processes (as many as cores); 0: here"
     )
-    parser.add_argument("--kinds", default=",".join(DEFAULT_KINDS), help="kinds of faults, or 'all'")
+    parser.add_argument("--kinds", default="all", help="kinds of faults, with commas between them (all)")
     parser.add_argument("--faults", help="JSON of the faults, instead of the seed's own")
     parser.add_argument("--bug", choices=[*BUGS, "all"], help="plant it, and count seeds until caught")
     given = parser.parse_args(arguments)

@@ -14,13 +14,6 @@ from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 FAULT_KINDS = tuple(KINDS)
 
-LEFT_OUT = frozenset(("die", "io", "power", "promote"))
-"""Kinds that find what isn't mended yet: after a failure of power, or a promotion behind one, a slave can be
-linked whose last record isn't its master's ("equal")."""
-
-DEFAULT_KINDS = tuple(kind for kind in KINDS if kind not in LEFT_OUT)
-"""Those of `make test`."""
-
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "10.0.0.100"}
 NAME_SERVER = f"{ADDRESSES['names']}:9876"
 BROKER_PORT = 10911
@@ -83,7 +76,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return NamesrvConfig(kv_config_path="/names/kvConfig.json")
 
 
-def draw_setup(seed: int, kinds: Sequence[str] = DEFAULT_KINDS) -> Setup:
+def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
     """The run of a seed. kinds: of faults."""
     random = Random(f"{seed}/setup")
     seconds = random.choice((20.0, 40.0, 60.0))

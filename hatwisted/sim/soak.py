@@ -21,7 +21,7 @@ from twisted.logger import globalLogBeginner
 
 from hatwisted.sim.deliberatebugs import planted
 from hatwisted.sim.faultplan import Fault
-from hatwisted.sim.setup import DEFAULT_KINDS, Setup, draw_setup
+from hatwisted.sim.setup import FAULT_KINDS, Setup, draw_setup
 from hatwisted.sim.shrink import shrink
 from hatwisted.sim.simulation import Outcome, Simulation
 
@@ -139,7 +139,7 @@ def told(report: Report) -> str:
     lines = [f"seed {outcome.seed} failed:", *(f"  {violation}" for violation in outcome.violations)]
     if not report.replayed:
         lines.append("  and didn't replay: something in it depends on more than the seed")
-    kinds = "" if report.job.kinds == DEFAULT_KINDS else f" --kinds {','.join(report.job.kinds)}"
+    kinds = "" if report.job.kinds == FAULT_KINDS else f" --kinds {','.join(report.job.kinds)}"
     lines.append(f"  again: python -m hatwisted.sim --first {outcome.seed} --seeds 1{kinds}")
     if report.fewest is not None:
         faults = msgspec.json.encode(report.fewest).decode()

@@ -27,6 +27,7 @@ from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.masteraddress import MasterAddress
 from hatwisted.broker.node.registration import Registration
+from hatwisted.broker.node.tablefollowers import TableFollowers
 from hatwisted.broker.pull.pullhold import PullHold
 from hatwisted.broker.pull.pullmessage import PullProcessor
 from hatwisted.broker.role import Role
@@ -78,6 +79,7 @@ class NodeParts:
     consumers: ConsumerProcessors
     pulls: PullProcessor
     hold: PullHold
+    followers: TableFollowers
     consumer_admin: ConsumerAdmin
     offset_sync: OffsetSyncProcessors
     runtime: RuntimeInfo
@@ -143,6 +145,7 @@ class BrokerNode(Service):
             self._stops.append(partial(_close, port.listen(factory), factory))
         self._start(parts.runtime.start, parts.runtime.stop)
         self._start(parts.hold.start, parts.hold.stop)
+        self._start(parts.followers.start, parts.followers.stop)
         self._start(parts.consumer_admin.start, parts.consumer_admin.stop)
         self._start(parts.consumers.start, parts.consumers.stop)
         self._start(parts.ha.startService, parts.ha.stopService)

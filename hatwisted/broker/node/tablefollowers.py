@@ -89,6 +89,7 @@ class TableFollowers:
         self._waits: dict[_Wait, None] = {}
         self._states: OrderedDict[tuple[str, ...], int] = OrderedDict()
         self._state = 0
+        self._running = False
         tables.topics.on_change(self._changed)
         tables.groups.on_change(self._changed)
 
@@ -96,11 +97,25 @@ class TableFollowers:
         """Put the handler into `table`."""
         table.register(RequestCode.WATCH_TABLES, self.watch)
 
+    def start(self) -> None:
+        """Hold requests from now on."""
+        self._running = True
+
+    def stop(self) -> None:
+        """Hold nothing any more, not even for a slave that no word reaches: its connection may live on."""
+        self._running = False
+        for follower in self._followers.values():
+            self._release(follower)
+        for wait in tuple(self._waits):
+            self._end(wait)
+
     # -- slaves ----------------------------------------------------------------------------------------------
 
     def watch(
         self, connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand | Deferred[RemotingCommand]:
+        if not self._running:
+            return response(request, ResponseCode.SYSTEM_BUSY, "this broker is about to stop")
         follower = self._followers.get(connection)
         if follower is None:
             if len(self._followers) >= MAX_FOLLOWERS:

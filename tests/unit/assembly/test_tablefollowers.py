@@ -133,6 +133,18 @@ class ChangesMissedTests(FollowerCase):
         self.nodes.pass_time(0.5)
         self.assertEqual(self.successResultOf(asked).remark, None)
 
+    def test_a_stop_holds_no_slave_and_nobody_who_waits_for_one(self) -> None:
+        slave = self.start_slave()
+        slave.parts.clock.dead = True
+        followers = self.master.parts.followers
+        self.master.parts.tables.topics.for_send("Made", "TBW102", 4)
+        told = followers.told()
+        before = len(self.master.parts.clock.getDelayedCalls())
+        followers.stop()
+        self.assertIn(SLAVE, self.successResultOf(told) or "")
+        self.assertLess(len(self.master.parts.clock.getDelayedCalls()), before)
+        self.nodes.crash(slave, SLAVE)
+
     def test_only_so_many_slaves_may_watch(self) -> None:
         hosts = [self.nodes.network.host(f"10.0.1.{number}") for number in range(MAX_FOLLOWERS + 1)]
         clients = [RemotingClient(host, self.clock) for host in hosts]

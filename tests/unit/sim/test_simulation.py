@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.sim.setup import DEFAULT_KINDS, draw_setup
+from hatwisted.sim.setup import FAULT_KINDS, draw_setup
 from hatwisted.sim.shrink import shrink
 from hatwisted.sim.simulation import Outcome, Simulation
 from tests.support.soak import times
@@ -15,7 +15,7 @@ from tests.support.soak import times
 SEEDS = range(times(8))
 
 
-def run(seed: int, kinds: Sequence[str] = DEFAULT_KINDS) -> Outcome:
+def run(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Outcome:
     return Simulation(draw_setup(seed, kinds)).run()
 
 
