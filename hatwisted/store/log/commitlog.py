@@ -374,6 +374,9 @@ class CommitLog:
         """See IReplicatedLog."""
         if self.stopped_reason is not None:
             raise StoreError(self.stopped_reason)
+        if offset and not self.max_offset and offset % self.file_size == 0:
+            # Made by a master before its first put; an empty log may begin anywhere.
+            self._files.delete_from(0)
         empty = not self._files.starts
         if (offset != self.max_offset and not empty) or (empty and offset % self.file_size):
             raise OffsetGap(offset, self.max_offset)

@@ -323,6 +323,14 @@ class RawAppendTests(SynchronousTestCase):
         self.assertEqual((self.log.min_offset, self.log.max_offset), (FILE_SIZE * 3, FILE_SIZE * 3 + 1))
         self.assertRaises(OffsetGap, self.log.append_raw, FILE_SIZE * 3 + 2, [b"y"])
 
+    def test_files_without_a_byte_of_log_bind_it_to_no_place(self) -> None:
+        """A master's before its first put; as a slave it gets the other's last file."""
+        self.log.append_raw(0, [])
+        self.assertEqual(self.log._files.starts[0], 0)
+        self.assertRaises(OffsetGap, self.log.append_raw, 8, [b"x"])
+        self.log.append_raw(FILE_SIZE * 3, [b"x"])
+        self.assertEqual((self.log.min_offset, self.log.max_offset), (FILE_SIZE * 3, FILE_SIZE * 3 + 1))
+
     def test_B63_an_empty_append_makes_the_first_file(self) -> None:
         self.log.append_raw(FILE_SIZE, [])
         self.assertEqual((self.log.min_offset, self.log.max_offset), (FILE_SIZE, FILE_SIZE))
