@@ -116,6 +116,7 @@ def recover(
     - check_crc: compare body checksums
     - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
     - progress: called with (bytes done, bytes in all)
+    - keep_aside: keeps the bytes [offset, end) of a tail that is about to be cut, and returns the file
     - before_changes: called before anything is cut or built, once the store is known to be accepted: a
       recovery that is killed must be recognised as one
 

@@ -22,7 +22,11 @@ CHUNK: Final = 8 << 20
 
 
 def side_file(root: str, offset: int, end: int) -> str:
-    """Where the bytes [offset, end) of the log of the store at `root` are kept once they are cut."""
+    """Where bytes of a log are kept once they are cut.
+
+    - root: the store's folder
+    - offset, end: the bytes [offset, end)
+    """
     name = f"{offset:0{FILE_NAME_DIGITS}d}-{end:0{FILE_NAME_DIGITS}d}.bin"
     return join(root, SIDE_FOLDER, name)
 

@@ -75,7 +75,7 @@ class ProcessTests(SynchronousTestCase):
         file = Path(self.mktemp())
         file.write_text('{"topic": "T", "body": "x"}\n')
         file = file.rename(file.with_suffix(".ndjson"))
-        with mock.patch("hatwisted.blocking.links.Links.pause"):
+        with mock.patch("hatwisted.blocking.driver.BlockingDriver.pause"):
             result = run_pipeline("import", file, "-n", "127.0.0.1:1")
         self.assertEqual(result.exit_code, 2)
         self.assertIn("no name server answered", result.output)
