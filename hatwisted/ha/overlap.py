@@ -54,6 +54,5 @@ class Overlap:
             at,
             len(sent),
             f"our log and the master's differ from offset {at + first} on, ours ends at {self.end}: "
-            f"the two have "
-            "diverged; see 'hatwisted log compare'",
+            "the two have diverged; see 'hatwisted log compare'",
         )

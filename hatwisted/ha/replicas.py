@@ -26,17 +26,16 @@ from hatwisted.ha.slaveprogress import SendProgress
 
 
 class Replica:
-    """A link that has reported. number: how many had before it; log_end: the master's at that time."""
+    """A link that has reported.
+
+    - link: its progress
+    - number: how many have reported up to it, itself included
+    - log_end: the master's at that time
+    """
 
     __slots__ = ("heard", "link", "log_end", "number")
 
     def __init__(self, link: SendProgress, number: int, log_end: int) -> None:
-        """A link that has reported.
-
-        - link: its progress
-        - number: how many had reported before it
-        - log_end: the master's at that time
-        """
         self.link = link
         self.number = number
         self.log_end = log_end

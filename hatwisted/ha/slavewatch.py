@@ -90,12 +90,12 @@ class SlaveWatch:
         if now >= self._lag_due:
             self._lag_due = now + LAG_LOG_INTERVAL
             self._log_lag(links)
-        self._look_alone(now, links)
+        self._look_alone(now)
 
-    def _look_alone(self, now: float, links: Iterable[HAConnection]) -> None:
+    def _look_alone(self, now: float) -> None:
         if self._alone_due is None:
             return
-        if not self._missed() or any(link.progress.reported for link in links):
+        if not self._missed():
             self._alone_due = now + ALONE_LIMIT
         elif now >= self._alone_due:
             self._alone_due = None
