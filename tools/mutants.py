@@ -96,8 +96,6 @@ pytest_add_cli_args_test_selection =
 pytest_add_cli_args =
     -p
     no:cacheprovider
-    -p
-    no:xdist
     -k
     not ({without})
 also_copy =
