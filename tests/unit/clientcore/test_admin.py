@@ -1,4 +1,4 @@
-"""What administration asks of whom, field by field as RocketMQ's headers name them, and what it makes of answers."""
+"""What administration asks of whom, field by field as RocketMQ's headers name them, and what comes of answers."""
 
 from __future__ import annotations
 
