@@ -10,9 +10,9 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.clientcore.clusterlink import ClusterLink
-from hatwisted.clientcore.consumer import COMMIT_INTERVAL, STOP_PATIENCE, Consumer
+from hatwisted.clientcore.consumer import COMMIT_INTERVAL, REBALANCE_INTERVAL, STOP_PATIENCE, Consumer
 from hatwisted.clientcore.delivery import Listener
-from hatwisted.clientcore.errors import BadSetting, ClientError, Rejected
+from hatwisted.clientcore.errors import BadSetting, ClientError, ConnectFailed, Rejected
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom, ConsumerOptions
 from hatwisted.clientcore.queuereader import PULL_TIMEOUT
@@ -53,15 +53,19 @@ class Master:
         self.codes: dict[int, int] = {}
         """By request: refused with this."""
         self.refused_locks: set[int] = set()
+        self.members = ["me"]
+        self.down = False
 
     def answer(self, address: str, request: RemotingCommand) -> RemotingCommand | None:
+        if self.down:
+            raise ConnectFailed(address, "refused")
         if request.code in self.codes:
             return RemotingCommand(self.codes[request.code], flag=1, remark="planned")
         by_code = {
             RequestCode.PULL_MESSAGE: self.pull,
             RequestCode.QUERY_CONSUMER_OFFSET: self.offset,
             RequestCode.UPDATE_CONSUMER_OFFSET: self.commit,
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP: lambda request: _json({"consumerIdList": ["me"]}),
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: lambda request: _json({"consumerIdList": self.members}),
             RequestCode.GET_MAX_OFFSET: lambda request: _ok(offset=9),
             RequestCode.GET_MIN_OFFSET: lambda request: _ok(offset=0),
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda request: _ok(offset=4),
@@ -228,6 +232,46 @@ class ReadingTests(ConsumerCase):
         self.master.counts = {0: 2, 1: 0}
         consumer = self.start(expression="green")
         self.assertEqual((self.seen, consumer.progress[T0]), ([], 2))
+
+
+class SharingTests(ConsumerCase):
+    def test_queues_are_shared_out_every_20_s_and_when_a_broker_says_so(self) -> None:
+        self.start()
+        first = len(self.driver.asked(38))
+        self.driver.pass_time(2 * REBALANCE_INTERVAL)
+        at = [each for each, _ in self.driver.calls_of(38)][first:]
+        self.assertEqual(at, [1020, 1020, 1040, 1040])
+        self.assertEqual({each.request.ext["consumerGroup"] for each in self.driver.asked(38)}, {"g"})
+        told = RemotingCommand(40, ext={"consumerGroup": "g"}, flag=2)
+        self.assertIsNone(self.driver.ask(MASTER, told))
+        self.assertEqual(len(self.driver.asked(38)), first + 6)
+
+    def test_a_queue_that_another_member_gets_is_noted_and_read_no_more(self) -> None:
+        self.master.counts = {0: 1, 1: 2}
+        consumer = self.start()
+        self.master.members = ["a", "me"]
+        consumer.rebalance()
+        self.assertEqual([each.queue_id for each in consumer.queues], [1, 1])
+        self.assertEqual([(each["queueId"], each["commitOffset"]) for each in self.fields(15)], [("0", "1")])
+        self.master.members = ["me"]
+        consumer.rebalance()
+        self.assertEqual((consumer.progress[T0], consumer.progress[T1]), (1, 2))
+
+    def test_one_that_no_broker_knows_as_a_member_keeps_what_it_has(self) -> None:
+        consumer = self.start()
+        before, beats = consumer.queues, len(self.driver.asked(34))
+        self.master.members = ["other"]
+        consumer.rebalance()
+        self.assertEqual((consumer.queues, len(self.driver.asked(34))), (before, beats + 2), "one a topic")
+
+    def test_members_that_cant_be_asked_for_change_nothing(self) -> None:
+        said = self.logged("info")
+        consumer = self.start()
+        before = consumer.queues
+        self.master.down = True
+        consumer.rebalance()
+        self.assertEqual(consumer.queues, before)
+        self.assertTrue(said[0].startswith("keeping the queues of T as they are: "), said)
 
 
 class ProgressTests(ConsumerCase):

@@ -23,6 +23,7 @@ from hatwisted.clientcore.errors import (
 from hatwisted.clientcore.message import Message, ReceivedMessage
 from hatwisted.clientcore.options import ProducerOptions
 from hatwisted.clientcore.producer import MAKING_TIME
+from hatwisted.clientcore.sending import batch_share
 from hatwisted.clientcore.tasks import Cancelled, Task, Waiter, Work
 from hatwisted.clientcore.transactions import TransactionProducer, TransactionState
 from hatwisted.wire.batch import decode_batch
@@ -347,6 +348,14 @@ class SharingTests(ProducerCase):
         self.assertEqual([each.done for each in [*waiting, ready, settled]], [True] * 4)
         large = self.send(b"x" * 3000)
         self.assertFalse(large.done)
+
+    def test_with_half_of_the_line_taken_its_still_ready(self) -> None:
+        body = b"x" * 300
+        self.fill(0, max_waiting_bytes=2 * batch_share(Message(topic="T", body=body)))
+        self.send(body)
+        self.assertTrue(Task(self.producer.ready()).done)
+        self.send(b"")
+        self.assertFalse(Task(self.producer.ready()).done)
 
     def test_a_stop_closes_the_line(self) -> None:
         waiting = self.fill(2)

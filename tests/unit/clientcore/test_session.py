@@ -91,6 +91,14 @@ class HeartbeatTests(SessionCase):
         self.session.introduce()
         self.assertEqual(self.told(RequestCode.HEART_BEAT)[4:], [MASTER, OTHER, "new:1"])
 
+    def test_slaves_hear_of_it_once_there_is_a_consumer(self) -> None:
+        self.know("T")
+        self.session.join(Member("p", ["T"]), consumer=False)
+        self.session.introduce()
+        self.session.join(Member("c", ["T"]), consumer=True)
+        self.session.introduce()
+        self.assertEqual(self.told(RequestCode.HEART_BEAT), [MASTER, OTHER, MASTER, SLAVE, OTHER])
+
     def test_one_that_was_refused_or_didnt_arrive_comes_again(self) -> None:
         self.know("T")
         self.refusing.add(MASTER)
