@@ -299,7 +299,7 @@ def _run(
         running = subprocess.Popen(
             command,
             cwd=folder,
-            env=inherited | environment,
+            env={**inherited, **environment},
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
