@@ -122,6 +122,8 @@ class Simulation:
         self._out_since: float | None = None
         self._looks = 0
         self._ending = False
+        self.looked: Callable[[], None] = lambda: None
+        """Called after each look of the operator."""
         self._sent_when: dict[int, tuple[str, dict[str, tuple[int, SimDisk]]]] = {}
         """Who was master when a message was sent, and how often the power had failed, on which disk."""
         self._client = RemotingClient(self.network.host(ADDRESSES["clients"]), self.clock)
@@ -212,6 +214,7 @@ class Simulation:
         while self.clock.seconds() < time:
             self.clock.run_until(min(time, self.clock.seconds() + LOOK))
             self._look()
+            self.looked()
             if self.violations:
                 raise _Broken
 
