@@ -8,18 +8,15 @@ order knows everything of every moment.
 from __future__ import annotations
 
 import errno
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from hatwisted.ha.slavestate import SlaveState
 from hatwisted.sim.faultplan import HOSTS, Fault
-from hatwisted.sim.linkfaults import LinkFaults
 from hatwisted.sim.machine import Machine
-from hatwisted.sim.memorynet import MemoryNetwork
-from hatwisted.sim.setup import ADDRESSES, Setup
-from hatwisted.sim.simclock import SimClock
-from hatwisted.sim.trace import Trace
+from hatwisted.sim.setup import ADDRESSES
+from hatwisted.sim.simulation import Simulation
 
 _Value = TypeVar("_Value")
 
@@ -33,25 +30,6 @@ TOLD = {
     "power on": "{} has power again",
 }
 """Notes of a trace that are told as events of a machine."""
-
-
-class Watched(Protocol):
-    """The parts of a simulation that a recording looks at."""
-
-    setup: Setup
-    clock: SimClock
-    trace: Trace
-    network: MemoryNetwork
-    faults: LinkFaults
-    machines: dict[str, Machine]
-    master: str
-    emptied: int
-
-    @property
-    def answers(self) -> dict[str, int]: ...
-
-    @property
-    def refusals(self) -> list[str]: ...
 
 
 class Moment(msgspec.Struct, omit_defaults=True):
@@ -87,28 +65,30 @@ class ShownFault(msgspec.Struct):
 class Recording:
     """Of one run, from now on."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, simulation: Simulation) -> None:
         self.moments: list[Moment] = []
         self.events: list[Event] = []
         self.faults: list[ShownFault] = []
-        self._watched = watched
-        self._start = watched.clock.seconds()
+        self._simulation = simulation
+        self._group = simulation.group
+        self._start = self._group.clock.seconds()
         self._known = Moment(at=0.0)
         self._refusals = self._emptied = 0
-        self._master = watched.master
-        watched.trace.listener = self._noted
+        self._master = self._group.master
+        self._group.trace.listener = self._noted
+        simulation.looked = self.look
         self.look()
 
     @property
     def now(self) -> float:
         """Seconds since the start."""
-        return round(self._watched.clock.seconds() - self._start, 3)
+        return round(self._group.clock.seconds() - self._start, 3)
 
     def look(self) -> None:
         """Note what has changed."""
-        watched, known = self._watched, self._known
+        known = self._known
         moment = Moment(at=self.now)
-        for name, machine in watched.machines.items():
+        for name, machine in self._group.machines.items():
             figures = self._figures(name, machine)
             before = known.hosts.get(name, {})
             changed = {key: value for key, value in figures.items() if before.get(key) != value}
@@ -117,7 +97,7 @@ class Recording:
                 moment.hosts[name] = changed
                 known.hosts[name] = {**before, **changed}
         moment.links = _fresh(known.links, self._links())
-        moment.answers = _fresh(known.answers, dict(watched.answers))
+        moment.answers = _fresh(known.answers, dict(self._simulation.answers))
         if moment.hosts or moment.links or moment.answers:
             self.moments.append(moment)
         self._tell_changes()
@@ -126,7 +106,7 @@ class Recording:
         figures: Figures = {"state": self._state(machine)}
         if name not in HOSTS:
             return figures
-        figures["role"] = "master" if name == self._watched.master else "slave"
+        figures["role"] = "master" if name == self._group.master else "slave"
         service = machine.service
         if not machine.running or service is None:
             return figures
@@ -150,18 +130,18 @@ class Recording:
             return "off"
         if machine.process is None:
             return "down"
-        return "paused" if machine.process.paused_until > self._watched.clock.seconds() else "runs"
+        return "paused" if machine.process.paused_until > self._group.clock.seconds() else "runs"
 
     def _links(self) -> dict[str, str]:
         """For each pair: how many connections, and which directions are cut, as "2", "1 >" or "0 <>"."""
         names = {address: name for name, address in ADDRESSES.items()}
         counts = dict.fromkeys(self._known.links, 0)
-        for end in self._watched.network.transports:
+        for end in self._group.network.transports:
             one, other = names[end.getHost().host], names[end.getPeer().host]
             if one < other:
                 pair = f"{one}-{other}"
                 counts[pair] = counts.get(pair, 0) + 1
-        cuts = {(names[source], names[target]) for source, target in self._watched.faults.cuts}
+        cuts = {(names[source], names[target]) for source, target in self._group.faults.cuts}
         pairs = counts.keys() | {f"{min(cut)}-{max(cut)}" for cut in cuts}
         links = {}
         for pair in sorted(pairs):
@@ -185,15 +165,15 @@ class Recording:
             self.events.append(Event(self.now, f"{error} in {operation} of {path.removeprefix('/store/')}"))
 
     def _tell_changes(self) -> None:
-        watched = self._watched
-        if watched.master != self._master:
-            self._master = watched.master
+        operator = self._simulation.operator
+        if self._group.master != self._master:
+            self._master = self._group.master
             self.events.append(Event(self.now, f"{self._master} is the master now"))
-        for refusal in watched.refusals[self._refusals :]:
+        for refusal in operator.refusals[self._refusals :]:
             self.events.append(Event(self.now, f"start refused: {refusal}"))
-        self._refusals = len(watched.refusals)
-        if watched.emptied > self._emptied:
-            self._emptied = watched.emptied
+        self._refusals = len(operator.refusals)
+        if operator.emptied > self._emptied:
+            self._emptied = operator.emptied
             self.events.append(Event(self.now, "the operator empties the slave"))
 
 

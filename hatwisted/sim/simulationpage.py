@@ -26,7 +26,6 @@ def watch(setup: Setup) -> tuple[Outcome, Recording]:
     """Run it, and what it looked like."""
     simulation = Simulation(setup)
     recording = Recording(simulation)
-    simulation.looked = recording.look
     return simulation.run(), recording
 
 

@@ -32,7 +32,7 @@ class RecordingTests(SynchronousTestCase):
         def look() -> None:
             recording.look()
             for name in ("a", "b"):
-                machine = simulation.machines[name]
+                machine = simulation.group.machines[name]
                 end = machine.service.parts.store.log.max_offset if machine.running else None
                 ends.append((recording.now, name, end))
 
