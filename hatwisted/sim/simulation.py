@@ -30,7 +30,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.history import Sent, Violation
 from hatwisted.sim.linkfaults import LinkFaults
-from hatwisted.sim.load import QUEUES, TIMEOUT, TOPICS, Load
+from hatwisted.sim.load import QUEUES, TIMEOUT, TOPICS, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.machine import Machine
 from hatwisted.sim.memorynet import MemoryNetwork
@@ -129,11 +129,9 @@ class Simulation:
             self._client,
             self.clock,
             self._random("load"),
-            setup.pause,
-            setup.sizes,
+            LoadPattern(setup.pause, setup.sizes),
             lambda: f"{ADDRESSES[self.master]}:{BROKER_PORT}",
-            self._sent,
-            self._answered,
+            LoadEvents(self._sent, self._answered),
         )
 
     def _random(self, purpose: str) -> Random:
