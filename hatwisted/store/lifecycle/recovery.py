@@ -38,7 +38,7 @@ from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
-from hatwisted.store.lifecycle.unsyncedtail import is_unsynced
+from hatwisted.store.lifecycle.unsyncedtail import Break, is_unsynced
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
@@ -99,6 +99,7 @@ def recover(
     dispatcher: Dispatcher,
     *,
     unclean: bool,
+    same_boot: bool = False,
     check_crc: bool = True,
     index_safe: bool = False,
     progress: Progress = lambda done, total: None,
@@ -113,6 +114,7 @@ def recover(
     - checkpoint: up to when things were on disk
     - dispatcher: builds queues and index
     - unclean: the abort file was there
+    - same_boot: the system has gone on since the store was last written, so nothing that was can be missing
     - check_crc: compare body checksums
     - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
     - progress: called with (bytes done, bytes in all)
@@ -122,9 +124,8 @@ def recover(
 
     Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
-    recovery = _Recovery(
-        _StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress, keep_aside
-    )
+    parts = _StoreParts(log, queues, index, checkpoint)
+    recovery = _Recovery(parts, unclean, same_boot, check_crc, progress, keep_aside)
     queues.recover()
     report = recovery.report
     if not log.files.starts:
@@ -171,6 +172,7 @@ class _Recovery:
         self,
         parts: _StoreParts,
         unclean: bool,
+        same_boot: bool,
         check_crc: bool,
         progress: Progress,
         keep_aside: KeepAside,
@@ -179,6 +181,7 @@ class _Recovery:
         self._queues = parts.queues
         self._index = parts.index
         self._checkpoint = parts.checkpoint
+        self._may_lack_pages = unclean and not same_boot
         self._check_crc = check_crc
         self._progress = progress
         self._keep_aside = keep_aside
@@ -230,12 +233,12 @@ class _Recovery:
     def _unsynced_tail(self, walk: LogWalk) -> LogEnd | None:
         """The log's end at a break behind which nothing was ever promised; None if that can't be said."""
         (damage,) = walk.damages
-        synced_until = self._checkpoint.physic_timestamp
-        if not self.report.unclean or not is_unsynced(
-            self._files, damage.offset, damage.resumes_at, synced_until
-        ):
+        torn = walk.torn_record
+        found = Break(damage.offset, damage.resumes_at, torn)
+        if not self._may_lack_pages or not is_unsynced(self._files, found, self._checkpoint.synced_until):
             return None
-        self.report.kept_aside = self._keep_aside(damage.offset, walk.written)
+        end = damage.offset if torn is None else torn
+        self.report.kept_aside = self._keep_aside(end, walk.written)
         _log.warn(
             "valid records resume at offset {resumes}, behind a hole at {offset} ({reason}): a failure of power "
             "has left them there before they were synced, so nobody was promised them; {count} bytes are cut and "
@@ -243,10 +246,10 @@ class _Recovery:
             resumes=damage.resumes_at,
             offset=damage.offset,
             reason=damage.reason,
-            count=walk.written - damage.offset,
+            count=walk.written - end,
             path=self.report.kept_aside,
         )
-        return LogEnd(damage.offset, walk.written - damage.offset, damage.reason, False, None)
+        return LogEnd(end, walk.written - end, damage.reason, False, None)
 
     def _damaged(self, walk: LogWalk) -> DamagedLog | OtherFileSize:
         (damage,) = walk.damages
