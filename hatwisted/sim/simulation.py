@@ -17,7 +17,7 @@ from hatwisted.sim.faultinjector import FaultInjector
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import START, Group
 from hatwisted.sim.history import Sent, Violation
-from hatwisted.sim.load import TIMEOUT, Load
+from hatwisted.sim.load import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import ADDRESSES, Setup
@@ -81,11 +81,9 @@ class Simulation:
             self._client,
             self.clock,
             self.group.random("load"),
-            setup.pause,
-            setup.sizes,
+            LoadPattern(setup.pause, setup.sizes),
             lambda: self.group.master_address,
-            self._sent,
-            self._answered,
+            LoadEvents(self._sent, self._answered),
         )
 
     # -- the run ---------------------------------------------------------------------------------------------

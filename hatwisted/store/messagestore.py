@@ -24,7 +24,7 @@ from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker, LocalTime
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.logages import LogAges
-from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
+from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts, recover
 from hatwisted.store.lifecycle.retention import (
     FOR_A_MASTER,
     DiskWatermark,
@@ -51,7 +51,7 @@ from hatwisted.store.queue.lookup import (
 from hatwisted.store.queue.queueremoval import QueueRemoval
 from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES, ConsumeQueueTable
 from hatwisted.store.queue.queuewriter import QueueWriter
-from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
+from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, ReadLimits, Wanted, get_messages
 from hatwisted.store.stats import StoreStats
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
@@ -213,18 +213,16 @@ class MessageStore:
         if self.index is not None:
             self.index.load()
         report = recover(
-            self.log,
-            self.queues,
-            self.index,
-            self.checkpoint,
-            self.dispatcher,
-            unclean=self._abort.exists,
-            same_boot=same_boot,
-            check_crc=options.check_crc_on_recover,
-            index_safe=options.message_index_safe,
-            progress=progress,
+            StoreParts(self.log, self.queues, self.index, self.checkpoint, self.dispatcher),
+            RecoveryOptions(
+                unclean=self._abort.exists,
+                same_boot=same_boot,
+                check_crc=options.check_crc_on_recover,
+                index_safe=options.message_index_safe,
+            ),
             keep_aside=self._keep_aside,
             before_changes=self._abort.create,
+            progress=progress,
         )
         self.checkpoint.indexed = None  # of the exit before this start; the next one notes its own
         self.log.resume(
@@ -370,7 +368,7 @@ class MessageStore:
         cold = ColdLimits(int(self._options.memory_bytes * HOT_DISTANCE))
         queue = self.queues.find(topic, queue_id)
         try:
-            result = get_messages(self.log, queue, offset, max_count, max_bytes, wanted, cold)
+            result = get_messages(self.log, queue, offset, ReadLimits(max_count, max_bytes), wanted, cold)
         except WrongEntry as error:
             if (left_out := self._wrong_entries.admit(str(error))) is not None:
                 self._logger.critical("{error}{more}", error=error, more=more_like_it(left_out))
@@ -427,7 +425,7 @@ class MessageStore:
         queue = self.queues.find(topic, queue_id)
         if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
             return queue is None or queue.max_offset == 0
-        first = get_messages(self.log, queue, 0, 1, 1)
+        first = get_messages(self.log, queue, 0, ReadLimits(1, 1))
         return first.behind_bytes <= self._options.memory_bytes * HOT_DISTANCE
 
     @property
