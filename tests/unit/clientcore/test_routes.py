@@ -36,8 +36,8 @@ def queues(name: str, read: int, write: int, perm: int = 6) -> QueueData:
     return QueueData(broker_name=name, perm=perm, read_queue_nums=read, write_queue_nums=write)
 
 
-def route(groups: list[BrokerData], *datas: QueueData) -> TopicRoute:
-    return TopicRoute(broker_datas=groups, queue_datas=list(datas))
+def route(groups: list[BrokerData], *rows: QueueData) -> TopicRoute:
+    return TopicRoute(broker_datas=groups, queue_datas=list(rows))
 
 
 def numbers(found: list[MessageQueue]) -> list[tuple[str, int]]:
