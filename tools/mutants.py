@@ -16,7 +16,7 @@ Survivors are listed in tests/mutants/survivors.toml with the reason why no test
 count against the room. What survives and isn't listed is printed with its change, and a room that misses the goal
 fails the run.
 
-Rejected: cosmic-ray, which starts Python and pytest anew for every mutant: seconds each, where a fork costs
+Rejected: cosmic-ray, which starts Python and pytest again for every mutant: seconds each, where a fork costs
 milliseconds.
 """
 

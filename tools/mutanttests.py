@@ -9,7 +9,7 @@ they have to pass, in this order and by themselves.
 plan.json: {"jobs": forks at once, "mutants": {name: [[test, seconds], ...]}, "results": path}. There a line
 comes for each mutant: [name, caught], and [null, true] alone if the tests fail without one.
 
-Rejected: mutmut's own fork server, which starts pytest anew in each fork.
+Rejected: mutmut's own fork server, which starts pytest again in each fork.
 """
 
 from __future__ import annotations
