@@ -1,9 +1,9 @@
 """The seams of the store: what a simulation replaces (disk, threads) and what the HA link sees of the log.
 
-Kept narrow on purpose, so that a test can replace them. There is a disk that fills up, tears writes, fails and
-stalls (`tests/support/faultyfs.py`), and a log in memory for the HA link; there is no disk yet that drops what
-wasn't synced. Time comes from Twisted's own `IReactorTime` (seconds and
-callLater); there is no clock interface of ours.
+Kept narrow on purpose, so that a test can replace them: by a disk that fills up, tears writes, fails and stalls
+(`tests/support/faultyfs.py`), by one that forgets what wasn't synced when the power fails (`sim/simdisk.py`), or by
+a log in memory for the HA link. Time comes from Twisted's own `IReactorTime` (seconds and callLater); there is no
+clock interface of ours.
 """
 
 from __future__ import annotations
