@@ -60,8 +60,9 @@ class SimDisk:
         """Told when a strike has taken the power."""
         self.open_files: set[SimFile] = set()
         self.locked: set[str] = set()
-        self._journal = NameJournal()
-        self.names = self._journal.names
+        self.journal = NameJournal()
+        """Names and lengths on their way to the platter."""
+        self.names = self.journal.names
         self._looked_at = False
 
     # -- what goes wrong -------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ class SimDisk:
 
     def write_back(self, random: Random, kept: float) -> None:
         """The kernel writes some of what is dirty, by itself."""
-        self._journal.write_back(random)
+        self.journal.write_back(random)
         for inode in self.names.files.values():
             if inode.dirty or inode.grown:
                 inode.write_back(random, kept)
@@ -133,8 +134,8 @@ class SimDisk:
     def reboot(self, random: Random, kept: float) -> None:
         """The power fails and comes back; kept: chance of an unsynced change to be there all the same."""
         self.process_gone()
-        self._journal.write_back(random)
-        for inode in self._journal.reboot():
+        self.journal.write_back(random)
+        for inode in self.journal.reboot():
             if inode.dirty or inode.doubtful or inode.grown:
                 inode.write_back(random, kept)
             inode.reboot()
@@ -226,12 +227,12 @@ class SimDisk:
         path = path.rstrip("/") or "/"
         if path not in self.names.folders:
             raise self._missing(path)
-        self._journal.sync_folder(path)
+        self.journal.sync_folder(path)
 
     def sync_all(self, path: str) -> None:
         """See IFileSystem."""
         self.meet("sync_all", path)
-        self._journal.sync()
+        self.journal.sync()
         for inode in self.names.files.values():
             if inode.dirty or inode.grown:
                 inode.sync()
@@ -269,10 +270,10 @@ class SimDisk:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def _change(self, folder: str, what: str, change: Callable[[Names], None]) -> None:
-        self._journal.change(folder, change)
+        self.journal.change(folder, change)
         self.trace.note(what)
 
     def set_length(self, path: str, inode: Inode, size: int) -> None:
         """Cut a file, or add zeros."""
-        self._journal.set_length(inode, size)
+        self.journal.set_length(inode, size)
         self.trace.note(f"length {path} {size}")
