@@ -2,11 +2,11 @@
 
 The kernel writes pages in any order. When the power fails, some of those after the last sync are there and earlier
 ones aren't: valid records follow a hole. None of them was ever acknowledged as durable, because a sync covers
-everything in front of its end: had one of them been synced, there would be no hole. So to cut there breaks no
+everything before its end: had one of them been synced, there would be no hole. So to cut there breaks no
 promise, and a broker that waits for an operator instead stands still for nothing.
 
 Damage to what had been synced looks different. The checkpoint says that it was, or no part of what is missing is a
-sector that was never written: log files are made anew, so those are zeros from end to end.
+sector that was never written: log files are always created new, so those are zeros from end to end.
 """
 
 from __future__ import annotations
