@@ -8,6 +8,7 @@ behind.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 from twisted.python.failure import Failure
@@ -17,7 +18,7 @@ from hatwisted.sim.faultinjector import FaultInjector
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import START, Group
 from hatwisted.sim.history import Sent, Violation
-from hatwisted.sim.load import TIMEOUT, Load
+from hatwisted.sim.load import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import ADDRESSES, Setup
@@ -74,6 +75,8 @@ class Simulation:
         self.injector = FaultInjector(self.group, self.operator)
         self.answers: Counter[str] = Counter()
         self._ending = False
+        self.looked: Callable[[], None] = lambda: None
+        """Called after each look of the operator."""
         self._sent_when: dict[int, tuple[str, dict[str, tuple[int, SimDisk]]]] = {}
         """Who was master when a message was sent, and how often the power had failed, on which disk."""
         self._client = RemotingClient(self.group.network.host(ADDRESSES["clients"]), self.clock)
@@ -81,11 +84,9 @@ class Simulation:
             self._client,
             self.clock,
             self.group.random("load"),
-            setup.pause,
-            setup.sizes,
+            LoadPattern(setup.pause, setup.sizes),
             lambda: self.group.master_address,
-            self._sent,
-            self._answered,
+            LoadEvents(self._sent, self._answered),
         )
 
     # -- the run ---------------------------------------------------------------------------------------------
@@ -150,6 +151,7 @@ class Simulation:
             self.clock.run_until(min(time, self.clock.seconds() + LOOK))
             if not self._ending:
                 self.operator.look()
+            self.looked()
             if self.violations:
                 raise _Broken
 
