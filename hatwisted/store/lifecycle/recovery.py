@@ -15,9 +15,10 @@ time: pages reach the disk in any order. It serves as evidence of where the log 
 What recovery has changed is on the disk before it ends. A cut that isn't would be undone by the next failure of
 power, and entries that had been cut would then name whatever has come to lie there since.
 
-After an unclean exit what no checkpoint covers is written again, the same bytes. A sync may have failed: the kernel
-then takes the pages for clean, shows them to this process as it did to the last, and would leave them out of the next
-sync, which says that they are on the disk. Rejected: a mark that a failed sync leaves, on a disk that has just failed.
+After an unclean exit what no checkpoint covers is written again, the same bytes. A sync may have failed: the
+kernel then takes the pages for clean, shows them to this process as it did to the last, and would leave them out
+of the next sync, which says that they are on the disk. Rejected: a mark that a failed sync leaves, on a disk that
+has just failed.
 
 Bytes after the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
 damage: start is refused with `DamagedLog` and nothing is touched. But where a failure of power has left a hole in
