@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
-from hatwisted.logcodec.recordsearch import records_behind, written_end
+from hatwisted.logcodec.recordsearch import records_after, written_end
 from hatwisted.logcodec.scan import Records, ScanEnd, Stop
 from hatwisted.logcodec.window import LogBytes, LogWindow, file_end, filled_from
 from hatwisted.wire.recordreader import decode_record
@@ -132,6 +132,7 @@ class LogWalk:
             filled_from(log), log.file_size, options.read_size, check_crc=options.check_crc
         )
         self._last: Records | None = None
+        self._ends_at_damage = False
         self.at = start
         """Offset reached: after the last valid record or blank."""
         self.count = 0
@@ -159,28 +160,34 @@ class LogWalk:
                 return
         self.end = LogEnd(self.at, 0, "the last file is full", False, None)
 
-    def to_end(self) -> LogEnd | None:
-        """Walk on to the end, but over no damage: None if there is some, see `damages`."""
-        for _ in self:
-            if self.damages:
-                return None
-        return self.end
+    def to_end(self, met: Callable[[Records], object] = lambda records: None) -> LogEnd | None:
+        """Walk on to the end, but over no damage: None if there is some, see `damages`. met: called with the valid
+        records on the way."""
+        self._ends_at_damage = True
+        for records in self:
+            met(records)
+        return None if self.damages else self.end
+
+    @property
+    def torn_record(self) -> int | None:
+        """Offset of the last valid record if it looks torn, as in LogEnd."""
+        return _torn_at(self._last)
 
     def _pass_over(self, end: ScanEnd) -> bool:
         """Continue after damage; False if there's nothing to continue with."""
         offset, leftovers, reason = self.at, False, end.reason or end.stop.value
         options, evidence = self._options, self._options.evidence
         self.written = options.written_end(self._log, offset, options.known)
-        behind = records_behind(
+        following = records_after(
             self._log, offset, self.written, check_crc=options.check_crc, held=evidence.reaches_over
         )
-        for record in islice(behind, options.looked_at):
+        for record in islice(following, options.looked_at):
             if not evidence.was_cut_before(record, offset, self.last_timestamp):
                 self.damages.append(Damage(offset, record.physical_offset, reason))
                 self.at = record.physical_offset
-                return True
+                return not self._ends_at_damage
             leftovers = True
-        self.end = LogEnd(offset, self.written - offset, reason, leftovers, _torn_at(self._last))
+        self.end = LogEnd(offset, self.written - offset, reason, leftovers, self.torn_record)
         return False
 
 

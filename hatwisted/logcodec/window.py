@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from hatwisted.logcodec.scan import NO_LIMIT, Buffer, Records, ScanEnd, Stop, scan_records
+from hatwisted.logcodec.octets import Buffer
+from hatwisted.logcodec.scan import Records, ScanEnd, Stop, scan_records
 from hatwisted.wire import layout
 
 READ_SIZE: Final = 4 << 20
 """Bytes read at once, at most, unless a single record has more."""
 READ_RECORDS: Final = 8192
-"""Records read at once, roughly: so many that what is done once a read doesn't count, and not more, because small
-records pass through the CPU's cache several times."""
+"""Records read at once, roughly: enough that what is done once per read doesn't matter, and no more, because
+small records pass through the CPU's cache several times."""
 BEYOND: Final = 64 << 10
 """Bytes read beyond a limit, where the last record may go on."""
 
@@ -82,7 +83,6 @@ class LogWindow:
                 buf,
                 offset - start,
                 start=start,
-                limit=NO_LIMIT,
                 before=limit - offset + start,
                 mean_size=self._mean,
                 check_crc=self._check_crc,
