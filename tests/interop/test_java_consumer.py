@@ -26,8 +26,8 @@ pytestmark = pytest.mark.timeout(300)
 
 # A failed message comes again after level 3 and then 4 of these: seconds instead of 10 s and 30 s.
 SETTINGS = {**SMALL_STORE, **QUICK_SYNC, "enablePropertyFilter": True, "messageDelayLevel": "1s 1s 1s 1s 1s"}
-# A member that can't lock a queue (or has just come) looks again, and one that gives it up unlocks it, after 20 s by
-# default.
+# A member that can't lock a queue, or has just come, looks again, and one that gives it up unlocks it, after 20 s
+# by default.
 IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=1000", "-Drocketmq.client.unlockDelayTimeMills=1000")
 QUEUES = 4
 SECONDS = 60.0  # for what a client does within one or two
