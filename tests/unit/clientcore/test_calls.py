@@ -160,7 +160,8 @@ class ChannelTests(SynchronousTestCase):
             self.assertRaises(ConnectionGone, call.result)
         channel.disconnected("closed")
         self.assertEqual((closed.done, self.lost), (True, []))
-        self.assertRaises(ConnectFailed, self.call().result)
+        error = self.assertRaises(ConnectFailed, self.call().result)
+        self.assertEqual(str(error), f"{BROKER}: this client is closed")
 
     def test_bytes_that_came_while_the_time_ran_out_give_the_call_a_grace(self) -> None:
         for answered in (True, False):
