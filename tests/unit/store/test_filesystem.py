@@ -15,6 +15,7 @@ from zope.interface.verify import verifyObject
 from hatwisted.store.disk import filesystem
 from hatwisted.store.disk.filesystem import IOV_LIMIT
 from hatwisted.store.disk.wholefile import replace_file
+from hatwisted.store.errors import StoreLocked
 from hatwisted.store.interfaces import IFile, IFileSystem, ILock
 from tests.support.filecase import FileCase
 
@@ -230,6 +231,20 @@ class HolderTests(FileCase):
             self.assertEqual(self.held(struct.pack("hhqqi0q", kind, 0, 0, 1, pid)), found)
         self.assertIsNone(self.held(b"too short"))
         self.assertIsNone(self.held(OSError(errno.EBADF, "Bad file descriptor")))
+
+    def test_a_lock_that_another_process_has_names_it_if_its_known(self) -> None:
+        def taken(*_: object) -> None:
+            raise OSError(codes[0], "planned")
+
+        self.patch(filesystem.fcntl, "lockf", taken)
+        codes = [errno.EACCES, errno.EAGAIN, errno.ENOLCK]
+        while len(codes) > 1:
+            for pid, words in ((4711, "process 4711"), (None, "another process")):
+                self.patch(filesystem, "lock_holder", lambda fd, pid=pid: pid)
+                refused = self.assertRaises(StoreLocked, self.fs.lock, self.path("lock"))
+                self.assertIn(f" {words}", str(refused))
+            codes.pop(0)
+        self.assertEqual(self.assertRaises(OSError, self.fs.lock, self.path("lock")).errno, errno.ENOLCK)
 
     def test_elsewhere_nobody_is_asked(self) -> None:
         self.patch(sys, "platform", "darwin")
