@@ -129,7 +129,7 @@ class HAClient(Protocol):
     @property
     def progressed(self) -> bool:
         """Has a frame of this link been taken, and was nothing of our log left to compare?"""
-        return self._overlap is None and self.frame_check is not None and self.frame_check.accepted > 0
+        return self._overlap is None and self.frame_check is not None and self.frame_check.accepted
 
     # -- life ----------------------------------------------------------------------------------
 
