@@ -594,6 +594,12 @@ class LifeTests(SynchronousTestCase):
         rig.seconds(1)
         self.assertEqual(rig.service.status()[0].sent_per_second, 512)
 
+    def test_every_socket_is_counted(self) -> None:
+        rig = MasterRig(filled(1000))
+        for _ in range(3):
+            rig.slave(1000)
+        self.assertEqual(rig.service.accepted_total, 3)
+
     def test_waits_that_expired_are_figures(self) -> None:
         rig = MasterRig(filled(1000))
         rig.slave(1000)

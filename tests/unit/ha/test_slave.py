@@ -398,6 +398,8 @@ class StoreTroubleTests(SynchronousTestCase):
             rig.log.error = OSError(number, "injected")
             rig.send(1000, bytes(10))
             self.assertEqual((rig.state, rig.log.max_offset, rig.reports()), (state, 1000, [1000]))
+            problem = f"{state} at offset 1000: [Errno {number}] injected"
+            self.assertEqual(rig.service.status().problem, problem)
 
     def test_B131_frames_of_one_read_stand_or_fall_together(self) -> None:
         rig = SlaveRig(filled(1000))
