@@ -270,14 +270,8 @@ class RemotingConnection(Protocol):
             return
         handler = table.handlers.get(command.code)
         if handler is None:
-            self.reply(
-                command,
-                response(
-                    command,
-                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                    f" request type {command.code} not supported",
-                ),
-            )
+            remark = f" request type {command.code} not supported"
+            self.reply(command, response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
             return
         try:
             answer = handler(self, command)

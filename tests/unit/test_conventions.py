@@ -14,6 +14,8 @@ import hatwisted
 PACKAGE = Path(hatwisted.__file__).parent
 LISTED_ROOMS = ("aio", "assembly", "blocking", "client", "ha", "pipeline", "remoting", "store")
 """Rooms whose public callables have been gone through for lists of arguments."""
+MOST_LINES = 400
+"""Of one module."""
 MOST_ARGUMENTS = 6
 """Of one callable: an order of seven can't be remembered, and a call of seven can't be read."""
 MORE_ARGUMENTS = {
@@ -68,6 +70,16 @@ def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def argument_count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     return len([name for name in names if name not in ("self", "cls")])
+
+
+class ModuleTests(SynchronousTestCase):
+    def test_no_module_is_longer_than_a_reader_holds_in_mind(self) -> None:
+        lengths = {
+            path.relative_to(PACKAGE).as_posix(): len(path.read_text().splitlines())
+            for path in PACKAGE.rglob("*.py")
+        }
+        long = {name: length for name, length in lengths.items() if length > MOST_LINES}
+        self.assertEqual(long, {}, "split it along a noun of the field")
 
 
 class ArgumentTests(SynchronousTestCase):
