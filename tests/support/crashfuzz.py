@@ -18,7 +18,9 @@ from random import Random
 from twisted.internet.task import Clock
 
 from hatwisted.logcodec.onerecord import record_at
-from hatwisted.sim.simdisk import PowerLoss, SimDisk, Strike
+from hatwisted.sim.diskstrike import Strike
+from hatwisted.sim.simclock import PowerLoss
+from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.trace import Trace
 from hatwisted.store.errors import DamagedLog
 from hatwisted.store.log.put import Put, PutStatus

@@ -42,7 +42,7 @@ def decode_buffer(
     records = gather(octets.data, begin - PREFIX, positions, end, placed=base is not None)
     if records.end.stop is not Stop.LIMIT:
         raise DamagedLogRange(
-            f"{broker}, {file}: no whole record at byte {records.end_offset - begin} of {len(data)}, behind "
+            f"{broker}, {file}: no whole record at byte {records.end_offset - begin} of {len(data)}, after "
             f"{len(records)} records: {records.end.reason or records.end.stop.value}"
         )
 

@@ -227,7 +227,7 @@ class _Recovery:
         return found
 
     def _unsynced_tail(self, walk: LogWalk) -> LogEnd | None:
-        """The log's end at a break behind which nothing was ever promised; None if that can't be said."""
+        """The log's end at a break after which nothing was ever promised; None if that can't be said."""
         (damage,) = walk.damages
         synced_until = self._checkpoint.physic_timestamp
         if not self.report.unclean or not is_unsynced(
@@ -236,9 +236,9 @@ class _Recovery:
             return None
         self.report.kept_aside = self._keep_aside(damage.offset, walk.written)
         _log.warn(
-            "valid records resume at offset {resumes}, behind a hole at {offset} ({reason}): a failure of power "
-            "has left them there before they were synced, so nobody was promised them; {count} bytes are cut and "
-            "kept in {path}",
+            "valid records resume at offset {resumes}, after a hole at {offset} ({reason}): a power failure left "
+            "them there before they were synced, so no answer promised that they are on disk; {count} bytes are "
+            "cut and kept in {path}",
             resumes=damage.resumes_at,
             offset=damage.offset,
             reason=damage.reason,

@@ -95,9 +95,7 @@ class PowerLossCase(SynchronousTestCase):
         for path, inode in self.disk.names.files.items():
             if any(part in path for part in parts):
                 inode.sync()
-        for _, _, change in self.disk._journal:
-            change(self.disk._stable)
-        self.disk._journal.clear()
+        self.disk.journal.sync()
 
     def lose_power(self, kept: float = 0.0, seed: int = 1) -> None:
         """Whatever wasn't written is gone (kept: chance of a page to be written all the same)."""
