@@ -247,6 +247,9 @@ class MessageStore:
         """See CommitLog.append."""
         self.log.append(puts)
 
+    def _flushed(self, offset: int, store_timestamp: int) -> None:
+        self.checkpoint.advance(physic=store_timestamp)
+
     # -- reading ---------------------------------------------------------------------------------------------
 
     @property
