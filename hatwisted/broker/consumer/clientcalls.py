@@ -93,7 +93,7 @@ class ClientCalls:
     def _watch(self, connection: RemotingConnection) -> dict[int, _Call]:
         calls = self._pending[connection] = {}
         connection.on_answer(partial(self._answered, connection))
-        connection.on_close(partial(self._closed, connection))
+        connection.on_close(self._closed)
         return calls
 
     def _forget(self, connection: RemotingConnection, opaque: int) -> _Call | None:

@@ -122,7 +122,7 @@ class TableFollowers:
                 remark = f"{MAX_FOLLOWERS} slaves are watching already"
                 return response(request, ResponseCode.SYSTEM_BUSY, remark)
             follower = self._followers[connection] = _Follower(connection.peer.rpartition(":")[0])
-            connection.on_close(lambda: self._left(connection))
+            connection.on_close(self._left)
         self._release(follower)
         ours = versions_of(self._tables)
         theirs = tuple(request.ext.get(field, "") for field in ours)

@@ -116,7 +116,7 @@ class PullHold:
         held = self._connections.get(pull.connection)
         if held is None:
             held = self._connections[pull.connection] = {}
-            pull.connection.on_close(lambda: self._closed(pull.connection))
+            pull.connection.on_close(self._closed)
         held[pull] = None
         self._queues.setdefault(pull.queue, {})[pull] = None
         self._buckets.setdefault(pull.bucket, {})[pull] = None

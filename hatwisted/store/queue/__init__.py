@@ -1,6 +1,6 @@
 """Consume queues: which message of a topic's queue lies where in the log.
 
-Begin with `consumequeue` (one queue, on the `queuefiles`) and `queuetable` (all of them). `queuewriter` syncs
+Begin with `consumequeue` (one queue, with `queuescan`) and `queuetable` (all of them). `queuewriter` syncs
 them, `queueremoval` takes a topic's out of service and `deletedqueues` remembers that. `reading` collects the
 messages of a pull, `lookup` finds offsets by time.
 

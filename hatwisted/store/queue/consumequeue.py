@@ -34,7 +34,7 @@ from hatwisted.logcodec.queueentry import (
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import StoreError
 from hatwisted.store.log.filequeue import FileQueue
-from hatwisted.store.queue.queuefiles import RECHECKED_FILES, entries_end, zero_entries
+from hatwisted.store.queue.queuescan import RECHECKED_FILES, entries_end, zero_entries
 
 TAIL_LIMIT = 4096
 """Bytes of entries that wait in memory at most. If they can't be written then, nothing more is taken."""
