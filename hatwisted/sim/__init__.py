@@ -8,7 +8,8 @@ first (one heap of calls for all machines); then `simdisk` with its `siminode`, 
 seed's `group` (`setup`), its `load`, its faults (`faultplan`, `faultinjector`) and who looks after it
 (`simoperator`), with the `history` of the answers that clients got, judged by `promises` on what `storeview` and
 `logwatch` see. `trace` tells two runs apart. `soak` runs seeds by the thousand, `shrink` leaves out the faults
-that a failure doesn't need, and `deliberatebugs` is what the promises must notice.
+that a failure doesn't need, a `recording` makes the `simulationpage` on which one seed is watched, and
+`deliberatebugs` is what the promises must notice.
 
 Imported by tests and by `make soak`, by no server.
 """

@@ -8,6 +8,7 @@ behind.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 from twisted.python.failure import Failure
@@ -74,6 +75,8 @@ class Simulation:
         self.injector = FaultInjector(self.group, self.operator)
         self.answers: Counter[str] = Counter()
         self._ending = False
+        self.looked: Callable[[], None] = lambda: None
+        """Called after each look of the operator."""
         self._sent_when: dict[int, tuple[str, dict[str, tuple[int, SimDisk]]]] = {}
         """Who was master when a message was sent, and how often the power had failed, on which disk."""
         self._client = RemotingClient(self.group.network.host(ADDRESSES["clients"]), self.clock)
@@ -148,6 +151,7 @@ class Simulation:
             self.clock.run_until(min(time, self.clock.seconds() + LOOK))
             if not self._ending:
                 self.operator.look()
+            self.looked()
             if self.violations:
                 raise _Broken
 

@@ -141,14 +141,17 @@ class MessageStore:
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    def load(self, progress: Callable[[int, int], None] = lambda done, total: None) -> RecoveryReport:
-        """Lock, load and recover; blocks. progress: called now and then with (bytes done, bytes in all).
+    def load(
+        self, progress: Callable[[int, int], None] = lambda done, total: None, *, same_boot: bool = False
+    ) -> RecoveryReport:
+        """Lock, load and recover; blocks. progress: called now and then with (bytes done, bytes in all);
+        same_boot: the system has gone on since the store was last open.
 
         Raises StoreLocked, WrongFile, DamagedLog or OSError; files and lock are given back then.
         """
         self._lock.acquire()
         try:
-            return self._load(progress)
+            return self._load(progress, same_boot)
         except BaseException:
             self.log.files.close()
             self.queues.close_files()
@@ -157,7 +160,7 @@ class MessageStore:
             self._lock.release()
             raise
 
-    def _load(self, progress: Callable[[int, int], None]) -> RecoveryReport:
+    def _load(self, progress: Callable[[int, int], None], same_boot: bool) -> RecoveryReport:
         options = self._options
         self.log.load()
         self.queues.load_all()
@@ -168,6 +171,7 @@ class MessageStore:
             self._parts,
             RecoveryOptions(
                 unclean=self._abort.exists,
+                same_boot=same_boot,
                 check_crc=options.check_crc_on_recover,
                 index_safe=options.message_index_safe,
             ),
@@ -179,10 +183,19 @@ class MessageStore:
         self.log.resume(
             self.queues.offsets(), report.store_timestamp, report.start if report.unclean else None
         )
+        if self.log.max_offset == self.log.min_offset:
+            self._begin_checkpoint()
         if self.log.min_offset:
             # Entries before it are in the queues' first files still.
             self.queues.expire(self.log.min_offset)
         return report
+
+    def _begin_checkpoint(self) -> None:
+        """Of a log without a record nothing was synced; later, no checkpoint would say that this isn't known."""
+        try:
+            self.checkpoint.flush()
+        except OSError as error:
+            self._logger.warn("no checkpoint can be written yet: {error}", error=error)
 
     def _keep_aside(self, begin: int, end: int) -> str:
         """Recovery is about to cut these bytes of the log. No cut overwrites what another has kept."""

@@ -38,7 +38,7 @@ from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
-from hatwisted.store.lifecycle.unsyncedtail import is_unsynced
+from hatwisted.store.lifecycle.unsyncedtail import Break, is_unsynced
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
@@ -80,10 +80,16 @@ class StoreParts:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryOptions:
-    """unclean: the abort file was there. check_crc: compare body checksums. index_safe: begin where the index was
-    on disk as well (`messageIndexSafe`)."""
+    """How the run before has ended, and what is compared.
+
+    - unclean: the abort file was there
+    - same_boot: the system has gone on since, so nothing that was written can be missing
+    - check_crc: compare body checksums
+    - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
+    """
 
     unclean: bool
+    same_boot: bool = False
     check_crc: bool = True
     index_safe: bool = False
 
@@ -229,12 +235,14 @@ class _Recovery:
     def _unsynced_tail(self, walk: LogWalk) -> LogEnd | None:
         """The log's end at a break after which nothing was ever promised; None if that can't be said."""
         (damage,) = walk.damages
-        synced_until = self._checkpoint.physic_timestamp
-        if not self.report.unclean or not is_unsynced(
-            self._files, damage.offset, damage.resumes_at, synced_until
-        ):
+        torn = walk.torn_record
+        found = Break(damage.offset, damage.resumes_at, torn)
+        if not self._options.unclean or self._options.same_boot:
             return None
-        self.report.kept_aside = self._keep_aside(damage.offset, walk.written)
+        if not is_unsynced(self._files, found, self._checkpoint.synced_until):
+            return None
+        end = damage.offset if torn is None else torn
+        self.report.kept_aside = self._keep_aside(end, walk.written)
         _log.warn(
             "valid records resume at offset {resumes}, after a hole at {offset} ({reason}): a power failure left "
             "them there before they were synced, so no answer promised that they are on disk; {count} bytes are "
@@ -242,10 +250,10 @@ class _Recovery:
             resumes=damage.resumes_at,
             offset=damage.offset,
             reason=damage.reason,
-            count=walk.written - damage.offset,
+            count=walk.written - end,
             path=self.report.kept_aside,
         )
-        return LogEnd(damage.offset, walk.written - damage.offset, damage.reason, False, None)
+        return LogEnd(end, walk.written - end, damage.reason, False, None)
 
     def _damaged(self, walk: LogWalk) -> DamagedLog | OtherFileSize:
         (damage,) = walk.damages

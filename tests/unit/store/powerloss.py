@@ -42,7 +42,7 @@ class PowerLossCase(SynchronousTestCase):
         for call in list(self.clock.getDelayedCalls()):
             call.cancel()
 
-    def start(self, **options: object) -> RecoveryReport:
+    def start(self, *, same_boot: bool = False, **options: object) -> RecoveryReport:
         """A broker's store starts."""
         given: dict[str, object] = {
             "root": "/s",
@@ -63,13 +63,15 @@ class PowerLossCase(SynchronousTestCase):
             self.worker,
             self.flusher,
         )
-        report = self.store.load()
+        report = self.store.load(same_boot=same_boot)
         self.store.start()
         return report
 
-    def put(self, topic: str, body: bytes, count: int = 1, queue_id: int = 0) -> list[Put]:
+    def put(
+        self, topic: str, body: bytes, count: int = 1, queue_id: int = 0, properties: bytes = b""
+    ) -> list[Put]:
         """Append messages; the kernel has them, the disk hasn't."""
-        puts = [Put(topic, queue_id, [(0, body, b"")], HOST, 0) for _ in range(count)]
+        puts = [Put(topic, queue_id, [(0, body, properties)], HOST, 0) for _ in range(count)]
         self.store.append(puts)
         return puts
 
