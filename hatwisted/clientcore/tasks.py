@@ -208,7 +208,12 @@ async def sleep(clock: Clock, seconds: float) -> None:
 
 
 async def ends_within(clock: Clock, waited: Waiter[Any], seconds: float) -> bool:
-    """Is `waited` done, however it ends, before so many seconds are over? It isn't cancelled."""
+    """Does a wait end in time, however it ends? What is waited for isn't cancelled.
+
+    - clock: the driver's
+    - waited: for
+    - seconds: it may take
+    """
     ended: Waiter[bool] = Waiter()
     timer = clock.call_later(seconds, lambda: ended.fire(False))
 

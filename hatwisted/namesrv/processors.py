@@ -39,10 +39,12 @@ FIXED_KEYS = frozenset(("kvConfigPath", "configStorePath"))
 
 
 class NameServerProcessors:
-    """Answers for a route table and the settings.
+    """Answers what brokers, clients and operators ask.
 
-    config: shown and changed by operators; of its keys orderMessageEnable (add `orderTopicConf` to routes) has
-    effect at once.
+    - routes: the brokers' registrations
+    - settings: the operators' key-value pairs
+    - config: shown and changed by operators; of its keys orderMessageEnable (add `orderTopicConf` to routes) has
+      effect at once
     """
 
     _log = Logger()
