@@ -11,7 +11,7 @@ somebody acts on them. Survivors are listed in tests/mutants/survivors.toml with
 catch them; they don't count against the room. What survives and isn't listed is printed with its change, and a
 room that misses the goal fails the run.
 
-Rejected: cosmic-ray, which starts Python and pytest anew for every mutant: seconds each, where a fork takes a
+Rejected: cosmic-ray, which starts Python and pytest again for every mutant: seconds each, where a fork takes a
 fraction of one.
 """
 
