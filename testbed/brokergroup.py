@@ -67,7 +67,7 @@ class BrokerGroup:
     folder: Path
     master_kind: Kind = OURS
     slave_kind: Kind = OURS
-    namesrv_kind: Kind | None = None  # None: no name server, the slave is told the HA address
+    namesrv_kind: Kind | None = None  # None: no name server, the slave is given the HA address
     role: str = "SYNC_MASTER"
     settings: Mapping[str, Setting] = field(default_factory=lambda: SMALL_STORE)
     slave_settings: Mapping[str, Setting] = field(default_factory=dict)

@@ -224,8 +224,8 @@ class Admin:
         return sorted(found, key=lambda each: (each.queue.topic, each.queue.broker_name, each.queue.queue_id))
 
     async def reset(self, group: str, topic: str, timestamp: int) -> dict[MessageQueue, int]:
-        """Move a group in all queues of a topic; its members, if there are any, go there at once. Fires with the new
-        offsets.
+        """Move a group in all queues of a topic; its members, if there are any, go there at once. Fires with the
+        new offsets.
 
         - group: which
         - topic: of the queues

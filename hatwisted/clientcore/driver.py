@@ -54,7 +54,8 @@ class Driver(Clock, Protocol):
         """Of the process or host it runs for, "host@pid": begins the names of its clients."""
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
-        """Send a request. Fires with the answer, whatever its code; fails with CallFailed, or ValueError for a bad address.
+        """Send a request. Fires with the answer, whatever its code; fails with CallFailed, or ValueError for a bad
+        address.
 
         - address: "host:port"
         - request: its opaque is set here

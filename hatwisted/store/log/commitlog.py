@@ -259,7 +259,7 @@ class CommitLog:
             self._clear_failed_write()
 
     def _clear_failed_write(self) -> None:
-        """Zero what a failed write may have left behind the end."""
+        """Zero what a failed write may have left after the end."""
         at = self.max_offset
         while at < self._dirty_end:
             size = min(self._dirty_end, at - at % self.file_size + self.file_size) - at

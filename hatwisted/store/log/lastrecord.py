@@ -23,7 +23,7 @@ def last_record_start(files: FileQueue, log_end: int) -> int:
 
 
 def _last_record(files: FileQueue, at: int, end: int) -> int | None:
-    """The last whole record of those that follow one another from `at` on, in front of `end`, if there is
+    """The last whole record of those that follow one another from `at` on, before `end`, if there is
     one."""
     last = None
     while at < end:
