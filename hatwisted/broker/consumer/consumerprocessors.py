@@ -52,7 +52,11 @@ class ConsumerTables(Protocol):
 class ConsumerProcessors:
     """Answers for the tables of clients, groups, topics, offsets and filters.
 
-    starts_hot: see StartsHot; queue_end(topic, queue id): a queue's max offset.
+    - clock: tells who is silent
+    - tables: the tables
+    - starts_hot: see StartsHot
+    - queue_end: (topic, queue id) -> the queue's max offset
+    - role: a slave makes no topics
     """
 
     _log = Logger()

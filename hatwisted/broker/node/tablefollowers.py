@@ -75,7 +75,12 @@ class _Wait:
 
 
 class TableFollowers:
-    """Of one master. linked: hosts of the slaves that copy its log."""
+    """Of one master.
+
+    - clock: bounds what is held and waited for
+    - tables: whose changes they wait for
+    - linked: hosts of the slaves that copy its log
+    """
 
     _log = Logger()
 

@@ -124,7 +124,11 @@ class PullHold:
         return True
 
     def arrived(self, topic: str, queue_id: int, next_offset: int) -> None:
-        """The queue has entries up to `next_offset` (exclusive) now."""
+        """A queue has grown.
+
+        - topic, queue_id: of the queue
+        - next_offset: its max offset now
+        """
         queue = (topic, queue_id)
         if queue in self._queues:
             self._mark(queue)

@@ -82,9 +82,11 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
 class PullProcessor:
     """Answers pulls, at once or when something arrives.
 
-    - read: see ReadQueue; tables, consumers: who may pull what, and how far they have come
+    - read: see ReadQueue
+    - tables, consumers: who may pull what, and how far they have come
     - hold: where pulls wait
-    - options: those at present; count_get: see CountGet
+    - options: those at present
+    - count_get: see CountGet
     """
 
     _log = Logger()

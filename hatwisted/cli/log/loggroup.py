@@ -37,7 +37,7 @@ class Position(click.ParamType[tuple[str, int]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, int]:
-        """("offset", bytes) or ("time", ms)."""
+        """As click's: ("offset", bytes) or ("time", ms)."""
         if isinstance(value, tuple):
             return value
         if value.isascii() and value.isdigit():
