@@ -16,7 +16,7 @@ What recovery has changed is on the disk before it ends. A cut that isn't would 
 power, and entries that had been cut would then name whatever has come to lie there since.
 
 Bytes after the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
-damage: start is refused with `DamagedLog` and nothing is touched. But where a failure of power has left a hole in
+damage: start is refused with `DamagedLog` and nothing is touched. But where a power failure has left a hole in
 what was never synced (`unsyncedtail`), everything from there on is cut as well, and kept in a side file.
 """
 
@@ -69,7 +69,7 @@ class RecoverableLog(Protocol):
 
 @dataclass(frozen=True)
 class StoreParts:
-    """What a recovery brings to one state. dispatcher: builds queues and index from the log."""
+    """What a recovery brings into one consistent state. dispatcher: builds queues and index from the log."""
 
     log: RecoverableLog
     queues: ConsumeQueueTable
@@ -80,7 +80,7 @@ class StoreParts:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryOptions:
-    """How the run before has ended, and what is compared.
+    """How the previous run ended, and what is compared.
 
     - unclean: the abort file was there
     - same_boot: the system has gone on since, so nothing that was written can be missing
@@ -133,7 +133,7 @@ def recover(
     - keep_aside: keeps a tail whose records are about to be cut
     - before_changes: called before anything is cut or built, once the store is known to be accepted: a
       recovery that is killed must be recognised as one
-    - progress: told every PROGRESS_BYTES how far it is
+    - progress: called every PROGRESS_BYTES with how far it is
 
     Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
