@@ -12,7 +12,7 @@ the order of their strength, these things count:
    among them. So a search begins after them. Should the size be what is damaged, these lengths add up to another
    place, where a record begins.
 2. *Being whole*: magic, own offset, lengths, and the body's checksum or else a chain that continues after it.
-That is never met by chance, and all there is where the head of the record in front is lost. 3. *Not lying
+That is never met by chance, and all there is where the head of the record before it is lost. 3. *Not lying
 inside another.* A candidate whose chain breaks, while that of another, which begins inside it, goes on, is
 none. 4. *What others say.* A consume queue is built by following the chain: an entry that reaches over a
 place (see `Held`) says that it's inside a record. That an entry names the place says that there is one.
@@ -26,7 +26,7 @@ an operator's look, and cutting might cost messages.
 
 So that any two readers that begin in mid-range agree, one that does doesn't look for the next record but for one
 some way before, follows the chain from there, and takes what the chain has at or after its start. If the chain
-broke on the way, or nothing was found, or a record in front may reach over the one found, it goes further back, up
+broke on the way, or nothing was found, or an earlier record may reach over the one found, it goes further back, up
 to the largest record: only who comes from outside a body knows the records in it for what they are.
 """
 

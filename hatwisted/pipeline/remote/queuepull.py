@@ -175,7 +175,7 @@ class QueuePull:
     # ---- all brokers of the group
 
     def _order(self) -> list[str]:
-        """Addresses, the one to be asked first in front; the readers of several queues share several slaves."""
+        """Addresses, in the order in which to ask them; the readers of several queues share several slaves."""
         slaves = [number for number in self._replicas if number != MASTER_ID]
         shift = self._queue.queue_id % len(slaves) if slaves else 0
         slaves = slaves[shift:] + slaves[:shift]

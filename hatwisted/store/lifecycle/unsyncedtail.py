@@ -29,7 +29,7 @@ LEAST_REST: Final = 16
 
 
 class Break(NamedTuple):
-    """Where valid records end: none lies in [offset, resumes_at), and the one at `torn_record`, in front, breaks
+    """Where valid records end: none lies in [offset, resumes_at), and the one at `torn_record`, before it, breaks
     off in zeros (None: it doesn't)."""
 
     offset: int
