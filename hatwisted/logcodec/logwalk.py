@@ -160,11 +160,12 @@ class LogWalk:
                 return
         self.end = LogEnd(self.at, 0, "the last file is full", False, None)
 
-    def to_end(self) -> LogEnd | None:
-        """Walk on to the end, but over no damage: None if there is some, see `damages`."""
+    def to_end(self, met: Callable[[Records], object] = lambda records: None) -> LogEnd | None:
+        """Walk on to the end, but over no damage: None if there is some, see `damages`. met: called with the valid
+        records on the way."""
         self._ends_at_damage = True
-        for _ in self:
-            pass
+        for records in self:
+            met(records)
         return None if self.damages else self.end
 
     @property
