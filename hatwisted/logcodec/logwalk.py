@@ -62,7 +62,7 @@ class Evidence(Protocol):
 
         - record: the one that would follow
         - end: offset of the log's end
-        - last_timestamp: store time (ms) of the last record in front
+        - last_timestamp: store time (ms) of the last record before it
         """
 
     def reaches_over(self, offset: int) -> bool:

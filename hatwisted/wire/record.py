@@ -45,14 +45,7 @@ def decode_record(
     at: int | None = None,
     max_size: int = layout.MAX_RECORD_SIZE,
 ) -> Record | Blank | Literal[Scan.NEED_DATA, Scan.END]:
-    """What lies at a position. Raises CorruptRecord.
-
-    - data: a piece of log
-    - position: in it
-    - check_crc: compare the body's checksum
-    - at: the physical offset it should carry; None: any
-    - max_size: bytes; a longer one is damage
-    """
+    """As recordreader.decode_record, field by field."""
     if len(data) - position < 8:
         return NEED_DATA
     head = _Fields(bytes(data[position : position + 8]), position)

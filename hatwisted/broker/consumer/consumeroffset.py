@@ -11,7 +11,7 @@ or again after a crash gives the same table, so neither side has to remember wha
 a greatest-offset rule alone (no operator could ever reset a group), and sending each commit to the other side
 (it would have to be remembered while that side is down).
 
-With RocketMQ's brokers progress flows from master to slave only (B106, `take_over`); they pass over
+With RocketMQ's brokers progress flows from master to slave only (B106, `take_over`); they ignore
 `resetTable` when they read the file, and lose it when they write it.
 """
 
@@ -138,7 +138,7 @@ class ConsumerOffsetTable:
         return (key.partition(SEPARATOR) for key in self._offsets)
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Have a group stand where another one stands; nothing happens if that is nowhere.
+        """Give a group the offsets that another one has in a topic; nothing happens if it has none.
 
         - source: the other one
         - target: the group

@@ -1,4 +1,4 @@
-"""Whether the store's disks take more.
+"""Whether the store's disks have room for more.
 
 It looks by itself every few seconds rather than with each round of cleaning: puts are to be accepted again soon
 after space is back. As in RocketMQ a disk is full above the warning level (90 %) and all right again at the level
@@ -59,7 +59,7 @@ class WatermarkLimits:
 
 
 class DiskWatermark:
-    """Do the disks take more? Start it, or call `check`.
+    """Is there room on the disks? Start it, or call `check`.
 
     - fs: the disks
     - paths: folders on them
@@ -120,7 +120,7 @@ class DiskWatermark:
         self._loop.start(self._limits.interval, now=True)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._loop.stop()
 
     def check(self) -> Deferred[None]:

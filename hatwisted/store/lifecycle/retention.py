@@ -2,8 +2,8 @@
 
 The rules are RocketMQ's, its numbers included (formats.md 9): log files go by age in the hours of
 `deleteWhen` or when the disk fills up, by force when it's nearly full, never the last one; queue and index
-files follow the log's begin. Three things are done otherwise. How old a file is doesn't depend on what the clock
-says at present (`logages`). A log file is forgotten first and removed by a worker, for removing a gigabyte may
+files follow the log's start. Three things are done differently. How old a file is doesn't depend on what the clock
+says at present (`logages`). A log file is forgotten first and removed by a worker, since removing a gigabyte may
 take a second; if that fails it's taken back, because a file removed after a remaining one would be a gap. And
 readers hold no files, so none has to be waited for.
 """
@@ -172,7 +172,7 @@ class Retention:
         return ended
 
     def clean_now(self) -> None:
-        """An operator's request: the next rounds don't mind the hour. Age still counts."""
+        """An operator's request: the next rounds ignore the hour. Age still counts."""
         self._requested = OPERATOR_ROUNDS
 
     def run_round(self) -> Deferred[None]:
