@@ -58,8 +58,12 @@ class Evidence(Protocol):
     """What is known of a log besides its bytes."""
 
     def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
-        """Is this record after the log's `end` what an earlier cut left? last_timestamp: store time (ms) of the
-        last record in front."""
+        """Is this record after the log's end what an earlier cut left?
+
+        - record: the one that would follow
+        - end: offset of the log's end
+        - last_timestamp: store time (ms) of the last record before it
+        """
 
     def reaches_over(self, offset: int) -> bool:
         """Is it known that `offset` is inside a record?"""
@@ -160,11 +164,12 @@ class LogWalk:
                 return
         self.end = LogEnd(self.at, 0, "the last file is full", False, None)
 
-    def to_end(self) -> LogEnd | None:
-        """Walk on to the end, but over no damage: None if there is some, see `damages`."""
+    def to_end(self, met: Callable[[Records], object] = lambda records: None) -> LogEnd | None:
+        """Walk on to the end, but over no damage: None if there is some, see `damages`. met: called with the valid
+        records on the way."""
         self._ends_at_damage = True
-        for _ in self:
-            pass
+        for records in self:
+            met(records)
         return None if self.damages else self.end
 
     @property
