@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 import hatwisted
 
 PACKAGE = Path(hatwisted.__file__).parent
+UNIT = Path(__file__).parent
 LISTED_ROOMS = ("aio", "assembly", "blocking", "client", "ha", "pipeline", "remoting", "store")
 """Rooms whose public callables have been gone through for lists of arguments."""
 LISTED = re.compile(r"^ *(?:- )?(\w+(?:, \w+)*): ", re.MULTILINE)
@@ -99,3 +100,15 @@ class DocstringTests(SynchronousTestCase):
             if (names := unlisted(node, doc))
         ]
         self.assertEqual("\n".join(missing), "", "add a line `- name: what it is` for each to the docstring")
+
+
+class UnitTests(SynchronousTestCase):
+    def test_trial_runs_every_test_of_the_unit_layer(self) -> None:
+        """A plain function would run by pytest alone."""
+        functions = re.compile(r"^(?:async )?def test_\w+", re.MULTILINE)
+        alone = {
+            path.relative_to(UNIT).as_posix(): found
+            for path in UNIT.rglob("test_*.py")
+            if (found := functions.findall(path.read_text()))
+        }
+        self.assertEqual(alone, {})
