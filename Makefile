@@ -25,6 +25,7 @@ help:
 	@echo 'make mutants  what the unit tests notice of small changes in store, ha, broker/put and the client'
 	@echo '              SAMPLE=n mutants of a room (200; 0 for all), SEED=n draws the same again, ROOMS="ha put"'
 	@echo 'make soak     seeds of the simulation on all cores for MINUTES=10, or SEEDS=n of them from FIRST=0 on;'
+	@echo '              and docs/simulation.html, which shows one of them;'
 	@echo '              then what else chance decides, tried ROUNDS=10 times as often (0: not at all)'
 	@echo 'make lint     ruff, mypy, import-linter, codespell, the docs, and whether the branch has a news fragment'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
@@ -73,7 +74,7 @@ ROUNDS ?= 10
 MINUTES ?= $(if $(SEEDS),,10)
 FIRST ?= 0
 soak: $(TESTED)
-	$(BIN)/python -m hatwisted.sim --first $(FIRST) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES))
+	$(BIN)/python -m hatwisted.sim --first $(FIRST) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES)) --page docs/simulation.html
 	test $(ROUNDS) = 0 || HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST) \
 	  tests/unit/ha/test_simulation.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_commitlogstream.py \
 	  tests/pipeline/spark/test_rocketmq_kill.py

@@ -71,7 +71,7 @@ def catch_up(arena: Arena) -> Outcome:
     against.target = f"≥ {SHARE_OF_LOOP} of the loop"
     against.met = None if against.ratio is None else against.ratio >= SHARE_OF_LOOP
     outcome.figures.append(against)
-    outcome.notes.append("in the line of the bare loop the second column is the loop, not Java")
+    outcome.notes.append("in the row of the bare loop the second column is the loop, not Java")
     return outcome
 
 

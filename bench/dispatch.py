@@ -31,7 +31,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.dispatch.dispatcher import Dispatcher
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
-from hatwisted.store.lifecycle.recovery import recover
+from hatwisted.store.lifecycle.recovery import RecoveryOptions, StoreParts, recover
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.logfiles import LogFiles
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
@@ -223,9 +223,8 @@ def _restart(root: str, files: FileQueue, queues: ConsumeQueueTable, index: Inde
     log = _Log(files)
     dispatcher = Dispatcher(log, queues, index, LEVELS, SteadyClock())
     checkpoint = StoreCheckpoint(PosixFileSystem(), os.path.join(root, "checkpoint"))
-    report = recover(
-        log, queues, index, checkpoint, dispatcher, unclean=True, keep_aside=lambda begin, end: ""
-    )
+    parts = StoreParts(log, queues, index, checkpoint, dispatcher)
+    report = recover(parts, RecoveryOptions(unclean=True), keep_aside=lambda begin, end: "")
     assert report.end == files.capacity_end, report
 
 

@@ -20,13 +20,13 @@ TOPICS, QUEUES = (10, 100, 500), 8
 STOP_LIMIT = 300.0  # seconds; RocketMQ syncs each queue's file by itself
 KNOWN_LIMIT = 90.0  # seconds until a row gives a side up
 LOSS_LIMIT = 10.0  # percent
-SLAVE_LIMIT = 11.0  # s: a slave asks every 10 s, RocketMQ's as ours
+SLAVE_LIMIT = 11.0  # s: RocketMQ's slave asks every 10 s
 HEART_BEAT, UPDATE_AND_CREATE_TOPIC, GET_ALL_TOPIC_CONFIG, GET_ALL_TOPIC_LIST = 34, 17, 21, 206
 PREFIX = "width"
 
 
 def idle_connections(arena: Arena) -> Outcome:
-    """1,000 connections to the master that have said who they are, and nothing since."""
+    """1,000 connections to the master that were silent after their heartbeat."""
     outcome = Outcome()
     memory: Values = {}
     busy: Values = {}
@@ -67,7 +67,7 @@ def _busy(group: BrokerGroup, seconds: float) -> float:
 
 
 def topics(arena: Arena) -> Outcome:
-    """Up to 500 topics x 8 queues: until name server and slave know them, a start with them, sends to all."""
+    """Up to 500 topics x 8 queues: created and known to name server and slave, a start with them, sends to all."""
     outcome = Outcome()
     known: dict[str, list[dict[str, float]]] = {}
     starts: Values = {}
@@ -84,7 +84,7 @@ def topics(arena: Arena) -> Outcome:
     outcome.series["known"] = known
     for which, most in (("name server", 10.0), ("slave", SLAVE_LIMIT)):
         values: Values = {kind: [known[kind.value][-1][which]] for kind in starts}
-        label = f"{TOPICS[-1]} topics x {QUEUES} queues made: all known to the {which}"
+        label = f"{TOPICS[-1]} topics x {QUEUES} queues created: all known to the {which}"
         text = f"seconds (≤ {most:g})"
         outcome.figures.append(absolute_figure(label, "s", values, text, at_most=most, digits=2))
     label = f"start of a master with {TOPICS[-1]} topics x {QUEUES} queues"

@@ -136,8 +136,8 @@ PLOTS: list[tuple[str, str, str, Callable[[Axes, Series], None]]] = [
     ("catch-up", "catch-up", "A slave catches up", _catch_up),
     ("memory", "memory", "Anonymous memory while the log grows", _memory),
     ("silent-slave", "ack-cost", "Cost of one ack by number of waiting puts", _acks),
-    ("dispatch-lag", "dispatch-lag", "Queues and index behind the log at full batch rate", _lag),
+    ("dispatch-lag", "dispatch-lag", "How far queues and index lag behind the log at full batch rate", _lag),
     ("spark-growth", "spark-data", "Pipeline: time and memory over the log's size", _data_growth),
     ("spark-growth", "spark-partitions", "Pipeline: time over partitions and cores", _partition_growth),
-    ("topics", "topics", "Making topics: until name server and slave know them", _topics),
+    ("topics", "topics", "Creating topics: until name server and slave know them", _topics),
 ]

@@ -20,8 +20,8 @@ INTRO = """# Benchmarks
 
 hatwisted and Apache RocketMQ {java} side by side in the same run: the same conf files (`conf/2m-2s-sync`,
 `conf/2m-2s-async`), the same load generator, one pair of master and slave at a time on the same machine. The
-load generator (`bench/loadgen.py`) is a process of its own and shares the cores with the brokers. Bodies have
-1 KiB. Every side is warmed until its rate is flat; repetitions alternate, figures are medians with their
+load generator (`bench/loadgen.py`) is a process of its own and shares the cores with the brokers. Bodies are
+1 KiB. Each side is warmed up until its rate is flat; repetitions alternate, figures are medians with their
 range. A ratio is ours divided by Java's. Nothing here is a timed test: the test suite never depends on speed.
 
 ```
@@ -57,10 +57,10 @@ def machine() -> dict[str, str]:
 
 def _java_version() -> str:
     try:
-        told = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr
+        said = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr
     except OSError:
         return "none"
-    return told.splitlines()[-1] if told else "unknown"
+    return said.splitlines()[-1] if said else "unknown"
 
 
 def markdown(results: Results, plots: list[tuple[str, str]]) -> str:

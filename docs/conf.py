@@ -30,6 +30,8 @@ html_theme = "furo"
 html_title = f"hatwisted {release}"
 html_show_sphinx = False
 html_copy_source = False
+# A page of its own, which `make soak` writes.
+html_extra_path = ["simulation.html"]
 
 # `name` in a docstring is code, as in Markdown.
 default_role = "code"

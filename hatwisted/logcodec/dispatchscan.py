@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from hatwisted.logcodec.delaylevel import deliver_time
 from hatwisted.logcodec.keyhash import Hashes, hash_spans, index_hashes
+from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.propertyareas import PropertyAreas, join_areas
-from hatwisted.logcodec.scan import Longs, Records
+from hatwisted.logcodec.scan import Records
 from hatwisted.wire import layout
 from hatwisted.wire.javahash import java_hash
 

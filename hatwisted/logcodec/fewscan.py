@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from hatwisted.logcodec.delaylevel import deliver_time
 from hatwisted.logcodec.dispatchscan import topic_prefix
 from hatwisted.logcodec.keyhash import index_hash
-from hatwisted.logcodec.scan import MAX_RECORDS, Buffer, ScanEnd, look, walk
+from hatwisted.logcodec.octets import Buffer
+from hatwisted.logcodec.scan import MAX_RECORDS, ScanEnd, look, walk
 from hatwisted.wire import layout
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.properties import find_property

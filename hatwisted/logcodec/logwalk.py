@@ -132,6 +132,7 @@ class LogWalk:
             filled_from(log), log.file_size, options.read_size, check_crc=options.check_crc
         )
         self._last: Records | None = None
+        self._ends_at_damage = False
         self.at = start
         """Offset reached: after the last valid record or blank."""
         self.count = 0
@@ -161,10 +162,15 @@ class LogWalk:
 
     def to_end(self) -> LogEnd | None:
         """Walk on to the end, but over no damage: None if there is some, see `damages`."""
+        self._ends_at_damage = True
         for _ in self:
-            if self.damages:
-                return None
-        return self.end
+            pass
+        return None if self.damages else self.end
+
+    @property
+    def torn_record(self) -> int | None:
+        """Offset of the last valid record if it looks torn, as in LogEnd."""
+        return _torn_at(self._last)
 
     def _pass_over(self, end: ScanEnd) -> bool:
         """Continue after damage; False if there's nothing to continue with."""
@@ -178,9 +184,9 @@ class LogWalk:
             if not evidence.was_cut_before(record, offset, self.last_timestamp):
                 self.damages.append(Damage(offset, record.physical_offset, reason))
                 self.at = record.physical_offset
-                return True
+                return not self._ends_at_damage
             leftovers = True
-        self.end = LogEnd(offset, self.written - offset, reason, leftovers, _torn_at(self._last))
+        self.end = LogEnd(offset, self.written - offset, reason, leftovers, self.torn_record)
         return False
 
 

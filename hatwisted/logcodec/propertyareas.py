@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.logcodec.scan import Longs, Records
+from hatwisted.logcodec.octets import Longs
+from hatwisted.logcodec.scan import Records
 from hatwisted.wire import layout
 
 PAD: Final = bytes(8)

@@ -37,9 +37,10 @@ from typing import Final
 
 import numpy as np
 
+from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordhead import LARGEST_HEAD, MAGICS, read_head
-from hatwisted.logcodec.scan import LARGEST_RECORD, Longs, Stop
+from hatwisted.logcodec.scan import LARGEST_RECORD, Stop
 from hatwisted.logcodec.window import BREAKS, LogBytes, LogWindow, file_end, filled_from
 from hatwisted.wire import layout
 from hatwisted.wire.storedrecord import Record

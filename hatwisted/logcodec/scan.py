@@ -7,7 +7,7 @@ faster to look at every byte: `search` finds the first byte of the magic, and ea
 it lies at and begin where its predecessor ends; where one doesn't (a body may hold a whole record) the loop
 decides. Then numpy gathers the fixed fields of all records at once, through a view of 88 bytes at every byte
 position whose indexing is one memcpy a record, and every length is checked, as `wire.recordreader` does for one.
-Topics are told apart by a hash of their bytes that is verified. What the properties say is a second step
+Topics are told apart by `topicgroups`. What the properties say is a second step
 (`dispatchscan`), because recovery needs only this one.
 
 Numpy's calls cost about 1 us each however little they are given, so a handful of records is decoded one by
@@ -28,12 +28,11 @@ import numpy as np
 import numpy.typing as npt
 from isal.isal_zlib import crc32
 
+from hatwisted.logcodec.octets import Buffer, Longs, at_every_byte
+from hatwisted.logcodec.topicgroups import group_topics
 from hatwisted.wire import layout
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
-
-Buffer = bytes | memoryview
-Longs = npt.NDArray[np.int64]
 
 MAX_RECORDS: Final = 2048
 """Records of one scan: bounds the time of one step of the dispatch (about 2 ms) and its scratch memory,
@@ -141,10 +140,10 @@ def search(buf: Buffer, base: int, start: int, before: int) -> tuple[list[int] |
     last = min(before, len(buf) - layout.BODY_AT + 1)
     octets = np.frombuffer(buf, np.uint8)[start + layout.MAGIC_AT : max(start, last) + layout.MAGIC_AT]
     starts: Longs = np.flatnonzero(octets == layout.MAGIC_V1 >> 24) + start
-    starts = starts[_view(buf, 8, ">i8")[starts + layout.PHYSICAL_OFFSET_AT] == starts + base]
+    starts = starts[at_every_byte(buf, 8, ">i8")[starts + layout.PHYSICAL_OFFSET_AT] == starts + base]
     if not len(starts) or starts[0] != start:
         return walk(buf, start, NO_LIMIT, before)
-    ends: Longs = starts + _view(buf, 4, ">i4")[starts]
+    ends: Longs = starts + at_every_byte(buf, 4, ">i4")[starts]
     if not np.array_equal(ends[:-1], starts[1:]):
         return walk(buf, start, NO_LIMIT, before)
     at = int(ends[-1])
@@ -236,27 +235,26 @@ def scan_records(
     base: int,
     *,
     start: int = 0,
-    limit: int = MAX_RECORDS,
     before: int = NO_LIMIT,
     mean_size: float = WALK_FROM,
     check_crc: bool = False,
-    placed: bool = True,
 ) -> Records:
-    """Scan the records of `buf` from position `start` on; `base` is the physical offset of `buf[0]`.
+    """The records of a piece of log. One counts if its magic and all its lengths are right, it carries the offset
+    it lies at, and, with `check_crc`, its body's checksum is right. The scan stops at the first that doesn't.
 
-    A record counts if its magic and all its lengths are right, it carries the offset it lies at, and, with
-    `check_crc`, its body's checksum is right. The scan stops at the first that doesn't.
-
-    limit: records at most; before: none that starts at this position or behind it. mean_size: bytes of records
-    hereabouts, which decides how they are looked for where there is no `limit`. placed: do they carry the offset
-    they lie at? Not in what a broker answers to a pull.
+    - buf: the piece
+    - base: physical offset of its first byte
+    - start: position in it of the first record
+    - before: no record counts that starts at this position or behind it
+    - mean_size: bytes of records hereabouts, which decides how they are looked for
+    - check_crc: compare body checksums
     """
     positions: list[int] | Longs
-    if limit < NO_LIMIT or mean_size >= WALK_FROM or not placed:
-        positions, end = walk(buf, start, limit, before)
+    if mean_size >= WALK_FROM:
+        positions, end = walk(buf, start, NO_LIMIT, before)
     else:
         positions, end = search(buf, base, start, before)
-    return gather(buf, base, positions, end, check_crc, placed)
+    return gather(buf, base, positions, end, check_crc)
 
 
 def gather(
@@ -267,11 +265,19 @@ def gather(
     check_crc: bool = False,
     placed: bool = True,
 ) -> Records:
-    """The columns of walked records, cut before the first that isn't valid."""
+    """The columns of walked records, cut before the first that isn't valid.
+
+    - buf: the piece of log
+    - base: physical offset of its first byte
+    - positions: where in it the records begin
+    - end: why there are no more
+    - check_crc: compare body checksums
+    - placed: do they carry the offset they lie at? Not in what a broker answers to a pull
+    """
     at = np.array(positions, np.int64)
     if not len(at):
         return Records(buf, base, at, at, np.empty(0, HEAD), at, at, at, at, at, at, [], at, at, end)
-    heads = _view(buf, layout.BODY_AT)[at].view(HEAD)
+    heads = at_every_byte(buf, layout.BODY_AT)[at].view(HEAD)
     sys_flags = heads["sys_flag"].astype(np.int64)
     body_at = at + layout.BODY_AT
     if (sys_flags & _V6).any():
@@ -309,11 +315,6 @@ def gather(
     return records
 
 
-def _view(buf: Buffer, width: int, dtype: str | None = None) -> npt.NDArray[Any]:
-    """`width` bytes at every byte position of `buf`, without a copy."""
-    return np.ndarray((max(len(buf) - width + 1, 0),), dtype or f"V{width}", buf, 0, (1,))
-
-
 def _level_ipv6(buf: Buffer, at: Longs, heads: npt.NDArray[Any], sys_flags: Longs, body_at: Longs) -> None:
     """Put what follows long host fields where it would be after short ones. Positions are clipped into the
     buffer: a record too short for its hosts then gets some length that doesn't add up."""
@@ -323,7 +324,9 @@ def _level_ipv6(buf: Buffer, at: Longs, heads: npt.NDArray[Any], sys_flags: Long
     for name, field_at, behind_both in _MOVED:
         kind = HEAD[name]
         moved = at[rows] + field_at + (both if behind_both else born)
-        heads[name][rows] = _view(buf, kind.itemsize, kind.str)[np.minimum(moved, len(buf) - kind.itemsize)]
+        heads[name][rows] = at_every_byte(buf, kind.itemsize, kind.str)[
+            np.minimum(moved, len(buf) - kind.itemsize)
+        ]
     body_at[rows] += both
 
 
@@ -341,14 +344,16 @@ def _parts(
     others = magics != layout.MAGIC_V1_SIGNED
     if others.any():
         rows = np.flatnonzero(magics == layout.MAGIC_V2_SIGNED)
-        topic_lengths[rows] = _view(buf, 2, ">u2")[np.minimum(body_ends[rows], len(buf) - 2)]
+        topic_lengths[rows] = at_every_byte(buf, 2, ">u2")[np.minimum(body_ends[rows], len(buf) - 2)]
         topic_at[rows] += 1
         too_long = topic_lengths.copy()
         too_long[rows] >>= 8
         others[rows] = False
         too_long[others] = 0x80
     properties_at = topic_at + topic_lengths + 2
-    properties_lengths = _view(buf, 2, ">u2")[np.minimum(properties_at, len(buf)) - 2].astype(np.int64)
+    properties_lengths = at_every_byte(buf, 2, ">u2")[np.minimum(properties_at, len(buf)) - 2].astype(
+        np.int64
+    )
     valid = properties_at + properties_lengths == ends
     valid &= (too_long | properties_lengths >> 8) < 0x80
     return topic_at, topic_lengths, properties_at, valid
@@ -363,82 +368,6 @@ def _check_bodies(buf: Buffer, starts: Longs, ends: Longs, stored: npt.NDArray[A
     ) == stored
     right |= starts == ends
     return len(starts) if right.all() else int(np.argmin(right))
-
-
-def group_topics(buf: Buffer, starts: Longs, lengths: Longs) -> tuple[list[bytes], Longs]:
-    """The distinct topics and for every record its index among them."""
-    rows = np.zeros(len(starts), np.int64)
-    if not len(starts):
-        return [], rows
-    longest = int(lengths.max())
-    if _all_equal(buf, starts, lengths, longest):
-        return [bytes(buf[starts[0] : starts[0] + longest])], rows
-    ends = starts + lengths
-    if longest > layout.MAX_TOPIC_LENGTH:
-        known: dict[bytes, int] = {}
-        slices = [bytes(buf[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-        rows[:] = [known.setdefault(name, len(known)) for name in slices]
-        return list(known), rows
-    words = _words(buf, ends, lengths, longest)
-    keys = lengths.view(np.uint64)
-    for word, mix in zip(words, _MIX, strict=False):
-        keys = keys + word * mix
-    firsts: list[int] = []
-    left: Longs | None = None
-    while left is None or len(left):
-        # Of the records that share a slot, those that equal its first one get a number; others come again.
-        keys = keys * _MIX[0]
-        slots = (keys >> _SLOT_SHIFT).view(np.int64)
-        table = np.empty(_SLOTS, np.int64)
-        numbers = np.arange(len(keys))
-        table[slots[::-1]] = numbers[::-1]
-        first = table[slots]
-        same = lengths == lengths[first]
-        for word in words:
-            same &= word == word[first]
-        heads = (first == numbers).nonzero()[0]
-        table[slots[heads]] = np.arange(len(firsts), len(firsts) + len(heads))
-        firsts += (heads if left is None else left[heads]).tolist()
-        if left is None and same.all():
-            rows = table[slots]
-            break
-        rows[same.nonzero()[0] if left is None else left[same]] = table[slots[same]]
-        again = (~same).nonzero()[0]
-        left = again if left is None else left[again]
-        keys, lengths, words = keys[again], lengths[again], [word[again] for word in words]
-    return [bytes(buf[starts[row] : ends[row]]) for row in firsts], rows
-
-
-_SLOTS: Final = 1 << 14
-_SLOT_SHIFT: Final = np.uint64(50)
-_MIX: Final = np.multiply.accumulate(np.full(layout.MAX_TOPIC_LENGTH // 8 + 1, 0x9E3779B97F4A7C15, np.uint64))
-"""Odd factors, one for each word of a topic."""
-
-
-def _words(buf: Buffer, ends: Longs, lengths: Longs, longest: int) -> list[npt.NDArray[np.uint64]]:
-    """Eight bytes of each topic at a time, from its end on; what is before it is zeroed."""
-    every, shortest = _view(buf, 8, ">u8"), int(lengths.min())
-    words = []
-    for reach in range(8, longest + 8, 8):
-        word: npt.NDArray[np.uint64] = every[
-            ends - reach if reach <= layout.BODY_AT else np.maximum(ends - reach, 0)
-        ].astype(np.uint64)
-        if shortest == longest < reach:
-            word <<= np.uint64(8 * (reach - longest))
-        elif shortest < reach:
-            # A shift by 64 or more leaves nothing.
-            word <<= (np.maximum(reach - lengths, 0) << 3).view(np.uint64)
-        words.append(word)
-    return words
-
-
-def _all_equal(buf: Buffer, starts: Longs, lengths: Longs, length: int) -> bool:
-    """Is there one topic only?"""
-    if not (lengths == length).all():
-        return False
-    first = int(starts[0])
-    name = bytes(buf[first : first + length])
-    return not length or _view(buf, length)[starts].tobytes() == name * len(starts)
 
 
 def _decode_topics(names: list[bytes], rows: Longs) -> tuple[list[str], int]:

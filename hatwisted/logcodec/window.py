@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from hatwisted.logcodec.scan import NO_LIMIT, Buffer, Records, ScanEnd, Stop, scan_records
+from hatwisted.logcodec.octets import Buffer
+from hatwisted.logcodec.scan import Records, ScanEnd, Stop, scan_records
 from hatwisted.wire import layout
 
 READ_SIZE: Final = 4 << 20
@@ -82,7 +83,6 @@ class LogWindow:
                 buf,
                 offset - start,
                 start=start,
-                limit=NO_LIMIT,
                 before=limit - offset + start,
                 mean_size=self._mean,
                 check_crc=self._check_crc,

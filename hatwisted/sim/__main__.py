@@ -6,6 +6,7 @@ import argparse
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -13,6 +14,7 @@ from hatwisted.sim import soak
 from hatwisted.sim.deliberatebugs import BUGS
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.setup import FAULT_KINDS
+from hatwisted.sim.simulationpage import page, watch
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,11 +28,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--kinds", default="all", help="kinds of faults, with commas between them (all)")
     parser.add_argument("--faults", help="JSON of the faults, instead of the seed's own")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        help="write a page that shows a seed: one that failed, or with many kinds of faults",
+    )
     parser.add_argument("--bug", choices=[*BUGS, "all"], help="plant it, and count seeds until caught")
     given = parser.parse_args(arguments)
+    soak.quiet()
     kinds = FAULT_KINDS if given.kinds == "all" else tuple(filter(None, given.kinds.split(",")))
     if given.bug is not None:
-        soak.quiet()
         return _catch(list(BUGS) if given.bug == "all" else [given.bug], kinds, given)
     faults = None if given.faults is None else msgspec.json.decode(given.faults, type=tuple[Fault, ...])
     seeds: Iterator[int] = itertools.count(given.first)
@@ -39,9 +46,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     jobs = (soak.Job(seed=seed, kinds=kinds, faults=faults) for seed in seeds)
     minutes = given.minutes or (float("inf") if given.seeds is not None else 1.0)
     workers = min(given.jobs, given.jobs if given.seeds is None else given.seeds)
-    if not workers:
-        soak.quiet()
-    return 1 if soak.run_seeds(jobs, workers, minutes * 60) else 0
+    totals = soak.run_seeds(jobs, workers, minutes * 60)
+    if given.page is not None and totals.telling is not None:
+        _write_page(given.page, totals.telling.job)
+    return 1 if totals.failed else 0
+
+
+def _write_page(path: Path, job: soak.Job) -> None:
+    setup = job.setup()
+    path.write_text(page(setup, *watch(setup)), encoding="utf-8")
+    sys.stdout.write(f"{path} shows seed {job.seed}\n")
 
 
 def _catch(bugs: Sequence[str], kinds: Sequence[str], given: argparse.Namespace) -> int:

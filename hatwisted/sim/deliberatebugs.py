@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -17,6 +18,7 @@ from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
 from hatwisted.store.lifecycle import recovery
+from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts
 from hatwisted.store.lifecycle.storelock import AbortFile
 from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.filequeue import FileQueue
@@ -84,8 +86,8 @@ def _append_reversed(log: CommitLog, puts: Sequence[Put]) -> None:
 _recover = recovery.recover
 
 
-def _recover_without_crc(*parts: Any, **named: Any) -> Any:
-    return _recover(*parts, **named | {"check_crc": False})
+def _recover_without_crc(parts: StoreParts, options: RecoveryOptions, **named: Any) -> RecoveryReport:
+    return _recover(parts, replace(options, check_crc=False), **named)
 
 
 def _abort_file_unmade(*_args: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
@@ -22,16 +23,29 @@ TOPICS = ("T", "U")
 QUEUES = 2
 
 
+class LoadPattern(NamedTuple):
+    """pause: seconds between two sends, on average; sizes: of bodies, in bytes."""
+
+    pause: float
+    sizes: tuple[int, ...]
+
+
+class LoadEvents(NamedTuple):
+    """sent: with the broker's address; answered: with its `code` set, or without if there was no answer."""
+
+    sent: Callable[[Sent, str], None]
+    answered: Callable[[Sent], None]
+
+
 class Load:
     """Sends at random intervals.
 
     - client: whose requests they are
     - clock: times them
     - random: draws when, where and what
-    - pause: seconds between two, on average
-    - sizes: of bodies, in bytes
+    - pattern: how much and how often
     - target: address of the present master; None: there is none
-    - sent, answered: called for each, `answered` with its `code` set, or without if there was no answer
+    - events: called for each message
     """
 
     def __init__(
@@ -39,11 +53,9 @@ class Load:
         client: RemotingClient,
         clock: IReactorTime,
         random: Random,
-        pause: float,
-        sizes: tuple[int, ...],
+        pattern: LoadPattern,
         target: Callable[[], str | None],
-        sent: Callable[[Sent, str], None],
-        answered: Callable[[Sent], None],
+        events: LoadEvents,
     ) -> None:
         self.running = False
         self.waiting = 0
@@ -51,11 +63,10 @@ class Load:
         self._client = client
         self._clock = clock
         self._random = random
-        self.pause = pause
-        self._sizes = sizes
+        self.pause = pattern.pause
+        self._sizes = pattern.sizes
         self._target = target
-        self._sent = sent
-        self._answered = answered
+        self._events = events
         self._number = 0
 
     def start(self) -> None:
@@ -88,7 +99,7 @@ class Load:
         sent = Sent(
             number=self._number, topic=topic, queue_id=queue_id, body=body, sent_at=self._clock.seconds()
         )
-        self._sent(sent, target)
+        self._events.sent(sent, target)
         self.waiting += 1
         answer = self._client.call(target, _request(sent, self._clock), TIMEOUT)
         answer.addCallbacks(self._take, self._lost, callbackArgs=(sent,), errbackArgs=(sent,))
@@ -100,12 +111,12 @@ class Load:
         if "queueOffset" in answer.ext:
             log_offset = int(answer.ext["msgId"][-16:], 16)
             sent.place = Place(sent.topic, sent.queue_id, int(answer.ext["queueOffset"]), log_offset)
-        self._answered(sent)
+        self._events.answered(sent)
 
     def _lost(self, failure: Failure, sent: Sent) -> None:
         self.waiting -= 1
         failure.trap(CallFailed)
-        self._answered(sent)
+        self._events.answered(sent)
 
 
 def _request(sent: Sent, clock: IReactorTime) -> RemotingCommand:

@@ -14,13 +14,6 @@ from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 FAULT_KINDS = tuple(KINDS)
 
-LEFT_OUT = frozenset(("die", "power"))
-"""Kinds that find what isn't mended yet, seldom: after a failure of power in the middle of a write, a queue of a
-slave can have an entry whose message isn't there (seed 143). `make soak` draws them."""
-
-TESTED_KINDS = tuple(kind for kind in FAULT_KINDS if kind not in LEFT_OUT)
-"""Those of `make test`."""
-
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "10.0.0.100"}
 NAME_SERVER = f"{ADDRESSES['names']}:9876"
 BROKER_PORT = 10911

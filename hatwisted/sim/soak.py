@@ -66,6 +66,8 @@ class Totals:
         self.struck: Counter[str] = Counter()
         self.refusals = 0
         self.emptied = 0
+        self.telling: Report | None = None
+        """The one to look at: the first that failed, or else the one with the most kinds of faults."""
 
     def add(self, report: Report) -> None:
         """One more."""
@@ -78,6 +80,11 @@ class Totals:
         self.emptied += outcome.emptied
         if outcome.violations or not report.replayed:
             self.failed.append(report)
+        telling = self.telling
+        if telling is None or len(outcome.struck) > len(telling.outcome.struck):
+            self.telling = report
+        if self.failed:
+            self.telling = self.failed[0]
 
     def line(self, elapsed: float) -> str:
         """On one line."""
@@ -166,8 +173,8 @@ def catch(bug: str, kinds: Sequence[str], first: int, limit: int) -> Catch | Non
     return None
 
 
-def run_seeds(jobs: Iterator[Job], workers: int, seconds: float) -> int:
-    """To the end, with lines of progress; how many failed."""
+def run_seeds(jobs: Iterator[Job], workers: int, seconds: float) -> Totals:
+    """To the end, with lines of progress."""
     begun = time.monotonic()
     totals, spoken = Totals(), begun
     for report in soak(jobs, workers, begun + seconds):
@@ -181,7 +188,7 @@ def run_seeds(jobs: Iterator[Job], workers: int, seconds: float) -> int:
             sys.stdout.flush()
     sys.stdout.write(totals.line(time.monotonic() - begun) + "\n")
     sys.stdout.write(f"answers {dict(totals.answers)}; faults {dict(totals.struck)}\n")
-    return len(totals.failed)
+    return totals
 
 
 def cores() -> int:

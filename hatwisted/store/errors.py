@@ -39,8 +39,8 @@ class WrongEntry(StoreError):
         """
         super().__init__(
             f"consume queue {topic}/{queue_id}: the entry of offset {index} names {physical}, where the log "
-            "doesn't have that message; stop the broker and move the queue's folder away: the next start builds "
-            "it anew from the log"
+            "doesn't have that message; stop the broker and move the queue's folder away: the next start "
+            "rebuilds it from the log"
         )
         self.index = index
         self.physical = physical

@@ -24,7 +24,7 @@ from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker, LocalTime
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.logages import LogAges
-from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
+from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts, recover
 from hatwisted.store.lifecycle.retention import (
     FOR_A_MASTER,
     DiskWatermark,
@@ -51,7 +51,7 @@ from hatwisted.store.queue.lookup import (
 from hatwisted.store.queue.queueremoval import QueueRemoval
 from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES, ConsumeQueueTable
 from hatwisted.store.queue.queuewriter import QueueWriter
-from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, Wanted, get_messages
+from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, ReadLimits, Wanted, get_messages
 from hatwisted.store.stats import StoreStats
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
@@ -186,14 +186,17 @@ class MessageStore:
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    def load(self, progress: Callable[[int, int], None] = lambda done, total: None) -> RecoveryReport:
-        """Lock, load and recover; blocks. progress: called now and then with (bytes done, bytes in all).
+    def load(
+        self, progress: Callable[[int, int], None] = lambda done, total: None, *, same_boot: bool = False
+    ) -> RecoveryReport:
+        """Lock, load and recover; blocks. progress: called now and then with (bytes done, bytes in all);
+        same_boot: the system has gone on since the store was last open.
 
         Raises StoreLocked, WrongFile, DamagedLog or OSError; files and lock are given back then.
         """
         self._lock.acquire()
         try:
-            return self._load(progress)
+            return self._load(progress, same_boot)
         except BaseException:
             self.log.files.close()
             self.queues.close_files()
@@ -202,7 +205,7 @@ class MessageStore:
             self._lock.release()
             raise
 
-    def _load(self, progress: Callable[[int, int], None]) -> RecoveryReport:
+    def _load(self, progress: Callable[[int, int], None], same_boot: bool) -> RecoveryReport:
         options = self._options
         self.log.load()
         self.queues.load_all()
@@ -210,26 +213,34 @@ class MessageStore:
         if self.index is not None:
             self.index.load()
         report = recover(
-            self.log,
-            self.queues,
-            self.index,
-            self.checkpoint,
-            self.dispatcher,
-            unclean=self._abort.exists,
-            check_crc=options.check_crc_on_recover,
-            index_safe=options.message_index_safe,
-            progress=progress,
+            StoreParts(self.log, self.queues, self.index, self.checkpoint, self.dispatcher),
+            RecoveryOptions(
+                unclean=self._abort.exists,
+                same_boot=same_boot,
+                check_crc=options.check_crc_on_recover,
+                index_safe=options.message_index_safe,
+            ),
             keep_aside=self._keep_aside,
             before_changes=self._abort.create,
+            progress=progress,
         )
         self.checkpoint.indexed = None  # of the exit before this start; the next one notes its own
         self.log.resume(
             self.queues.offsets(), report.store_timestamp, report.start if report.unclean else None
         )
+        if self.log.max_offset == self.log.min_offset:
+            self._begin_checkpoint()
         if self.log.min_offset:
             # Entries before it are in the queues' first files still.
             self.queues.expire(self.log.min_offset)
         return report
+
+    def _begin_checkpoint(self) -> None:
+        """Of a log without a record nothing was synced; later, no checkpoint would say that this isn't known."""
+        try:
+            self.checkpoint.flush()
+        except OSError as error:
+            self._logger.warn("no checkpoint can be written yet: {error}", error=error)
 
     def _keep_aside(self, begin: int, end: int) -> str:
         """Recovery is about to cut these bytes of the log. No cut overwrites what another has kept."""
@@ -357,7 +368,7 @@ class MessageStore:
         cold = ColdLimits(int(self._options.memory_bytes * HOT_DISTANCE))
         queue = self.queues.find(topic, queue_id)
         try:
-            result = get_messages(self.log, queue, offset, max_count, max_bytes, wanted, cold)
+            result = get_messages(self.log, queue, offset, ReadLimits(max_count, max_bytes), wanted, cold)
         except WrongEntry as error:
             if (left_out := self._wrong_entries.admit(str(error))) is not None:
                 self._logger.critical("{error}{more}", error=error, more=more_like_it(left_out))
@@ -414,7 +425,7 @@ class MessageStore:
         queue = self.queues.find(topic, queue_id)
         if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
             return queue is None or queue.max_offset == 0
-        first = get_messages(self.log, queue, 0, 1, 1)
+        first = get_messages(self.log, queue, 0, ReadLimits(1, 1))
         return first.behind_bytes <= self._options.memory_bytes * HOT_DISTANCE
 
     @property

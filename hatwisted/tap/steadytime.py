@@ -89,7 +89,7 @@ class SteadyTime:
                 return 0.0
         elif self._led_since is not None:
             self._log.warn(
-                "the system clock was {step:.0f} s ahead for {time:.0f} s: passed over",
+                "the system clock was {step:.0f} s ahead for {time:.0f} s: ignored",
                 step=self._lead,
                 time=self._monotonic() - self._led_since,
             )

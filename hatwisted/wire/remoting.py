@@ -339,27 +339,28 @@ def _encode_binary_header(command: RemotingCommand) -> bytes:
         raise ValueError(f"command {command.code} doesn't fit a binary header: {error}") from error
 
 
-def encode_send_response(
-    opaque: int,
-    queue_id: int,
-    queue_offset: int,
-    msg_id: str,
-    binary: bool = False,
-    code: int = 0,
-    remark: str | None = None,
-) -> bytes:
-    """The answer to a send whose message is stored (codes 0, 10, 11, 12), as one frame.
+def send_response_fields(queue_id: int, queue_offset: int, msg_id: str) -> dict[str, str]:
+    """The ext fields of the answer to a send whose message is stored.
+
+    - queue_id: of the queue that it names to the client
+    - queue_offset: of the first message
+    - msg_id: offset ids, a batch's joined by commas
+    """
+    fields = {"queueId": str(queue_id), "TRACE_ON": "true", "MSG_REGION": "DefaultRegion"}
+    return fields | {"msgId": msg_id, "queueOffset": str(queue_offset)}
+
+
+def encode_send_response(opaque: int, queue_id: int, queue_offset: int, msg_id: str) -> bytes:
+    """The answer to a send in JSON with code 0, as one frame.
 
     The broker writes more of these than of everything else together, hence the template; its content equals
-    `encode_command` of the same fields (the tests compare). `msg_id`: offset ids, a batch's joined by commas.
+    `encode_command` of `send_response_fields` (the tests compare).
+
+    - opaque: of the request
+    - queue_id, queue_offset, msg_id: see there
     """
-    if binary or remark is not None:
-        ext = {"queueId": str(queue_id), "TRACE_ON": "true", "MSG_REGION": "DefaultRegion"}
-        ext |= {"msgId": msg_id, "queueOffset": str(queue_offset)}
-        command = RemotingCommand(code, opaque, FLAG_RESPONSE, remark=remark, ext=ext, binary=binary)
-        return encode_command(command)
     header = (
-        f'{{"code":{code:d},"extFields":{{"queueId":"{queue_id}","TRACE_ON":"true","MSG_REGION":"DefaultRegion",'
+        f'{{"code":0,"extFields":{{"queueId":"{queue_id}","TRACE_ON":"true","MSG_REGION":"DefaultRegion",'
         f'"msgId":"{msg_id}","queueOffset":"{queue_offset}"}},"flag":1,"language":"JAVA","opaque":{opaque},'
         f'"serializeTypeCurrentRPC":"JSON","version":{V4_9_7}}}'
     ).encode()

@@ -18,7 +18,9 @@ from random import Random
 from twisted.internet.task import Clock
 
 from hatwisted.logcodec.onerecord import record_at
-from hatwisted.sim.simdisk import PowerLoss, SimDisk, Strike
+from hatwisted.sim.diskstrike import Strike
+from hatwisted.sim.simclock import PowerLoss
+from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.trace import Trace
 from hatwisted.store.errors import DamagedLog
 from hatwisted.store.log.put import Put, PutStatus
@@ -67,6 +69,8 @@ class CrashRun:
         """All that was appended and still counts."""
         self.durable = 0
         """Up to there it was acknowledged as flushed."""
+        self.same_boot = False
+        """Has the system gone on since the last life?"""
         self.unknown: list[bytes] = []
         """Bodies of puts whose outcome nobody knows."""
 
@@ -76,7 +80,7 @@ class CrashRun:
             outcomes.starts += 1
             store = self._made()
             try:
-                store.load()
+                store.load(same_boot=self.same_boot)
             except DamagedLog as damage:
                 outcomes.refused += 1
                 if damage.offset < self.durable and self.history[damage.offset : self.durable]:
@@ -203,6 +207,7 @@ class CrashRun:
 
     def _end(self, store: MessageStore) -> None:
         random = self.random
+        self.same_boot = not self.disk.powerless
         if not self.disk.powerless and random.random() < 0.2:
             stopping = store.stop()
             for _ in range(400):
@@ -217,6 +222,7 @@ class CrashRun:
             self.disk.process_gone()
         else:
             self.disk.reboot(random, random.random())
+            self.same_boot = False
         self.disk.process_gone()
         for call in list(self.clock.getDelayedCalls()):
             call.cancel()

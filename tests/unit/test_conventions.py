@@ -15,6 +15,16 @@ PACKAGE = Path(hatwisted.__file__).parent
 UNIT = Path(__file__).parent
 LISTED_ROOMS = ("aio", "assembly", "blocking", "client", "ha", "pipeline", "remoting", "store")
 """Rooms whose public callables have been gone through for lists of arguments."""
+MOST_ARGUMENTS = 6
+"""Of one callable: an order of seven can't be remembered, and a call of seven can't be read."""
+MORE_ARGUMENTS = {
+    "pipeline/decode/logreader.py: read_split": "keywords of the public face, as readers of tables have them",
+    "pipeline/decode/logreader.py: read_arrow": "as above",
+    "pipeline/jobs/land/landing.py: land": "as above; how to land is an option struct already",
+    "pipeline/jobs/messages/importing.py: import_messages": "as above",
+    "wire/record.py: make_record": "the fields of a record, by their names",
+}
+"""Callables that have more all the same, and why."""
 LISTED = re.compile(r"^ *(?:- )?(\w+(?:, \w+)*): ", re.MULTILINE)
 
 
@@ -48,6 +58,36 @@ class ValueClassTests(SynchronousTestCase):
         self.assertGreater(len(found), 15)
         wrong = [name for name, keywords in found.items() if not {"frozen", "kw_only"} <= keywords]
         self.assertEqual(wrong, [])
+
+
+def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """A command of the command line: click calls it, with its options by their names."""
+    calls = (each.func for each in node.decorator_list if isinstance(each, ast.Call))
+    return any(isinstance(called, ast.Attribute) and called.attr == "command" for called in calls)
+
+
+def argument_count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
+class ArgumentTests(SynchronousTestCase):
+    def test_no_callable_has_more_than_six(self) -> None:
+        many = set()
+        for name, tree in modules():
+            owners = {
+                id(method): each.name
+                for each in ast.walk(tree)
+                if isinstance(each, ast.ClassDef)
+                for method in each.body
+            }
+            for node in ast.walk(tree):
+                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_command(node):
+                    continue
+                if argument_count(node) > MOST_ARGUMENTS:
+                    many.add(f"{name}: {'.'.join(filter(None, (owners.get(id(node)), node.name)))}")
+        self.assertEqual(many - set(MORE_ARGUMENTS), set(), "take an option struct")
+        self.assertEqual(set(MORE_ARGUMENTS) - many, set(), "no exception is needed any more")
 
 
 def public_callables(

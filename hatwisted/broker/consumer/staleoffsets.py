@@ -47,8 +47,8 @@ class StaleOffsets:
                 offset = self._offsets.query(group, topic, queue_id) or 0
                 if offset > end:
                     self._log.warn(
-                        "group {group} had come to offset {offset} of {topic}/{queue_id}, which ends at {end}: "
-                        "it goes on there",
+                        "group {group} was at offset {offset} of {topic}/{queue_id}, which ends at {end}: it "
+                        "continues there",
                         group=group,
                         offset=offset,
                         topic=topic,

@@ -134,7 +134,7 @@ class BrokerNode(Service):
         super().startService()
         parts = self.parts
         self._progress_due = parts.clock.seconds() + PROGRESS_INTERVAL
-        report = parts.store.load(self._progress)
+        report = parts.store.load(self._progress, same_boot=parts.last_run.same_boot)
         self._log_loaded(report)
         parts.last_run.compare(report)
         self._stops += (parts.store.stop, self._log_ended, parts.client.close)

@@ -119,7 +119,7 @@ class TableFollowers:
         follower = self._followers.get(connection)
         if follower is None:
             if len(self._followers) >= MAX_FOLLOWERS:
-                remark = f"{MAX_FOLLOWERS} slaves watch already"
+                remark = f"{MAX_FOLLOWERS} slaves are watching already"
                 return response(request, ResponseCode.SYSTEM_BUSY, remark)
             follower = self._followers[connection] = _Follower(connection.peer.rpartition(":")[0])
             connection.on_close(lambda: self._left(connection))

@@ -23,7 +23,12 @@ from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.batch import CorruptBatch
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
-from hatwisted.wire.remoting import RemotingCommand, encode_send_response
+from hatwisted.wire.remoting import (
+    RemotingCommand,
+    encode_command,
+    encode_send_response,
+    send_response_fields,
+)
 from hatwisted.wire.requestheader import BadRequestField
 
 SEND_CODES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
@@ -98,26 +103,18 @@ class SendProcessor:
             assert status is not None
             if request.flag & FLAG_ONEWAY:
                 continue
-            if status is PutStatus.PUT_OK:
+            if status is PutStatus.PUT_OK and not request.binary:
                 answers.append(
                     encode_send_response(
-                        request.opaque, put.answer_queue_id, put.queue_offset, self._ids(put), request.binary
+                        request.opaque, put.answer_queue_id, put.queue_offset, self._ids(put)
                     )
                 )
                 continue
             code = response_code(status)
             if status in STORED:
-                answers.append(
-                    encode_send_response(
-                        request.opaque,
-                        put.answer_queue_id,
-                        put.queue_offset,
-                        self._ids(put),
-                        request.binary,
-                        code,
-                        status.value,
-                    )
-                )
+                ext = send_response_fields(put.answer_queue_id, put.queue_offset, self._ids(put))
+                remark = None if status is PutStatus.PUT_OK else status.value
+                answers.append(encode_command(response(request, code, remark, ext)))
             else:
                 connection.reply(request, response(request, code, put.reason or status.value))
         if answers:

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hatwisted.logcodec.logwalk import WITHOUT_CRC, LogWalk
+from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import RecordSearch, records_behind
-from hatwisted.logcodec.scan import Longs, Records, Stop
+from hatwisted.logcodec.scan import Records, Stop
 from hatwisted.logcodec.window import LogWindow, filled_from
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout

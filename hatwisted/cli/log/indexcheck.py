@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from hatwisted.cli.log.findings import Findings
 from hatwisted.logcodec.dispatchscan import DispatchColumns
-from hatwisted.logcodec.scan import Longs, Records
+from hatwisted.logcodec.octets import Longs
+from hatwisted.logcodec.scan import Records
 from hatwisted.store.index.indexfile import HEADER, ITEM, file_length
 from hatwisted.store.interfaces import IFile, IFileSystem
 

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from hatwisted.cli.log.findings import Findings
 from hatwisted.logcodec.dispatchscan import DispatchColumns
+from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.queueentry import ENTRY, ENTRY_SIZE, place
 from hatwisted.logcodec.queueruns import queue_entries
-from hatwisted.logcodec.scan import Longs, Records
+from hatwisted.logcodec.scan import Records
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 

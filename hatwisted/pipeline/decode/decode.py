@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from hatwisted.logcodec.scan import NO_LIMIT, Stop, scan_records
+from hatwisted.logcodec.scan import NO_LIMIT, Stop, gather, walk
 from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.decode.batches import BatchBuilder
 from hatwisted.pipeline.decode.conditions import Condition
@@ -38,18 +38,11 @@ def decode_buffer(
     octets = new_buffer(len(data))
     octets[PREFIX:] = np.frombuffer(data, np.uint8)
     begin = base or 0
-    records = scan_records(
-        octets.data,
-        begin - PREFIX,
-        start=PREFIX,
-        limit=NO_LIMIT,
-        before=len(octets),
-        mean_size=len(data),
-        placed=base is not None,
-    )
+    positions, end = walk(octets.data, PREFIX, NO_LIMIT, len(octets))
+    records = gather(octets.data, begin - PREFIX, positions, end, placed=base is not None)
     if records.end.stop is not Stop.LIMIT:
         raise DamagedLogRange(
-            f"{broker}, {file}: no whole record at byte {records.end_offset - begin} of {len(data)}, behind "
+            f"{broker}, {file}: no whole record at byte {records.end_offset - begin} of {len(data)}, after "
             f"{len(records)} records: {records.end.reason or records.end.stop.value}"
         )
 

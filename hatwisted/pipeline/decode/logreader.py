@@ -168,6 +168,7 @@ def read_arrow(
     paths: Sequence[str] | str,
     columns: Sequence[str] | None = None,
     where: Sequence[Condition] = (),
+    *,
     mode: Mode = "failfast",
     begin: int | None = None,
     end: int | None = None,

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.propertyareas import PropertyAreas
-from hatwisted.logcodec.scan import Longs
 from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.decode.ragged import contents, gather, is_ascii, join_separated, texts
 from hatwisted.wire import layout

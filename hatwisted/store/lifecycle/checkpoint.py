@@ -51,6 +51,7 @@ class StoreCheckpoint:
         self._fs = fs
         self._path = path
         self._stored = b""
+        self._believed = False
         self.physic_timestamp = 0
         self.logics_timestamp = 0
         self.index_timestamp = 0
@@ -83,7 +84,9 @@ class StoreCheckpoint:
         mark, last_item, end = _NOTE.unpack_from(stored, _NOTE_AT)
         self.indexed = (last_item, end) if mark == _NOTE_MARK else None
         times = (self.physic_timestamp, self.logics_timestamp, self.index_timestamp)
-        if min(times) < 0 or (now is not None and max(times) > now + FUTURE):
+        impossible = min(times) < 0 or (now is not None and max(times) > now + FUTURE)
+        self._believed = not impossible and len(self._stored) >= _FIELDS.size
+        if impossible:
             self._log.warn("{path} has impossible times and is ignored", path=self._path)
             self.physic_timestamp = self.logics_timestamp = self.index_timestamp = 0
         elif now is not None:
@@ -110,6 +113,11 @@ class StoreCheckpoint:
         if data != self._stored:
             replace_file(self._fs, self._path, data)
             self._stored = data
+
+    @property
+    def synced_until(self) -> int | None:
+        """Store time (ms) of the last record known to be on disk, 0 if none is; None if the file didn't say."""
+        return self.physic_timestamp if self._believed else None
 
     @property
     def min_timestamp(self) -> int:

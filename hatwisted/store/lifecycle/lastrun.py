@@ -45,6 +45,11 @@ class LastRun:
         self._complete = False
         self._master = False
 
+    @property
+    def same_boot(self) -> bool:
+        """Has the system gone on since the run before? Blocks."""
+        return bool(self._boot) and self._read().get("boot") == self._boot
+
     def compare(self, report: RecoveryReport) -> None:
         """The store has been loaded, as `report` says. Blocks."""
         last = self._read()

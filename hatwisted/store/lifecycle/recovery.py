@@ -38,7 +38,7 @@ from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
-from hatwisted.store.lifecycle.unsyncedtail import is_unsynced
+from hatwisted.store.lifecycle.unsyncedtail import Break, is_unsynced
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
@@ -67,6 +67,33 @@ class RecoverableLog(Protocol):
     def set_end(self, end: int) -> None: ...
 
 
+@dataclass(frozen=True)
+class StoreParts:
+    """What a recovery brings to one state. dispatcher: builds queues and index from the log."""
+
+    log: RecoverableLog
+    queues: ConsumeQueueTable
+    index: IndexService | None
+    checkpoint: StoreCheckpoint
+    dispatcher: Dispatcher
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoveryOptions:
+    """How the run before has ended, and what is compared.
+
+    - unclean: the abort file was there
+    - same_boot: the system has gone on since, so nothing that was written can be missing
+    - check_crc: compare body checksums
+    - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
+    """
+
+    unclean: bool
+    same_boot: bool = False
+    check_crc: bool = True
+    index_safe: bool = False
+
+
 @dataclass(slots=True)
 class RecoveryReport:
     """What a recovery has found and done. Offsets and sizes in bytes.
@@ -92,55 +119,41 @@ class RecoveryReport:
 
 
 def recover(
-    log: RecoverableLog,
-    queues: ConsumeQueueTable,
-    index: IndexService | None,
-    checkpoint: StoreCheckpoint,
-    dispatcher: Dispatcher,
+    parts: StoreParts,
+    options: RecoveryOptions,
     *,
-    unclean: bool,
-    check_crc: bool = True,
-    index_safe: bool = False,
-    progress: Progress = lambda done, total: None,
     keep_aside: KeepAside,
     before_changes: Callable[[], None] = lambda: None,
+    progress: Progress = lambda done, total: None,
 ) -> RecoveryReport:
     """Recover a store whose parts are loaded; blocks until everything is dispatched. The log's end is set.
 
-    - log: the commit log
-    - queues: its consume queues
-    - index: its index, or None
-    - checkpoint: up to when things were on disk
-    - dispatcher: builds queues and index
-    - unclean: the abort file was there
-    - check_crc: compare body checksums
-    - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
-    - progress: called with (bytes done, bytes in all)
-    - keep_aside: keeps the bytes [offset, end) of a tail that is about to be cut, and returns the file
+    - parts: of the store
+    - options: what the exit was like, and what is compared
+    - keep_aside: keeps a tail whose records are about to be cut
     - before_changes: called before anything is cut or built, once the store is known to be accepted: a
       recovery that is killed must be recognised as one
+    - progress: told every PROGRESS_BYTES how far it is
 
     Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
-    recovery = _Recovery(
-        _StoreParts(log, queues, index, checkpoint), unclean, check_crc, progress, keep_aside
-    )
-    queues.recover()
+    recovery = _Recovery(parts, options, keep_aside, progress)
+    parts.queues.recover()
     report = recovery.report
-    if not log.files.starts:
+    if not parts.log.files.starts:
         before_changes()
-        _without_log(queues, index)
+        _without_log(parts.queues, parts.index)
         recovery.sync()
-        log.set_end(0)
-        dispatcher.begin_at(0)
+        parts.log.set_end(0)
+        parts.dispatcher.begin_at(0)
         return report
-    report.start = recovery.scan_start(index_safe)
+    report.start = recovery.scan_start()
     found = recovery.find_end()
     before_changes()
     recovery.cut(found)
-    log.set_end(report.end)
+    parts.log.set_end(report.end)
     report.dispatched_from = recovery.dispatch_start()
-    recovery.dispatch(dispatcher)
+    recovery.dispatch()
     recovery.sync()
     return report
 
@@ -154,46 +167,38 @@ def _without_log(queues: ConsumeQueueTable, index: IndexService | None) -> None:
         index.destroy()
 
 
-@dataclass(frozen=True)
-class _StoreParts:
-    """What a recovery brings to one state."""
-
-    log: RecoverableLog
-    queues: ConsumeQueueTable
-    index: IndexService | None
-    checkpoint: StoreCheckpoint
-
-
 class _Recovery:
     """One run of `recover`."""
 
     def __init__(
         self,
-        parts: _StoreParts,
-        unclean: bool,
-        check_crc: bool,
-        progress: Progress,
+        parts: StoreParts,
+        options: RecoveryOptions,
         keep_aside: KeepAside,
+        progress: Progress,
     ) -> None:
         self._files = parts.log.files
         self._queues = parts.queues
         self._index = parts.index
         self._checkpoint = parts.checkpoint
-        self._check_crc = check_crc
-        self._progress = progress
+        self._dispatcher = parts.dispatcher
+        self._options = options
         self._keep_aside = keep_aside
+        self._progress = progress
         self._done = self._total = self._reported = 0
-        self.report = RecoveryReport(unclean)
+        self.report = RecoveryReport(options.unclean)
 
     # -- the log's end ---------------------------------------------------------------------------------------
 
-    def scan_start(self, index_safe: bool) -> int:
+    def scan_start(self) -> int:
         """Offset of the record from which on the log isn't trusted."""
         starts = self._files.starts
         if not self.report.unclean:
             return starts[-SCANNED_FILES:][0]
         checkpoint = self._checkpoint
-        trusted = checkpoint.min_timestamp_with_index if index_safe else checkpoint.min_timestamp
+        trusted = (
+            checkpoint.min_timestamp_with_index if self._options.index_safe else checkpoint.min_timestamp
+        )
         for start in reversed(starts):
             stored = self._first_timestamp(start)
             if stored is not None and 0 < stored <= trusted:
@@ -214,7 +219,7 @@ class _Recovery:
             start,
             options=WalkOptions(
                 evidence=QueueEvidence(self._queues),
-                check_crc=self._check_crc,
+                check_crc=self._options.check_crc,
                 known=max(self._queues.max_physical, 0 if self._index is None else self._index.end_physical),
             ),
             progress=lambda at: self._tick(at - start),
@@ -228,25 +233,27 @@ class _Recovery:
         return found
 
     def _unsynced_tail(self, walk: LogWalk) -> LogEnd | None:
-        """The log's end at a break behind which nothing was ever promised; None if that can't be said."""
+        """The log's end at a break after which nothing was ever promised; None if that can't be said."""
         (damage,) = walk.damages
-        synced_until = self._checkpoint.physic_timestamp
-        if not self.report.unclean or not is_unsynced(
-            self._files, damage.offset, damage.resumes_at, synced_until
-        ):
+        torn = walk.torn_record
+        found = Break(damage.offset, damage.resumes_at, torn)
+        if not self._options.unclean or self._options.same_boot:
             return None
-        self.report.kept_aside = self._keep_aside(damage.offset, walk.written)
+        if not is_unsynced(self._files, found, self._checkpoint.synced_until):
+            return None
+        end = damage.offset if torn is None else torn
+        self.report.kept_aside = self._keep_aside(end, walk.written)
         _log.warn(
-            "valid records resume at offset {resumes}, behind a hole at {offset} ({reason}): a failure of power "
-            "has left them there before they were synced, so nobody was promised them; {count} bytes are cut and "
-            "kept in {path}",
+            "valid records resume at offset {resumes}, after a hole at {offset} ({reason}): a power failure left "
+            "them there before they were synced, so no answer promised that they are on disk; {count} bytes are "
+            "cut and kept in {path}",
             resumes=damage.resumes_at,
             offset=damage.offset,
             reason=damage.reason,
-            count=walk.written - damage.offset,
+            count=walk.written - end,
             path=self.report.kept_aside,
         )
-        return LogEnd(damage.offset, walk.written - damage.offset, damage.reason, False, None)
+        return LogEnd(end, walk.written - end, damage.reason, False, None)
 
     def _damaged(self, walk: LogWalk) -> DamagedLog | OtherFileSize:
         (damage,) = walk.damages
@@ -320,9 +327,9 @@ class _Recovery:
             return last_item
         return max(last_item, noted[1])
 
-    def dispatch(self, dispatcher: Dispatcher) -> None:
+    def dispatch(self) -> None:
         """Dispatch everything that's there, making index files on the way."""
-        start = self.report.dispatched_from
+        dispatcher, start = self._dispatcher, self.report.dispatched_from
         self._done += self.report.end - self.report.start
         self._total = self._done + self.report.end - start
         with contextlib.nullcontext() if self._index is None else self._index.files_at_once():

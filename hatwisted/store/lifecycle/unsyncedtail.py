@@ -6,14 +6,18 @@ everything in front of its end: had one of them been synced, there would be no h
 promise, and a broker that waits for an operator instead stands still for nothing.
 
 Damage to what had been synced looks different. The checkpoint says that it was, or no part of what is missing is a
-sector that was never written: log files are made anew, so those are zeros from end to end.
+sector that was never written: log files are made anew, so those are zeros from end to end. And where the
+system has gone on since, nothing can be missing: the page cache outlives a process.
+
+A hole that begins in a record's properties doesn't break the chain there: only the body has a checksum, so the
+record in front passes for valid. It belongs to what is cut.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from hatwisted.logcodec.onerecord import record_at
+from hatwisted.logcodec.onerecord import store_timestamp_at
 from hatwisted.logcodec.window import LogBytes
 from hatwisted.wire import layout
 
@@ -24,17 +28,31 @@ LEAST_REST: Final = 16
 """Zeros at a break that count as the rest of a sector whose last part was never written; fewer may be anything."""
 
 
-def is_unsynced(log: LogBytes, offset: int, resumes_at: int, synced_until: int) -> bool:
+class Break(NamedTuple):
+    """Where valid records end: none lies in [offset, resumes_at), and the one at `torn_record`, in front, breaks
+    off in zeros (None: it doesn't)."""
+
+    offset: int
+    resumes_at: int
+    torn_record: int | None
+
+
+def is_unsynced(log: LogBytes, found: Break, synced_until: int | None) -> bool:
     """Was the tail that begins with this break never synced?
 
     - log: its files
-    - offset, resumes_at: no valid record lies in [offset, resumes_at)
-    - synced_until: store time (ms) of the last record known to have been synced; 0 if that isn't known, and then
-      nothing is taken for unsynced
+    - found: the break
+    - synced_until: store time (ms) of the last record known to have been synced, 0: none was; None if that isn't
+      known, and then nothing is taken for unsynced
     """
-    following = record_at(log, resumes_at, check_crc=False)
-    if not synced_until or following is None or following.store_timestamp <= synced_until:
+    offset, resumes_at, torn = found
+    if synced_until is None or store_timestamp_at(log, resumes_at) <= synced_until:
         return False
+    if torn is not None:
+        if store_timestamp_at(log, torn) <= synced_until:
+            return False
+        hole = torn + len(log.read(torn, offset - torn).rstrip(b"\0"))
+        return _has_hole(log, hole, resumes_at)
     head = log.read(offset, layout.BLANK_HEAD_SIZE).ljust(layout.BLANK_HEAD_SIZE, b"\0")
     size, magic = layout.RECORD_HEAD.unpack(head)
     if magic == layout.MAGIC_BLANK and offset + size == resumes_at:

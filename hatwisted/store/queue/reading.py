@@ -20,7 +20,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -92,6 +92,17 @@ class GetResult(msgspec.Struct, frozen=True, gc=False):
     behind_bytes: int = 0
 
 
+class ReadLimits(NamedTuple):
+    """Messages and bytes of one read at most; a first message is returned however long it is."""
+
+    max_count: int
+    max_bytes: int
+
+    def within(self, cold: ColdLimits) -> ReadLimits:
+        """The smaller of both."""
+        return ReadLimits(min(self.max_count, cold.max_count), min(self.max_bytes, cold.max_bytes))
+
+
 class ColdLimits(msgspec.Struct, frozen=True):
     """Smaller limits for records too old to be in the page cache, because reading them waits for the disk.
 
@@ -137,8 +148,7 @@ def get_messages(
     log: ReadableLog,
     queue: ReadableQueue | None,
     offset: int,
-    max_count: int,
-    max_bytes: int,
+    limits: ReadLimits,
     wanted: Wanted = None,
     cold: ColdLimits | None = None,
 ) -> GetResult:
@@ -148,8 +158,7 @@ def get_messages(
     - log: where the records are
     - queue: whose messages
     - offset: queue offset of the first
-    - max_count: messages at most
-    - max_bytes: bytes at most, but at least one message
+    - limits: of what is returned
     - wanted: which tags, and which records
     - cold: the limits for messages that have left the page cache
     """
@@ -160,10 +169,10 @@ def get_messages(
     if outside is not None:
         status, next_offset = outside
         return GetResult(status, next_offset, low, high)
-    entries = queue.read(offset, min(_scan_limit(max_count, wanted), high - offset))
+    entries = queue.read(offset, min(_scan_limit(limits.max_count, wanted), high - offset))
     if not entries:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, low, high)
-    choice = _Choice(log, queue.records, offset, (max_count, max_bytes), cold)
+    choice = _Choice(log, queue.records, offset, limits, cold)
     if isinstance(wanted, RecordTest):
         scanned, buffers = choice.filter_by_record(entries, wanted)
     else:
@@ -197,7 +206,7 @@ def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int] | None:
 class _Choice:
     """Which entries a read delivers: (physical offset, size) of each, and why there are none.
 
-    records: the queue's; offset: of the first entry looked at; limits: messages, bytes.
+    records: the queue's; offset: of the first entry looked at.
     """
 
     def __init__(
@@ -205,10 +214,9 @@ class _Choice:
         log: ReadableLog,
         records: QueueRecords,
         offset: int,
-        limits: tuple[int, int],
+        limits: ReadLimits,
         cold: ColdLimits | None,
     ) -> None:
-        max_count, max_bytes = limits
         self.chosen: list[tuple[int, int]] = []
         self._indexes: list[int] | range = []
         """Queue offsets of the chosen."""
@@ -218,10 +226,8 @@ class _Choice:
         self.last_position = log.max_offset
         self._log = log
         self._first_byte = log.min_offset
-        self._hot = (max_count, max_bytes)
-        self._cold = (
-            self._hot if cold is None else (min(max_count, cold.max_count), min(max_bytes, cold.max_bytes))
-        )
+        self._hot = limits
+        self._cold = limits if cold is None else limits.within(cold)
         self._cold_below = -1 if cold is None else log.max_offset - cold.distance
 
     def take(self, entries: bytes, tags_codes: frozenset[int] | None) -> int:

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, deliver_time, parse_delay_levels
 from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.fewscan import Entry, scan_few
-from hatwisted.logcodec.scan import LARGEST_RECORD, ScanEnd, Stop, scan_records
+from hatwisted.logcodec.scan import LARGEST_RECORD, ScanEnd, Stop, scan_records, walk
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.javahash import java_hash
@@ -194,13 +194,14 @@ class ScanTests(SynchronousTestCase):
     def scan_end(self, buf: bytes, check_crc: bool = False) -> ScanEnd:
         return scan_records(buf, 0, check_crc=check_crc).end
 
-    def test_limit_and_start(self) -> None:
+    def test_bounds_and_start(self) -> None:
         record = make_record("T", b"b")
         size = record.total_size
         buf = log_of([record] * 10)
-        scan = scan_records(buf, 0, start=2 * size, limit=3)
+        scan = scan_records(buf, 0, start=2 * size, before=4 * size + 1)
         self.assertEqual(scan.positions.tolist(), [2 * size, 3 * size, 4 * size])
         self.assertEqual(scan.end, ScanEnd(5 * size, Stop.LIMIT))
+        self.assertEqual(walk(buf, 2 * size, 3), (scan.positions.tolist(), scan.end))
         self.assertEqual(len(scan_few(buf, 0, LEVELS, start=9 * size)[0]), 1)
 
     def test_checksum_only_counts_when_asked(self) -> None:

@@ -9,8 +9,10 @@ from random import Random
 import numpy as np
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.sim.diskstrike import Strike
 from hatwisted.sim.simclock import PowerLoss
-from hatwisted.sim.simdisk import PAGE, SECTOR, SimDisk, Strike
+from hatwisted.sim.simdisk import SimDisk
+from hatwisted.sim.siminode import PAGE, SECTOR
 from hatwisted.sim.trace import Trace
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.errors import StoreLocked

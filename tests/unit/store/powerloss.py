@@ -41,7 +41,7 @@ class PowerLossCase(SynchronousTestCase):
         for call in list(self.clock.getDelayedCalls()):
             call.cancel()
 
-    def start(self, **options: object) -> RecoveryReport:
+    def start(self, *, same_boot: bool = False, **options: object) -> RecoveryReport:
         """A broker's store starts."""
         given: dict[str, object] = {
             "root": "/s",
@@ -62,13 +62,15 @@ class PowerLossCase(SynchronousTestCase):
             self.worker,
             self.flusher,
         )
-        report = self.store.load()
+        report = self.store.load(same_boot=same_boot)
         self.store.start()
         return report
 
-    def put(self, topic: str, body: bytes, count: int = 1, queue_id: int = 0) -> list[Put]:
+    def put(
+        self, topic: str, body: bytes, count: int = 1, queue_id: int = 0, properties: bytes = b""
+    ) -> list[Put]:
         """Append messages; the kernel has them, the disk hasn't."""
-        puts = [Put(topic, queue_id, [(0, body, b"")], HOST, 0) for _ in range(count)]
+        puts = [Put(topic, queue_id, [(0, body, properties)], HOST, 0) for _ in range(count)]
         self.store.append(puts)
         return puts
 
@@ -94,9 +96,7 @@ class PowerLossCase(SynchronousTestCase):
         for path, inode in self.disk.names.files.items():
             if any(part in path for part in parts):
                 inode.sync()
-        for _, _, change in self.disk._journal:
-            change(self.disk._stable)
-        self.disk._journal.clear()
+        self.disk.journal.sync()
 
     def lose_power(self, kept: float = 0.0, seed: int = 1) -> None:
         """Whatever wasn't written is gone (kept: chance of a page to be written all the same)."""

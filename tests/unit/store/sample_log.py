@@ -17,7 +17,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.dispatch.dispatcher import Dispatcher
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
-from hatwisted.store.lifecycle.recovery import RecoveryReport, recover
+from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts, recover
 from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
@@ -182,11 +182,15 @@ class SampleStore:
         self, *, unclean: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> RecoveryReport:
         return recover(
-            *(self.log, self.queues, self.index, self.checkpoint, self.dispatcher),
-            unclean=unclean,
-            progress=progress or (lambda done, total: None),
+            self.parts,
+            RecoveryOptions(unclean=unclean),
             keep_aside=lambda begin, end: f"{begin}-{end}",
+            progress=progress or (lambda done, total: None),
         )
+
+    @property
+    def parts(self) -> StoreParts:
+        return StoreParts(self.log, self.queues, self.index, self.checkpoint, self.dispatcher)
 
     def dispatch_all(self) -> None:
         while self.dispatcher.dispatch_some(1 << 30, 60):

@@ -12,6 +12,7 @@ from hatwisted.store.queue.reading import (
     MAX_SCAN,
     ColdLimits,
     GetStatus,
+    ReadLimits,
     RecordTest,
     get_messages,
 )
@@ -87,7 +88,7 @@ class ReadingCase(SynchronousTestCase):
             self.records.append(record)
 
     def get(self, offset=0, count=32, size=256 * 1024, codes=None, cold=None):
-        result = get_messages(self.log, self.queue, offset, count, size, codes, cold)
+        result = get_messages(self.log, self.queue, offset, ReadLimits(count, size), codes, cold)
         self.assertEqual(result.min_offset, self.queue.min_offset)
         self.assertEqual(result.max_offset, self.queue.max_offset)
         return result
@@ -99,7 +100,7 @@ class ReadingCase(SynchronousTestCase):
 
 class TestOutcomes(ReadingCase):
     def test_no_queue(self):
-        result = get_messages(self.log, None, 5, 32, 1000)
+        result = get_messages(self.log, None, 5, ReadLimits(32, 1000))
         self.assertEqual((result.status, result.next_begin_offset), (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0))
 
     def test_empty_queue(self):

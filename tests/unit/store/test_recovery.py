@@ -183,9 +183,8 @@ class EndTests(RecoveryTestCase):
         self.change(writer.offsets[-1] + layout.BODY_AT, b"\xff")
         store = self.opened()
         recovery_module.recover(
-            *(store.log, store.queues, store.index, store.checkpoint, store.dispatcher),
-            unclean=True,
-            check_crc=False,
+            store.parts,
+            recovery_module.RecoveryOptions(unclean=True, check_crc=False),
             keep_aside=lambda begin, end: "nowhere",
         )
         self.assertWhole(store, writer, writer.end)

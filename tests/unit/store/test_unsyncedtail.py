@@ -64,9 +64,41 @@ class HoleTests(PowerLossCase):
         self.lose_power()
         self.assertRaises(DamagedLog, self.start)
 
-    def test_B168_without_a_checkpoint_nothing_is_known(self) -> None:
+    def test_B168_before_the_first_round_nothing_is_known_to_be_synced(self) -> None:
         synced = self.written_on(seconds=2)
         self.lose_sectors(synced + 2000, synced + 2600)
+        self.assertLess(self.start().end, synced + 2600)
+
+    def test_B168_without_a_checkpoint_it_is_not_known_what_was(self) -> None:
+        synced = self.written_on()
+        self.lose_sectors(synced + 2000, synced + 2600)
+        self.disk.remove("/s/checkpoint")
+        self.assertRaises(DamagedLog, self.start)
+
+    def test_B168_where_the_system_has_gone_on_no_page_can_be_missing(self) -> None:
+        synced = self.written_on()
+        self.lose_sectors(synced + 2000, synced + 2600)
+        self.assertRaises(DamagedLog, self.start, same_boot=True)
+
+    def test_B168_a_hole_that_begins_in_a_record_s_properties(self) -> None:
+        synced = self.written_on()
+        (put,) = self.put("T", b"whole but for its properties", properties=b"k\1" + b"v" * 900 + b"\2")
+        self.put("T", b"behind it" * 60, 9)
+        self.lose_sectors(put.end - 300, put.end + 300)
+        report = self.start()
+        self.assertEqual(report.end, put.offset)
+        self.assertGreater(report.store_timestamp, 0)
+        self.assertIn(b"whole but for", self.disk.read(report.kept_aside))
+        self.assertNotIn(b"", self.bodies("T"))
+        self.assertGreater(put.offset, synced)
+
+    def test_B168_a_synced_record_without_its_properties_is_damage(self) -> None:
+        self.start()
+        (put,) = self.put("T", b"promised", properties=b"k\1" + b"v" * 900 + b"\2")
+        self.put("T", b"promised too" * 60, 9)
+        self.flush()
+        self.pass_time(12)
+        self.lose_sectors(put.end - 300, put.end + 300)
         self.assertRaises(DamagedLog, self.start)
 
     def test_a_file_kept_before_is_not_overwritten(self) -> None:

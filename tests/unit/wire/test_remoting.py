@@ -22,6 +22,7 @@ from hatwisted.wire.remoting import (
     encode_command,
     encode_command_parts,
     encode_send_response,
+    send_response_fields,
 )
 from hatwisted.wire.requestheader import parse_send_v2
 from tests.unit.wire import golden
@@ -278,21 +279,15 @@ class Encoding(SynchronousTestCase):
         self.assertEqual(len(encode_command_parts(RemotingCommand(11, 3))), 1)
 
     def test_send_response_equals_the_general_encoder(self) -> None:
-        for code, remark, binary in (
-            (0, None, False),
-            (12, None, False),
-            (10, "späte Platte", False),
-            (0, None, True),
-        ):
-            data = encode_send_response(9, 3, 77, "7F00000100002A9F00000000000000E3", binary, code, remark)
-            command = one(data)
-            self.assertEqual(
-                (command.code, command.opaque, command.flag, command.binary), (code, 9, 1, binary)
-            )
-            self.assertEqual(command.remark, remark)
-            self.assertEqual((command.ext["queueId"], command.ext["queueOffset"]), ("3", "77"))
-            self.assertEqual(command.ext["msgId"], "7F00000100002A9F00000000000000E3")
-            self.assertEqual(encode_command(command), data)
+        stored = (3, 77, "7F00000100002A9F00000000000000E3")
+        data = encode_send_response(9, *stored)
+        command = one(data)
+        self.assertEqual((command.code, command.opaque, command.flag, command.binary), (0, 9, 1, False))
+        self.assertIsNone(command.remark)
+        self.assertEqual((command.ext["queueId"], command.ext["queueOffset"]), ("3", "77"))
+        self.assertEqual(command.ext["msgId"], "7F00000100002A9F00000000000000E3")
+        self.assertEqual(command.ext, send_response_fields(*stored))
+        self.assertEqual(encode_command(command), data)
 
     def test_what_does_not_fit_a_binary_header_is_our_mistake(self) -> None:
         self.assertRaises(ValueError, encode_command, RemotingCommand(70000, binary=True))

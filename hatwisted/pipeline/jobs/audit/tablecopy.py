@@ -161,7 +161,7 @@ def _columns(files: tuple[TableFile, ...]) -> tuple[str, ...]:
         common &= {*pq.read_schema(file.path).names, *(name for name, _ in file.partition)}
     for name in REQUIRED:
         if name not in common:
-            raise WrongSchema(f"{files[0].path}: without the column {name} rows can't be told apart")
+            raise WrongSchema(f"{files[0].path}: without the column {name} rows can't be distinguished")
     return tuple(name for name in COLUMNS if name in common)
 
 

@@ -1,0 +1,129 @@
+"""Lets a plan's faults happen, and mends them in time."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+
+from hatwisted.sim.diskstrike import Strike
+from hatwisted.sim.faultplan import HOSTS, Fault
+from hatwisted.sim.group import Group
+from hatwisted.sim.setup import ADDRESSES
+from hatwisted.sim.simoperator import Operator
+
+
+class FaultInjector:
+    """Breaks what belongs to `group`; `operator` is told what it will have to start again."""
+
+    def __init__(self, group: Group, operator: Operator) -> None:
+        self.struck: Counter[str] = Counter()
+        """Faults that took effect, by kind."""
+        self._group = group
+        self._operator = operator
+        self._active: list[Fault] = []
+
+    def begin(self, fault: Fault) -> None:
+        """It happens now."""
+        self._group.trace.note(f"fault {fault}")
+        self.struck[fault.kind] += 1
+        begin = getattr(self, f"_begin_{fault.kind}", None)
+        if begin is not None:
+            begin(fault)
+            return
+        self._active.append(fault)
+        self._apply()
+        self._group.clock.callLater(fault.lasts, self._mend, fault)
+
+    def heal(self) -> None:
+        """Nothing is broken any more."""
+        self._active.clear()
+        self._apply()
+        for machine in self._group.machines.values():
+            machine.disk.strikes.clear()
+            machine.pause(0.0)
+
+    def _mend(self, fault: Fault) -> None:
+        if fault in self._active:
+            self._active.remove(fault)
+            self._apply()
+
+    def _apply(self) -> None:
+        """Let what is active be what is broken."""
+        faults, machines = self._group.faults, self._group.machines
+        faults.heal()
+        for name in HOSTS:
+            disk = machines[name].disk
+            disk.full = disk.no_descriptors = False
+            machines[name].work_delay = 0.002
+        for fault in self._active:
+            match fault.kind:
+                case "cut":
+                    faults.cuts.add((ADDRESSES[fault.host], ADDRESSES[fault.other]))
+                case "partition":
+                    one, other = ADDRESSES[fault.host], ADDRESSES[fault.other]
+                    faults.cuts |= {(one, other), (other, one)}
+                case "slow":
+                    faults.delay = max(faults.delay, fault.amount)
+                case "pieces":
+                    faults.piece = min(faults.piece, fault.count)
+                case "full":
+                    machines[fault.host].disk.full = True
+                case "descriptors":
+                    machines[fault.host].disk.no_descriptors = True
+                case "slowdisk":
+                    machines[fault.host].work_delay = fault.amount
+                case _:
+                    raise AssertionError(fault.kind)
+
+    # -- faults that happen once -----------------------------------------------------------------------------
+
+    def _begin_storm(self, fault: Fault) -> None:
+        """All connections break, again and again."""
+        clock = self._group.clock
+        ends = clock.seconds() + fault.lasts
+
+        def blow() -> None:
+            self._group.network.cut()
+            if clock.seconds() + fault.amount < ends:
+                clock.callLater(fault.amount, blow)
+
+        blow()
+
+    def _begin_kill(self, fault: Fault) -> None:
+        machine = self._group.machines[fault.host]
+        if machine.running:
+            self._operator.down(fault.host, fault.lasts)
+            machine.kill()
+
+    def _begin_die(self, fault: Fault) -> None:
+        machine = self._group.machines[fault.host]
+        if machine.running:
+            self._operator.down(fault.host, fault.lasts, fault.amount)
+            machine.disk.strike(Strike(after=fault.count, torn=fault.amount))
+
+    def _begin_power(self, fault: Fault) -> None:
+        for name in HOSTS if fault.host == "all" else (fault.host,):
+            machine = self._group.machines[name]
+            if machine.powered and name not in self._group.hands_off:
+                self._operator.down(name, fault.lasts, fault.amount)
+                machine.power_off()
+
+    def _begin_pause(self, fault: Fault) -> None:
+        self._group.machines[fault.host].pause(fault.lasts)
+
+    def _begin_io(self, fault: Fault) -> None:
+        strike = Strike((fault.other,), after=fault.count, error=errno.EIO, torn=fault.amount)
+        self._group.machines[fault.host].disk.strike(strike)
+
+    def _begin_writeback(self, fault: Fault) -> None:
+        machine = self._group.machines[fault.host]
+        if machine.powered:
+            machine.disk.write_back(self._group.random(f"writeback {fault.at}"), fault.amount)
+
+    def _begin_stop(self, fault: Fault) -> None:
+        name = fault.host
+        if self._group.machines[name].running and name not in self._group.hands_off:
+            self._operator.stop(name).addCallback(lambda _: self._operator.down(name, fault.lasts))
+
+    def _begin_promote(self, fault: Fault) -> None:
+        self._operator.promote(fault)

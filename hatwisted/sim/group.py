@@ -1,0 +1,97 @@
+"""The machines of a run and their network, and what can be seen of them from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+from hatwisted.assembly.broker import build_broker
+from hatwisted.assembly.nameserver import build_name_server
+from hatwisted.ha.slavestate import SlaveState
+from hatwisted.sim.faultplan import HOSTS
+from hatwisted.sim.linkfaults import LinkFaults
+from hatwisted.sim.machine import Machine
+from hatwisted.sim.memorynet import MemoryNetwork
+from hatwisted.sim.setup import ADDRESSES, BROKER_PORT, Setup
+from hatwisted.sim.simclock import SimClock
+from hatwisted.sim.storeview import LiveStore
+from hatwisted.sim.trace import Trace
+
+START = 1_795_221_957.0
+"""Seconds since the epoch when a run begins."""
+
+
+class Group:
+    """Two brokers and a name server as `setup` has them, off at first."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.clock = SimClock(START)
+        self.trace = Trace(self.clock.seconds)
+        self.faults = LinkFaults(self.random("network"))
+        self.network = MemoryNetwork(
+            self.clock, latency=self.faults.latency, piece=self.faults.next_piece, held=self.faults.held
+        )
+        self.machines = {name: self._machine(name) for name in (*HOSTS, "names")}
+        self.master = "a"
+        """Name of the machine that the operator calls the master."""
+        self.hands_off: set[str] = set()
+        """Machines that the operator leaves alone: they stop in order, or wait for a promotion."""
+
+    def random(self, purpose: str) -> Random:
+        """Of its own for each purpose, so that a fault left out changes no other's draws."""
+        return Random(f"{self.setup.seed}/{purpose}")
+
+    def _machine(self, name: str) -> Machine:
+        machine = Machine(name, ADDRESSES[name], self.clock, self.network, self.trace, self.random(name))
+        self.faults.machines[machine.address] = machine
+        return machine
+
+    @property
+    def slave(self) -> str:
+        """The other broker's machine."""
+        return HOSTS[1 - HOSTS.index(self.master)]
+
+    @property
+    def master_address(self) -> str:
+        """Where the master takes requests, as "host:port"."""
+        return f"{ADDRESSES[self.master]}:{BROKER_PORT}"
+
+    def build(self, name: str) -> Callable[[Any], Any]:
+        """Puts together what runs on that machine at present."""
+        if name == "names":
+            return partial(build_name_server, self.setup.name_server())
+        return partial(build_broker, self.setup.broker(name, slave=name != self.master))
+
+    def serves(self, name: str) -> bool:
+        """Does it run, and isn't about to stop? A look into a store that is closed would open it again."""
+        return self.machines[name].running and name not in self.hands_off
+
+    def store(self, name: str) -> LiveStore:
+        """The store of a machine that serves."""
+        machine = self.machines[name]
+        return LiveStore(name, machine.service.parts.store, machine.disk)
+
+    def link(self) -> Any:
+        """The slave's HA client, if both brokers serve."""
+        if not all(map(self.serves, HOSTS)):
+            return None
+        return getattr(self.machines[self.slave].service.services, "ha_client", None)
+
+    def linked(self) -> bool:
+        """Do both ends have the link?"""
+        client = self.link()
+        if client is None or client.state is not SlaveState.TRANSFER:
+            return False
+        link = client._link
+        if link is None or not link.progressed:
+            return False
+        # A slave doesn't hear of a power failure: its end may be one of a link with the process before.
+        ends = self.machines[self.master].service.parts.ha._links
+        return any(end.transport.getPeer() == link.transport.getHost() for end in ends)
+
+    def equal_ends(self) -> bool:
+        """Do the logs end at the same offset?"""
+        return self.store("a").log_range()[1] == self.store("b").log_range()[1]

@@ -1,0 +1,205 @@
+"""Who looks after a group: starts again what has ended, promotes the slave, empties what can't be joined.
+
+Machines that are down are started when their fault says so, with the power back if it was gone; a store that
+can't be opened for want of room or descriptors is tried again. A slave that stays out because its log isn't a
+beginning of its master's is emptied, as the documents tell an operator to. Everything that starts or is linked is
+held against the promises.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+
+from twisted.internet.defer import Deferred
+
+from hatwisted.sim.faultplan import HOSTS, Fault
+from hatwisted.sim.group import Group
+from hatwisted.sim.history import Violation
+from hatwisted.sim.load import QUEUES, TOPICS
+from hatwisted.sim.promises import Promises
+from hatwisted.sim.simdisk import SimDisk
+from hatwisted.store.errors import DamagedLog, StoreError
+
+COMPARE = 8
+"""Looks between two comparisons of the logs."""
+
+STUCK = 40.0
+"""Seconds that a slave may stay out before the operator looks at its log."""
+
+STOP_LIMIT = 90.0
+"""Seconds that a stop in order may take."""
+
+QUEUE_KEYS = tuple((topic, queue_id) for topic in TOPICS for queue_id in range(QUEUES))
+
+
+class Operator:
+    """Looks after `group`; what it sees must keep `promises`."""
+
+    def __init__(self, group: Group, promises: Promises) -> None:
+        self.violations: list[Violation] = []
+        self.refusals: list[str] = []
+        """Starts that a store refused because of damage."""
+        self.refused: set[str] = set()
+        """Machines that stay out for it."""
+        self.emptied = 0
+        """How many slaves were."""
+        self.start_error: dict[str, str] = {}
+        """Why a machine couldn't be started the last time."""
+        self._group = group
+        self._promises = promises
+        self._due: dict[str, float] = {}
+        self._down_for: dict[str, float] = {}
+        self._kept: dict[str, float] = {}
+        self._out_since: float | None = None
+        self._looks = 0
+
+    # -- what comes by itself --------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """What there is to do, several times a second."""
+        self._restart()
+        self._looks += 1
+        if self._looks % COMPARE == 0:
+            self._compare()
+
+    def _restart(self) -> None:
+        now = self._group.clock.seconds()
+        for name, machine in self._group.machines.items():
+            if machine.running or name in self._group.hands_off or name in self.refused:
+                continue
+            due = self._due.setdefault(name, now + self._down_for.pop(name, 1.0))
+            if now >= due:
+                del self._due[name]
+                self.start(name)
+
+    def start(self, name: str) -> None:
+        """Switch a machine on, if it's off, and start what runs there."""
+        machine = self._group.machines[name]
+        if not machine.powered:
+            self._promises.power_lost(name)
+            machine.power_on(self._kept.pop(name, 0.5))
+        try:
+            if not machine.boot(self._group.build(name)):
+                return
+        except DamagedLog as error:
+            self.refusals.append(f"{name}: {error}")
+            self.refused.add(name)
+            return
+        except (OSError, StoreError) as error:
+            number = getattr(error, "errno", None)
+            if number not in (errno.EIO, errno.ENOSPC, errno.EMFILE) and not isinstance(error, StoreError):
+                raise
+            self.start_error[name] = str(error)
+            return
+        if name in HOSTS:
+            self.check_store(name)
+
+    def check_store(self, name: str) -> None:
+        """Has a machine all that it promised to have?"""
+        store = self._group.store(name)
+        self._add(self._promises.check_all_stored(store))
+        self._add(self._promises.check_readable(store, QUEUE_KEYS))
+
+    def _add(self, violations: Iterable[Violation]) -> None:
+        self.violations += list(violations)[:3]
+
+    def _compare(self) -> None:
+        group = self._group
+        if group.link() is None:
+            return
+        if group.linked():
+            self._out_since = None
+            violation = self._promises.check_equal(group.store(group.master), group.store(group.slave))
+            if violation is not None:
+                self.violations.append(violation)
+        elif self._out_since is None:
+            self._out_since = group.clock.seconds()
+        elif group.clock.seconds() - self._out_since > STUCK and not self._fits():
+            self._empty(group.slave)
+
+    def _fits(self) -> bool:
+        """Is the slave's log a beginning of its master's?"""
+        group = self._group
+        master, slave = group.store(group.master), group.store(group.slave)
+        begin, end = slave.log_range()
+        start, master_end = master.log_range()
+        if end > master_end or end < start:
+            return begin == end
+        return self._promises.check_equal(master, slave) is None
+
+    def _empty(self, name: str) -> None:
+        """As the documents say: stop it, empty its store, start it."""
+        self.emptied += 1
+        self._out_since = None
+        machine = self._group.machines[name]
+        machine.kill()
+        machine.disk = SimDisk(self._group.clock.seconds, self._group.trace)
+        self._promises.emptied(name)
+        self._down_for[name] = 0.5
+
+    # -- what a fault or the end of a run asks for -----------------------------------------------------------
+
+    def restart_stopped(self) -> None:
+        """A store whose sync has failed says that the broker has to be restarted."""
+        for name in HOSTS:
+            machine = self._group.machines[name]
+            if self._group.serves(name) and machine.service.parts.store.log.stopped_reason is not None:
+                machine.kill()
+                self._down_for[name] = 0.5
+
+    def down(self, name: str, lasts: float, kept: float | None = None) -> None:
+        """A machine will be down for so many seconds; kept: what its disk then has of the unsynced, if its power
+        fails."""
+        self._down_for[name] = lasts
+        if kept is not None:
+            self._kept[name] = kept
+
+    def stop(self, name: str) -> Deferred[None]:
+        """Stop a machine's process in order."""
+        group = self._group
+        machine = group.machines[name]
+        process = machine.process
+        group.hands_off.add(name)
+        limit = group.clock.callLater(STOP_LIMIT, self._not_stopped, name, process)
+
+        def stopped(_: object) -> None:
+            if limit.active():
+                limit.cancel()
+            group.hands_off.discard(name)
+            for left in machine.left_open if name in HOSTS else ():
+                self.violations.append(Violation("leak", f"{name} has stopped, and has {left}"))
+
+        return machine.stop().addCallback(stopped)
+
+    def _not_stopped(self, name: str, process: object) -> None:
+        self._group.hands_off.discard(name)
+        if self._group.machines[name].process is process and process is not None:
+            self.violations.append(Violation("stop", f"{name} hasn't stopped in {STOP_LIMIT:g} s"))
+
+    def promote(self, fault: Fault) -> None:
+        """The master ends; the slave is started as master, and the old master, later, as its slave."""
+        group = self._group
+        old, new = group.master, group.slave
+        if not (group.machines[old].running and group.machines[new].running) or group.hands_off:
+            return
+        group.hands_off |= {old, new}
+        if fault.count == 0:
+            group.machines[old].kill()
+        elif fault.count == 1:
+            self._kept[old] = fault.amount
+            group.machines[old].power_off()
+        else:
+            self.stop(old)
+        group.clock.callLater(2.0, self._switch, old, new, fault.lasts)
+
+    def _switch(self, old: str, new: str, lasts: float) -> None:
+        group = self._group
+        if group.machines[new].running:
+            group.machines[new].kill()
+        if group.machines[old].running:  # its stop takes long
+            group.machines[old].kill()
+        group.master = new
+        group.hands_off -= {old, new}
+        self._due[new] = group.clock.seconds()
+        self._due[old] = group.clock.seconds() + lasts
