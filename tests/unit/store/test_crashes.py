@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.support import crashfuzz
 from tests.support.soak import times
 
-SEEDS = range(times(12))
+SEEDS = range(times(4))
 
 
 class CrashTests(SynchronousTestCase):

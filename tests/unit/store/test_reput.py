@@ -6,7 +6,7 @@ import os
 import random
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.logger import LogLevel, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
@@ -28,6 +28,7 @@ from hatwisted.store.dispatch.reput import (
 from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
+from tests.support.examples import examples
 from tests.support.manualworker import ManualWorker
 
 from .sample_log import (
@@ -117,7 +118,7 @@ class DispatchTests(StoreTestCase):
             self.assertEqual(store.dispatcher.reput_offset, writer.end)
             self.assertEqual(store.dispatcher.behind_bytes, 0)
 
-    @settings(max_examples=25, deadline=None)
+    @examples(10)
     @given(st.lists(st.integers(1, 120), min_size=1, max_size=12), st.integers(0, 3), st.integers(1, 6))
     def test_any_batches_any_queues(self, batches: list[int], seed: int, topics: int) -> None:
         store, writer, choice = self.store(), LogWriter(), random.Random(seed)
