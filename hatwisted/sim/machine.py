@@ -71,8 +71,7 @@ class Machine:
     ) -> None:
         self.name = name
         self.address = address
-        self.disk = SimDisk(clock.seconds, trace)
-        self.disk.on_power_loss = self._power_failed
+        self.disk = self._new_disk(clock, trace)
         self.work_delay = 0.002
         """Seconds that half a blocking call takes at most."""
         self.powered = True
@@ -88,6 +87,15 @@ class Machine:
         self._network = network
         self._trace = trace
         self._random = random
+
+    def _new_disk(self, clock: SimClock, trace: Trace) -> SimDisk:
+        disk = SimDisk(clock.seconds, trace)
+        disk.on_power_loss = self._power_failed
+        return disk
+
+    def empty_disk(self) -> None:
+        """Nothing is on the disk any more. Only without a process."""
+        self.disk = self._new_disk(self._clock, self._trace)
 
     @property
     def running(self) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Protocol
 
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
@@ -173,8 +172,11 @@ class SimClock:
                 continue
             self._now = max(self._now, planned)
             self.turns += 1
-            with suppress(PowerLoss):
+            # A `suppress` costs as much as many a turn does.
+            try:  # noqa: SIM105
                 call.run(planned)
+            except PowerLoss:
+                pass
             if stop is not None and stop():
                 return
         self._now = max(self._now, time)

@@ -18,7 +18,6 @@ from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
 from hatwisted.sim.load import QUEUES, TOPICS
 from hatwisted.sim.promises import Promises
-from hatwisted.sim.simdisk import SimDisk
 from hatwisted.store.errors import DamagedLog, StoreError
 
 COMPARE = 8
@@ -134,7 +133,7 @@ class Operator:
         self._out_since = None
         machine = self._group.machines[name]
         machine.kill()
-        machine.disk = SimDisk(self._group.clock.seconds, self._group.trace)
+        machine.empty_disk()
         self._promises.emptied(name)
         self._down_for[name] = 0.5
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from hatwisted.sim.history import Place, Seen
@@ -12,7 +13,10 @@ from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 MANY = 1 << 30
-"""Bytes and messages of one look at a queue: all."""
+"""Bytes of one look at a queue: all."""
+
+BATCH = 64
+"""Messages of one look."""
 
 
 class LiveStore:
@@ -36,22 +40,26 @@ class LiveStore:
 
     def queue(self, topic: str, queue_id: int) -> tuple[int, list[Seen | None]]:
         """See StoreView."""
+        seen: list[Seen | None] = []
         with self._disk.looked_at():
             first, end = self._store.queue_offsets(topic, queue_id)
-            return first, [self._message(topic, queue_id, offset) for offset in range(first, end)]
+            while (offset := first + len(seen)) < end:
+                # One at a time once something is wrong: what is sound after it is seen all the same.
+                seen += (
+                    self._messages(topic, queue_id, offset, BATCH)
+                    or self._messages(topic, queue_id, offset, 1)
+                    or [None]
+                )
+        return first, seen
 
-    def _message(self, topic: str, queue_id: int, offset: int) -> Seen | None:
+    def _messages(self, topic: str, queue_id: int, offset: int, count: int) -> list[Seen | None]:
         try:
-            result: Any = self._store.get_messages(topic, queue_id, offset, 1, MANY)
+            result: Any = self._store.get_messages(topic, queue_id, offset, count, MANY)
         except StoreError:
-            return None  # what a reader is told then is no message
-        if not result.buffers:
-            return None
-        try:
-            found = decode_record(bytes(result.buffers[0]))
-        except CorruptRecord:
-            return None
-        return _seen(found) if isinstance(found, Record) else None
+            return []  # what a reader is told then is no message
+        if result.count != result.next_begin_offset - offset:
+            return []
+        return list(_records(b"".join(result.buffers)))
 
     def log_bytes(self, start: int, end: int) -> bytes:
         """See StoreView."""
@@ -64,6 +72,23 @@ class LiveStore:
                 pieces.append(piece)
                 start += len(piece)
         return b"".join(pieces)
+
+
+def _records(blob: bytes) -> Iterator[Seen | None]:
+    """Of whole records back to back."""
+    start = 0
+    while start < len(blob):
+        size = int.from_bytes(blob[start : start + 4], "big")
+        yield _decoded(blob[start : start + size])
+        start += size
+
+
+def _decoded(raw: bytes) -> Seen | None:
+    try:
+        found = decode_record(raw)
+    except CorruptRecord:
+        return None
+    return _seen(found) if isinstance(found, Record) else None
 
 
 def _seen(record: Record) -> Seen:

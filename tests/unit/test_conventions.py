@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -76,7 +77,8 @@ def callables(tree: ast.AST, owner: str = "") -> Iterator[tuple[str, ast.Functio
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{owner}{node.name}", node
-        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):  # no definition stands within an expression
+        # None stands within an expression.
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
             yield from callables(node, f"{node.name}." if isinstance(node, ast.ClassDef) else "")
 
 
@@ -144,7 +146,15 @@ class DocstringTests(SynchronousTestCase):
         self.assertEqual("\n".join(missing), "", "add a line `- name: what it is` for each to the docstring")
 
 
-class UnitTests(SynchronousTestCase):
+class SuiteTests(SynchronousTestCase):
+    def test_no_test_file_lies_where_make_test_doesnt_look(self) -> None:
+        root = Path(__file__).parents[2]
+        setup = ConfigParser()
+        setup.read(root / "setup.cfg")
+        paths = [root / path for path in setup["tool:pytest"]["testpaths"].split()]
+        stray = [path for path in (root / "tests").rglob("test_*.py") if not set(paths) & set(path.parents)]
+        self.assertEqual(stray, [])
+
     def test_trial_runs_every_test_of_the_unit_layer(self) -> None:
         """A plain function would run by pytest alone."""
         functions = re.compile(r"^(?:async )?def test_\w+", re.MULTILINE)

@@ -28,6 +28,7 @@ from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.waitline import WaitLine
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.throttle import LogThrottle, more_like_it
+from hatwisted.timing.timer import GuardedTimer
 
 PAGE_SIZE = 4096
 """Bytes of the page that `flushCommitLogLeastPages` counts."""
@@ -174,9 +175,9 @@ class GroupCommitFlush:
     """SYNC_FLUSH: every wait starts a sync unless one is in progress; the next begins when that one ends.
 
     - flusher: does it
-    - log: what is synced
+    - log: what is synced; its appends are heard of, so that an idle log costs no turn
     - clock: the timer
-    - idle_interval: seconds between syncs of bytes that no put waits for (a slave's, or WAIT=false)
+    - idle_interval: seconds until bytes that no put waits for are synced (a slave's, or WAIT=false)
     """
 
     waits = True
@@ -185,23 +186,32 @@ class GroupCommitFlush:
         self._flusher = flusher
         self._log = log
         self._syncing = False
+        self._started = False
         self._interval = idle_interval
-        self._loop = PeriodicCall(clock, "background flush", self._kick)
+        self._timer = GuardedTimer(clock, "background flush", self._kick, idle_interval)
+        log.add_waker(self._wake)
 
     def start(self) -> None:
         """See IFlushPolicy."""
         self._flusher.start()
-        self._loop.start(self._interval)
+        self._started = True
+        self._wake()
 
     def stop(self) -> None:
         """See IFlushPolicy."""
-        self._loop.stop()
+        self._started = False
+        self._timer.cancel()
 
     def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
         """See IFlushPolicy."""
         waiting = self._flusher.line.wait(first, deadline)
         self._kick()
         return waiting
+
+    def _wake(self) -> None:
+        """Something may be left to sync that nobody waits for."""
+        if self._started and not self._timer.pending:
+            self._timer.set(self._interval)
 
     def _kick(self) -> None:
         flushed = self._log.flushed_offset
@@ -211,6 +221,8 @@ class GroupCommitFlush:
 
     def _synced(self, flushed: int, before: int) -> None:
         self._syncing = False
-        # One that came no further is tried again by the loop, or this would be one itself.
+        # One that came no further is tried again by the timer, or this would be one itself.
         if flushed > before and len(self._flusher.line):
             self._kick()
+        elif self._log.max_offset > flushed and self._log.stopped_reason is None:
+            self._wake()

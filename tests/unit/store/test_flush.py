@@ -91,8 +91,40 @@ class FlushTests(SynchronousTestCase):
         self.worker.work(1)
         self.assertEqual(self.successResultOf(waiting), end)
 
+    def test_B92_what_no_put_waits_for_is_synced_within_the_interval(self) -> None:
+        policy = self.group()
+        policy.start()
+        first = self.put()
+        self.clock.advance(0.01)
+        second = self.put()
+        self.worker.work(1)
+        self.assertEqual(self.log.flushed_offset, first)
+        self.clock.advance(0.01)
+        self.worker.work(1)
+        self.assertEqual(self.log.flushed_offset, second)
+
+    def test_an_idle_log_costs_no_turn(self) -> None:
+        policy = self.group()
+        policy.start()
+        self.put()
+        self.clock.advance(0.01)
+        self.worker.work(1)
+        self.clock.advance(0.01)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_after_a_failed_fdatasync_nothing_is_tried_again(self) -> None:
+        policy = self.group()
+        policy.start()
+        self.put()
+        self.clock.advance(0.01)
+        self.worker.fail(OSError(5, "Input/output error"))
+        self.clock.advance(0.01)
+        self.assertEqual((self.clock.getDelayedCalls(), len(self.worker)), ([], 0))
+
     def test_B92_async_flush_waits_for_enough_pages_or_the_thorough_interval(self) -> None:
         policy = AsyncFlush(self.flusher, self.log, self.clock, 0.5, 4, 10.0)
+        error = self.assertRaises(NotImplementedError, policy.wait, 0, 1, 5.0)
+        self.assertEqual(str(error), "with ASYNC_FLUSH no put waits for the disk")
         policy.start()
         self.addCleanup(policy.stop)
         self.put()
