@@ -9,7 +9,7 @@ anyway. Switching never loses or repeats a byte: both modes advance the one send
 that each piece begins where the last one ended.
 
 Rejected: a queue of frames per slave (memory grows with the lag), and reading the log for live slaves as well
-(RocketMQ's way; a pread per slave and append, for bytes we still hold in our hand).
+(RocketMQ's way; a pread per slave and append, for bytes that are still at hand).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hatwisted.ha.events import FirstReport, MasterEvent, Report
 from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
-from hatwisted.ha.sockets import CLOSE_LINGER, tune
+from hatwisted.ha.sockets import CLOSE_LINGER, peer_names, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import StoreError
@@ -45,7 +45,7 @@ EAGER_SIZE = 64 << 10
 bigger one goes through the reactor, or a fast slave's catch-up would keep everybody else waiting."""
 
 HA_WRITE_WINDOW = 1 << 20
-"""Bytes of fresh appends that wait behind a full transport buffer (64 KiB) before the slave counts as
+"""Bytes of fresh appends that wait for a full transport buffer (64 KiB) to drain before the slave counts as
 lagging."""
 
 SEND_CHUNK = 256 << 10
@@ -120,9 +120,7 @@ class HAConnection(Protocol):
     def connectionMade(self) -> None:
         """Accepted: nothing is sent before the first report."""
         transport: Any = self.transport
-        address = transport.getPeer()
-        self.host = getattr(address, "host", "unknown")
-        self.peer = f"{self.host}:{getattr(address, 'port', 0)}"
+        self.host, self.peer = peer_names(transport.getPeer())
         self.last_read = self.last_write = self._service.clock.seconds()
         tune(transport, self._service.settings.sockets)
         if isinstance(transport, tcp.Connection):

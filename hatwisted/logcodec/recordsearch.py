@@ -1,6 +1,6 @@
 """Looking for records where the chain of sizes doesn't lead: after damage, after a log's end, in mid-range.
 
-What the records of a file are is defined by reading it from its begin: each record's size leads to the next one,
+What the records of a file are is defined by reading it from its start: each record's size leads to the next one,
 and where that fails the chain goes on at the next place that can be proved. A body may hold whole records, even
 ones that name the offset they lie at (every answer gives a producer the place of its message, so the next
 offset can be foretold), with right lengths and checksums. So what is in the bytes of a record proves little. In
@@ -12,7 +12,7 @@ the order of their strength, these things count:
    among them. So a search begins after them. Should the size be what is damaged, these lengths add up to another
    place, where a record begins.
 2. *Being whole*: magic, own offset, lengths, and the body's checksum or else a chain that continues after it.
-That is never met by chance, and all there is where the head of the record in front is lost. 3. *Not lying
+That is never met by chance, and all there is where the head of the record before it is lost. 3. *Not lying
 inside another.* A candidate whose chain breaks, while that of another, which begins inside it, goes on, is
 none. 4. *What others say.* A consume queue is built by following the chain: an entry that reaches over a
 place (see `Held`) says that it's inside a record. That an entry names the place says that there is one.
@@ -25,8 +25,8 @@ record forged in its body looks like one that was acknowledged. It counts then, 
 an operator's look, and cutting might cost messages.
 
 So that any two readers that begin in mid-range agree, one that does doesn't look for the next record but for one
-some way before, follows the chain from there, and takes what the chain has at or after its begin. If the chain
-broke on the way, or nothing was found, or a record in front may reach over the one found, it goes further back, up
+some way before, follows the chain from there, and takes what the chain has at or after its start. If the chain
+broke on the way, or nothing was found, or an earlier record may reach over the one found, it goes further back, up
 to the largest record: only who comes from outside a body knows the records in it for what they are.
 """
 
@@ -76,9 +76,11 @@ Held = Callable[[int], bool]
 
 
 def written_end(log: LogBytes, offset: int, known: int = 0) -> int:
-    """Offset after the last byte at or after `offset` that isn't zero; `offset` if there is none.
+    """Offset after the last byte that isn't zero; `offset` if there is none.
 
-    known: something is said to have been written up to there, so it's looked at least that far.
+    - log: its bytes
+    - offset: where to look from
+    - known: something is said to have been written up to there, so it's looked at least that far
     """
     end = at = offset
     while at < log.capacity_end:
@@ -94,8 +96,13 @@ def written_end(log: LogBytes, offset: int, known: int = 0) -> int:
 def records_after(
     log: LogBytes, offset: int, end: int, *, check_crc: bool = True, held: Held | None = None
 ) -> Iterator[Record]:
-    """The records that begin in [offset, end), where the chain leads to `offset` and may break there: the first
-    that is proved, and what follows it, over further breaks. check_crc: as for RecordSearch."""
+    """The records that begin in [offset, end), over further breaks: the first that is proved, and what follows it.
+
+    - log: its bytes
+    - offset: to where the chain leads, and may break
+    - end: of the range
+    - check_crc, held: as for RecordSearch
+    """
     at = offset
     while at < end:
         search = RecordSearch(log, at, check_crc=check_crc, held=held)
@@ -113,10 +120,14 @@ def records_after(
 
 
 class RecordSearch:
-    """Looks for records in the log file that `offset` is in.
+    """Looks for records in one log file.
 
-    limit: where the log is known to end if that is in this file; elsewhere it ends with the blank at the file's
-    end. look_back: bytes; check_crc: is a record with a wrong body checksum none?
+    - log: its bytes
+    - offset: in the file
+    - limit: where the log is known to end if that is in this file; None: it ends with the blank at the file's end
+    - look_back: bytes
+    - check_crc: is a record with a wrong body checksum none?
+    - held: see Held; None: nothing is known
     """
 
     def __init__(
@@ -150,7 +161,7 @@ class RecordSearch:
         return after if after == offset else before
 
     def before(self, offset: int) -> int:
-        """Some record before `offset` and not far from it, if there is one; else the file's begin."""
+        """Some record before `offset` and not far from it, if there is one; else the file's start."""
         back = self._look_back
         while (first := offset - back) > self._base and back < LARGEST_RECORD:
             if (found := self.next_record(first, offset)) is not None:

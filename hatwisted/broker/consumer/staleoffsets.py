@@ -1,8 +1,8 @@
 """Queue offsets from before a loss, and what becomes of those that remember them.
 
-A master may begin with less than its clients have seen: a failure of power has taken the log's unsynced tail, or
+A master may begin with less than its clients have seen: a power failure has taken the log's unsynced tail, or
 it was a slave that hadn't got all. The same offsets are then given to new messages. A group that goes on where it
-was would pass over these, silently, and RocketMQ's do. So at start
+was would skip these, silently, and RocketMQ's do. So at start
 
 - progress beyond its queue's end comes back to that end, as a reset, so that it counts on the other broker too;
 - a group with progress isn't believed an offset beyond the end that its queue had then, before it has pulled from
@@ -62,7 +62,12 @@ class StaleOffsets:
         self._ends = {}
 
     def standing(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
-        """Where the group really stands if `offset` can't be believed; None if it can."""
+        """Where a group really stands if an offset can't be believed; None if it can.
+
+        - group: which
+        - topic, queue_id: of the queue
+        - offset: where it says it is
+        """
         if not self._ends:
             return None
         end = self._ends.get(f"{topic}{SEPARATOR}{group}", {}).get(queue_id)
@@ -72,7 +77,12 @@ class StaleOffsets:
         return known if known is not None and known <= end else None
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
-        """The group pulls at `offset`: as `standing`, and once that can be believed, so is all that follows."""
+        """A group pulls: as `standing`, and once that can be believed, so is all that follows.
+
+        - group: which
+        - topic, queue_id: of the queue
+        - offset: where it pulls
+        """
         standing = self.standing(group, topic, queue_id, offset)
         if standing is None and self._ends:
             key = f"{topic}{SEPARATOR}{group}"

@@ -79,7 +79,10 @@ class Undeliverable(Exception):
 class ScheduleService:
     """Delivers on a master between `start` and `stop`.
 
-    store: loaded; offsets: how far delivery has come, read already.
+    - clock: tells what is due
+    - store: loaded
+    - puts: store what is due
+    - offsets: how far delivery has come, read already
     """
 
     def __init__(
@@ -130,7 +133,14 @@ class ScheduleService:
 
 
 class LevelDelivery:
-    """One level: looks at its queue's head, delivers, and waits for the next thing to happen."""
+    """One level: looks at its queue's head, delivers, and waits for the next thing to happen.
+
+    - clock: tells what is due
+    - store: has the level's queue
+    - puts: store what is due
+    - offsets: how far delivery has come
+    - level: its number, from 1 on
+    """
 
     _log = Logger()
 
@@ -161,7 +171,7 @@ class LevelDelivery:
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self, after: float) -> None:
-        """Begin in this many seconds. An offset beyond the queue is put right at once: what is stored from now
+        """Begin in this many seconds. An offset beyond the queue is corrected at once: what is stored from now
         on would be taken for delivered."""
         self._correct(*self._store.queue_offsets(SCHEDULE_TOPIC, self._level - 1))
         self._again(after)
