@@ -1,6 +1,6 @@
 """What a broker asks of producers and is asked by consumers, seen from a remoting server that notes it all."""
 
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import inlineCallbacks, succeed
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
@@ -100,6 +100,14 @@ class TestTransactions(TestCase):
             self.assertEqual((decided, end.ext["commitOrRollback"]), (state, code))
             self.assertEqual((end.ext["tranStateTableOffset"], end.ext["commitLogOffset"]), ("9", "42"))
             self.assertEqual((end.ext["msgId"], end.ext["producerGroup"]), (result.message_id, "g"))
+
+    @asynchronous
+    async def test_work_may_take_its_time(self):
+        producer = self.broker.cluster.transaction_producer("g", lambda message: None)
+        _, decided = await producer.send_in_transaction(
+            Message(topic="T", body=b"x"), lambda message: succeed(TransactionState.ROLLBACK)
+        )
+        self.assertIs(decided, TransactionState.ROLLBACK)
 
     @asynchronous
     async def test_a_half_message_that_isnt_safe_is_rolled_back_without_the_work(self):
