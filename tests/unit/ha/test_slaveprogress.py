@@ -91,6 +91,10 @@ class AcknowledgementTests(SynchronousTestCase):
 
 
 class ReplicaTableTests(SynchronousTestCase):
+    def test_without_a_slave_nothing_is_replicated_where_one_is_wanted(self) -> None:
+        for wanted, committed in ((0, 1000), (1, 1000), (2, -1), (3, -1)):
+            self.assertEqual(ReplicaTable(wanted).commit_offset(1000), committed)
+
     def table(
         self, *acks: int, in_sync_replicas: int | None = None
     ) -> tuple[ReplicaTable, list[SendProgress]]:
