@@ -70,9 +70,10 @@ class DiallingTests(SynchronousTestCase):
 
     def test_what_arrives_in_a_second_is_a_figure_of_the_link(self) -> None:
         rig = SlaveRig(filled(1000))
-        rig.send(1000, bytes(500))
+        for at in (1000, 1500):
+            rig.send(at, bytes(500))
         rig.seconds(1)
-        self.assertEqual(rig.service.status().received_per_second, 512)
+        self.assertEqual(rig.service.status().received_per_second, 2 * 512)
         rig.reachable = False
         rig.lose()
         self.assertEqual(rig.service.status().received_per_second, 0)

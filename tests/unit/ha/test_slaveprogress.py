@@ -46,7 +46,7 @@ class FirstReportTests(SynchronousTestCase):
 
     def test_B153_above_the_logs_end_is_no_acknowledgement(self) -> None:
         progress = joined(2501, log_of(2500))
-        self.assertIs(progress.state, LinkState.OFFSET_AHEAD)
+        self.assertEqual((progress.state, progress.since), (LinkState.OFFSET_AHEAD, 1.0))
         self.assertEqual(progress.ack_offset, -1)
         self.assertFalse(progress.reported)
 
