@@ -75,6 +75,13 @@ class Group:
             )
         return partial(build_broker, self.setup.broker(name, slave=name != self.master))
 
+    def mute(self) -> None:
+        """The run is over."""
+        for machine in self.machines.values():
+            for service in machine.gone:
+                if isinstance(service, GroupMember):
+                    service.mute()
+
     def serves(self, name: str) -> bool:
         """Does it run, and isn't about to stop? A look into a store that is closed would open it again."""
         return self.machines[name].running and name not in self.hands_off

@@ -109,6 +109,7 @@ class Simulation:
             except Exception:
                 self.violations.append(Violation("exception", Failure().getTraceback()))
             self.violations += watch.violations
+        self.group.mute()
         return Outcome(
             seed=self.setup.seed,
             violations=[str(violation) for violation in self.violations],
