@@ -9,7 +9,7 @@
 
 What may be compared with what is checked here too, as 4.9.7 does while it parses; a negative number is no
 constant to those checks, because it is a minus sign before one. 4.9.7 is content with a complete expression
-in front and doesn't read on: `a = 1 b` means `a = 1`. That is kept, and shown as `Parsed.ignored_from`.
+at the start and doesn't read on: `a = 1 b` means `a = 1`. That is kept, and shown as `Parsed.ignored_from`.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class _Parser:
     def parse(self) -> Parsed:
         start = self._peek()
         tree = self._condition(self._disjunction(), start)
-        behind = self._peek()
+        following = self._peek()
         if height(tree) > MAX_HEIGHT:
-            raise self._error(f"more than {MAX_HEIGHT} comparisons in a row without AND or OR", behind)
-        return Parsed(tree, None if behind.kind == END else behind.position)
+            raise self._error(f"more than {MAX_HEIGHT} comparisons in a row without AND or OR", following)
+        return Parsed(tree, None if following.kind == END else following.position)
 
     # ---- words
 

@@ -2,7 +2,7 @@
 
 Filtering goes by columns where it can: topic, queue and time of a whole chunk are compared at once, and only
 what remains is decoded. Keys lie in the properties, so a chunk that doesn't hold the key's bytes at all is
-passed over with one search.
+skipped with one search.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hatwisted.logcodec.logwalk import WITHOUT_CRC, LogWalk
 from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.onerecord import record_at
-from hatwisted.logcodec.recordsearch import RecordSearch, records_behind
+from hatwisted.logcodec.recordsearch import RecordSearch, records_after
 from hatwisted.logcodec.scan import Records, Stop
 from hatwisted.logcodec.window import LogWindow, filled_from
 from hatwisted.store.log.filequeue import FileQueue
@@ -156,7 +156,7 @@ def follow(
 ) -> Iterator[Record]:
     """Records that pass, as they are appended from offset `at` on; never ends by itself.
 
-    A record that is only half there looks corrupt until its writer is through: that is waited for, and taken
+    A record that is only half there looks corrupt until its writer has finished: that is waited for, and taken
     for damage only after STALLED looks.
     """
     window = LogWindow(filled_from(log), log.file_size, FOLLOW_CHUNK, check_crc=True)
@@ -172,8 +172,8 @@ def follow(
                 reached = log.capacity_end_of(reached)
             elif idle == STALLED - 1 and reached == at and end.stop is Stop.CORRUPT:
                 warn(f"no valid record at offset {at}: {end.reason}")
-                behind = next(records_behind(log, at, log.capacity_end), None)
-                reached = at if behind is None else behind.physical_offset
+                following = next(records_after(log, at, log.capacity_end), None)
+                reached = at if following is None else following.physical_offset
         idle = 0 if reached > at else idle + 1
         at = reached
         if idle:

@@ -11,7 +11,7 @@ ahead a full disk is an error at the roll to a new file, never a SIGBUS, and no 
 interpreter lock held. `mappedFileSizeCommitLog` keeps its name.
 
 A write that fails leaves undefined bytes after the end. They are zeroed at once, or else before the next append,
-so that a later recovery can't take them for records. Until the zeros are synced a failure of power may still bring
+so that a later recovery can't take them for records. Until the zeros are synced a power failure may still bring
 them back: whether such a put is stored is unknown, and its status says so.
 """
 
@@ -199,7 +199,7 @@ class CommitLog:
         return at
 
     def _last_record(self, at: int, end: int) -> int | None:
-        """The last whole record of those that follow one another from `at` on, in front of `end`, if there is
+        """The last whole record of those that follow one another from `at` on, before `end`, if there is
         one."""
         last = None
         while at < end:
@@ -288,7 +288,7 @@ class CommitLog:
             self._clear_failed_write()
 
     def _clear_failed_write(self) -> None:
-        """Zero what a failed write may have left behind the end."""
+        """Zero what a failed write may have left after the end."""
         at = self.max_offset
         while at < self._dirty_end:
             size = min(self._dirty_end, at - at % self.file_size + self.file_size) - at

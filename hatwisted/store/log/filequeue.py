@@ -171,7 +171,7 @@ class FileQueue:
         return starts
 
     def _lengthen(self, path: str) -> None:
-        """A sparse file's length had not reached the disk when the power failed, nor had anything behind it."""
+        """A sparse file's length had not reached the disk when the power failed, nor had anything after it."""
         with contextlib.closing(self._fs.open(path)) as file:
             file.extend(self.file_size)
 
@@ -228,7 +228,7 @@ class FileQueue:
 
     def datasync(self, begin: int, end: int) -> None:
         """Make [begin, end) durable, and the names of all files. Blocks, may run in another thread; files
-        that are removed meanwhile are passed over."""
+        that are removed meanwhile are skipped."""
         self._sync_names()
         starts = list(self.starts)
         first = max(0, bisect_right(starts, begin) - 1)
