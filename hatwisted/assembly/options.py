@@ -20,9 +20,10 @@ from hatwisted.config.schema import BrokerConfig, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
-from hatwisted.store.lifecycle.retention import FOR_A_MASTER, FOR_A_SLAVE, RetentionPolicy
-from hatwisted.store.messagestore import StoreOptions
+from hatwisted.store.lifecycle.diskwatermark import FOR_A_MASTER, FOR_A_SLAVE
+from hatwisted.store.lifecycle.retention import RetentionPolicy
 from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
+from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 
 

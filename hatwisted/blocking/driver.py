@@ -11,12 +11,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from hatwisted.blocking.closing import Closing
 from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
@@ -47,7 +46,7 @@ class _Timer:
         self.work = None
 
 
-class BlockingDriver:
+class BlockingDriver(Closing):
     """links: the connections; wall_clock: s since the epoch.
 
     Beside what the logic needs of a driver there are `ask`, `post` and `wait` for work that is done one step after
@@ -63,14 +62,6 @@ class BlockingDriver:
         self._calls: deque[_Call] = deque()
         self._timers: list[tuple[float, int, _Timer]] = []
         self._numbers = count()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def run(self, work: Work[T]) -> T:
         """The result of a coroutine of the logic; raises what it raises."""
@@ -141,7 +132,7 @@ class BlockingDriver:
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """As Driver; dials at once."""
-        answer: Waiter[RemotingCommand] = Waiter()
+        answer: Waiter[RemotingCommand] = Waiter(lambda: self._give_up(call))
         try:
             connection = self._links.connection(address)
             if connection.in_flight >= MAX_IN_FLIGHT:
@@ -155,7 +146,6 @@ class BlockingDriver:
         else:
             call = _Call(address, connection, number, timeout, answer)
             self._calls.append(call)
-            answer.on_cancel = partial(self._give_up, call)
         return answer
 
     def oneway(self, address: str, request: RemotingCommand) -> None:

@@ -95,7 +95,13 @@ class Admin:
     async def create_topic(
         self, topic: str, *, queues: int = 8, perm: int = 6, cluster: str | None = None
     ) -> list[str]:
-        """Make or change a topic on all masters; fires with their addresses. perm: 4 read, 2 write."""
+        """Make or change a topic on all masters; fires with their addresses.
+
+        - topic: its name
+        - queues: to read and to write, on each master
+        - perm: 4 read, 2 write, or their sum
+        - cluster: its masters only; None: all that the name servers know
+        """
         fields: dict[str, object] = {
             "topic": checked_topic(topic),
             "defaultTopic": AUTO_CREATE_TOPIC,
@@ -218,8 +224,13 @@ class Admin:
         return sorted(found, key=lambda each: (each.queue.topic, each.queue.broker_name, each.queue.queue_id))
 
     async def reset(self, group: str, topic: str, timestamp: int) -> dict[MessageQueue, int]:
-        """Move a group to the first message stored at `timestamp` (ms) or later; LATEST: to the end, 0: to the
-        beginning. Its members, if there are any, go there at once. Fires with the new offsets."""
+        """Move a group in all queues of a topic; its members, if there are any, go there at once. Fires with the
+        new offsets.
+
+        - group: which
+        - topic: of the queues
+        - timestamp: ms, to the first message stored then or later; LATEST: to the end, 0: to the beginning
+        """
         route = await self.route(topic)
         fields: dict[str, object] = {"topic": topic, "group": group, "timestamp": timestamp, "isForce": True}
         found: dict[MessageQueue, int] = {}

@@ -51,11 +51,14 @@ STOP_PATIENCE: Final = 5.0
 
 
 class Consumer:
-    """A member of `group`; reads nothing before it is started.
+    """A member of a group; reads nothing before it is started.
 
-    subscriptions: topic -> "*", "tag || tag" or Sql(...)
-    listener: the program's callback, None for `next_message`
-    inner_producer: gives the producer for copies of failed messages
+    - session: its identity among the brokers
+    - group: which
+    - subscriptions: topic -> "*", "tag || tag" or Sql(...)
+    - inner_producer: gives the producer for copies of failed messages
+    - listener: the program's callback, None for `next_message`
+    - options: how it consumes
     """
 
     def __init__(
@@ -274,7 +277,7 @@ class Consumer:
     # ---- as its queues see it
 
     def reader(self, queue: MessageQueue, subscription: Subscription, start: int) -> QueueReader:
-        """For a queue it has been given."""
+        """As Owner."""
         return QueueReader(self._session, self, queue, subscription, start, self._options)
 
     def arrived(self, reader: QueueReader) -> None:

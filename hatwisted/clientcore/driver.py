@@ -54,9 +54,12 @@ class Driver(Clock, Protocol):
         """Of the process or host it runs for, "host@pid": begins the names of its clients."""
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
-        """Send `request` to "host:port" (its opaque is set here) and wait up to `timeout` seconds.
+        """Send a request. Fires with the answer, whatever its code; fails with CallFailed, or ValueError for a bad
+        address.
 
-        Fires with the answer, whatever its code; fails with CallFailed, or ValueError for a bad address.
+        - address: "host:port"
+        - request: its opaque is set here
+        - timeout: seconds
         """
 
     def oneway(self, address: str, request: RemotingCommand) -> None:
@@ -108,7 +111,12 @@ class StandardLog:
 
 
 def in_background(driver: Driver, work: Work[Any], what: str) -> Task[Any]:
-    """Run in the background: a failure is logged, a cancellation isn't."""
+    """Run a coroutine without waiting for it: a failure is logged, a cancellation isn't.
+
+    - driver: has the log
+    - work: the coroutine
+    - what: it does, for the log
+    """
     task = Task(work)
     task.when_done(lambda ended: _tell(driver.log, ended, what))
     return task
@@ -124,7 +132,13 @@ def _tell(log: Log, ended: Waiter[Any], what: str) -> None:
 
 
 class Repeating:
-    """Call `work` every `interval` seconds while it runs; one that raises is logged, and called again."""
+    """Calls a function at intervals while it runs; one that raises is logged, and called again.
+
+    - driver: its clock and log
+    - interval: seconds
+    - work: the function
+    - what: it does, for the log
+    """
 
     def __init__(self, driver: Driver, interval: float, work: Callable[[], object], what: str) -> None:
         self._driver = driver

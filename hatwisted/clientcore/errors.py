@@ -94,7 +94,12 @@ class NoRoute(ClientError):
 
 
 class Refused(ClientError):
-    """A server answered with an error. `address`: "host:port"; `code`, `remark`: its own words."""
+    """A server answered with an error.
+
+    - address: "host:port"
+    - code, remark: its own words
+    - what: the request, in words
+    """
 
     def __init__(self, address: str, code: int, remark: str, what: str = "") -> None:
         said = " ".join((remark or "no remark").split())[:MAX_REMARK]
@@ -110,7 +115,12 @@ class Refused(ClientError):
 
     @classmethod
     def of(cls, address: str, response: RemotingCommand, what: str = "") -> Refused:
-        """The error that `response` is; what: the request, in words."""
+        """The error that an answer is.
+
+        - address: "host:port" of who gave it
+        - response: the answer
+        - what: the request, in words
+        """
         return cls(address, response.code, response.remark or "", what)
 
     @property

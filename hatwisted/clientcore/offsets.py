@@ -28,7 +28,12 @@ class OffsetStore(Protocol):
 
 
 def broker_address(session: Session, queue: MessageQueue, preferred_id: int = MASTER_ID) -> str:
-    """Who answers for `queue`: its master, or a slave while that's gone. Raises NoRoute."""
+    """Who answers for a queue: its master, or a slave while that's gone. Raises NoRoute.
+
+    - session: knows the routes
+    - queue: which
+    - preferred_id: 0 for the master, else a slave's broker id
+    """
     address = session.routes.address(queue.topic, queue.broker_name, preferred_id)
     if address is None:
         raise NoRoute(queue.topic, f"no broker named {queue.broker_name} is known now")

@@ -41,7 +41,13 @@ Check = Callable[[ReceivedMessage], TransactionState | Awaitable[TransactionStat
 
 
 class TransactionProducer(Producer):
-    """check: answers the brokers' questions about undecided messages."""
+    """A group's producer of transactions.
+
+    - session: its identity among the brokers
+    - group: which
+    - check: answers the brokers' questions about undecided messages
+    - options: how it sends
+    """
 
     def __init__(self, session: Session, group: str, check: Check, options: ProducerOptions) -> None:
         super().__init__(session, group, options)

@@ -17,7 +17,12 @@ from hatwisted.wire import layout
 
 
 def group_topics(buf: Buffer, starts: Longs, lengths: Longs) -> tuple[list[bytes], Longs]:
-    """The distinct topics and for every record its index among them."""
+    """The distinct topics and for every record its index among them.
+
+    - buf: a piece of log
+    - starts: position of each record's topic
+    - lengths: bytes of each
+    """
     rows = np.zeros(len(starts), np.int64)
     if not len(starts):
         return [], rows

@@ -80,7 +80,15 @@ class RegistrationOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registration:
-    """Keeps this broker registered between `start` and `stop`."""
+    """Keeps this broker registered between `start` and `stop`.
+
+    - client: calls name servers
+    - clock: of the rounds
+    - topics: what is registered
+    - identity: who we are
+    - role: master or slave
+    - options: which name servers, and how often
+    """
 
     _log = Logger()
 

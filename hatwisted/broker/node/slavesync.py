@@ -80,6 +80,10 @@ class SyncOptions:
 class SlaveSynchronizer:
     """Runs the rounds between `start` and `stop`.
 
+    - client: calls the master
+    - clock: of the rounds
+    - tables: what is copied
+    - options: how often
     - hold: waits for our log
     - may_send_progress: are our messages the master's? If the logs have diverged, so have the offsets.
     """

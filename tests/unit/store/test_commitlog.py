@@ -12,6 +12,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import OffsetGap, StoreFull
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.log.fileallocation import FileAllocation
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire import layout
@@ -244,7 +245,7 @@ class CommitLogTests(SynchronousTestCase):
         fs = self.open_faulty()
         fault = fs.fail("reserve", error=errno.ENOSPC, times=None, nth=2)
         events: list[dict[str, object]] = []
-        self.log._log = Logger(observer=events.append)  # type: ignore[arg-type,call-arg]
+        self.patch(FileAllocation, "_log", Logger(observer=events.append))  # type: ignore[arg-type]
         for _ in range(10):
             self.log.append([put(b"x" * 300)])
         self.assertEqual(fs.count("reserve"), 2)

@@ -14,7 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.logcodec.queueentry import ENTRY_SIZE, blank_entry, count_in_use
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.queue import consumequeue
-from hatwisted.store.queue.consumequeue import SCAN_CHUNK, TAIL_LIMIT, ConsumeQueue
+from hatwisted.store.queue.consumequeue import TAIL_LIMIT, ConsumeQueue
+from hatwisted.store.queue.queuescan import SCAN_CHUNK
 from hatwisted.store.queue.queuetable import SYNC_ALL_FROM, ConsumeQueueTable
 from hatwisted.wire.layout import file_name
 from tests.support.faultyfs import FaultyFileSystem

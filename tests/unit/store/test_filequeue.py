@@ -10,7 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
-from hatwisted.store.log.filequeue import FileQueue, OpenFiles
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.openfiles import OpenFiles
 from hatwisted.wire.layout import file_name
 from tests.support.faultyfs import FaultyFileSystem
 from tests.support.manualworker import ManualWorker
