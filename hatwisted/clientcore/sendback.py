@@ -79,10 +79,9 @@ class SendBack:
         """SEND_BACK_PAUSE, or until the stop."""
         if self._stopped:
             return
-        over: Waiter[None] = Waiter()
+        over: Waiter[None] = Waiter(lambda: timer.cancel())
         timer = self._session.driver.call_later(SEND_BACK_PAUSE, lambda: over.fire(None))
         self._pauses[over] = timer
-        over.on_cancel = timer.cancel
         try:
             await over
         finally:
