@@ -44,7 +44,7 @@ LATEST: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """How far a group is in a queue: next offset to consume, the queue's end, store time (ms) of the last one
+    """A group's progress in a queue: next offset to consume, the queue's end, store time (ms) of the last one
     consumed (0: not known)."""
 
     queue: MessageQueue
@@ -95,7 +95,7 @@ class Admin:
     async def create_topic(
         self, topic: str, *, queues: int = 8, perm: int = 6, cluster: str | None = None
     ) -> list[str]:
-        """Make or change a topic on all masters; fires with their addresses.
+        """Create or change a topic on all masters; fires with their addresses.
 
         - topic: its name
         - queues: to read and to write, on each master
@@ -140,7 +140,7 @@ class Admin:
         return await self._ask_names(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo)
 
     async def broker_info(self, address: str) -> dict[str, str]:
-        """A broker's own words about itself (version, rates, log offsets)."""
+        """What a broker reports about itself (version, rates, log offsets)."""
         info = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, RuntimeInfo)
         return {name: str(value) for name, value in info.table.items()}
 
@@ -157,7 +157,7 @@ class Admin:
     async def create_group(
         self, group: str, *, cluster: str | None = None, **settings: Unpack[GroupSettings]
     ) -> list[str]:
-        """Make or change a consumer group; settings as RocketMQ names them."""
+        """Create or change a consumer group; settings as RocketMQ names them."""
         config = {
             "brokerId": 0,
             "consumeBroadcastEnable": True,
@@ -208,11 +208,11 @@ class Admin:
     # ---- offsets
 
     async def progress(self, group: str) -> list[QueueProgress]:
-        """How far a group is, by queue. ClientError if no broker knows the group."""
+        """A group's progress, by queue. ClientError if no broker knows the group."""
         found = []
         retries = await self._session.routes.route(RETRY_PREFIX + group, fresh=True)
         if retries is None:
-            # Made, and never seen a consumer; or a slip of the pen.
+            # Created, but never used by a consumer; or misspelt.
             await self._check_group(group)
             return []
         for address in _readers_of(retries.broker_datas):
@@ -224,7 +224,7 @@ class Admin:
         return sorted(found, key=lambda each: (each.queue.topic, each.queue.broker_name, each.queue.queue_id))
 
     async def reset(self, group: str, topic: str, timestamp: int) -> dict[MessageQueue, int]:
-        """Move a group in all queues of a topic; its members, if there are any, go there at once. Fires with the
+        """Move a group in all queues of a topic; its connected members move there at once. Fires with the
         new offsets.
 
         - group: which
@@ -315,7 +315,7 @@ class Admin:
 
 
 def _readers_of(groups: Iterable[BrokerData]) -> Iterable[str]:
-    """One broker of each group: its master, or a slave while that's gone."""
+    """One broker of each group: its master, or a slave while the master is gone."""
     for group in groups:
         if group.broker_addrs:
             yield group.broker_addrs[min(group.broker_addrs)]

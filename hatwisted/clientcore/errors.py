@@ -34,11 +34,11 @@ class BadMessage(ClientError, ValueError):
 
 
 class BadSetting(ClientError, ValueError):
-    """The caller's mistake: an address, a group or an option that can't be meant."""
+    """The caller's mistake: an address, a group or an option that makes no sense."""
 
 
 class BadTransactionState(ClientError, TypeError):
-    """The caller's mistake: the work or check of a transaction gave something else than a TransactionState."""
+    """The caller's mistake: the work or check of a transaction gave something other than a TransactionState."""
 
 
 class BrokerGone(ClientError):
@@ -74,7 +74,7 @@ class TooManyCalls(CallFailed):
 
 
 class BadAnswer(ClientError, ValueError):
-    """A server's answer can't be what its code promises: a foreign program, or damage on the way."""
+    """A server's answer isn't what its code promises: a foreign program, or damage on the way."""
 
 
 class NoNameServer(BrokerGone):
@@ -168,7 +168,7 @@ class SendFailed(ClientError):
 
 
 class ProducerFull(ClientError):
-    """More bytes are waiting than the producer holds; wait for `Producer.ready()` between sends."""
+    """As many bytes are waiting as the producer may hold; wait for `Producer.ready()` between sends."""
 
 
 class Closed(ClientError):
@@ -180,7 +180,7 @@ class Rejected(ClientError):
 
 
 class Unsettled(ClientError):
-    """The program had the message when its queue, or the consumer, went: what became of it isn't known."""
+    """The program had the message when its queue was reassigned, or the consumer stopped: outcome unknown."""
 
 
 class UnreadableBody(ClientError):

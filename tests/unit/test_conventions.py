@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 import hatwisted
 
 PACKAGE = Path(hatwisted.__file__).parent
+UNIT = Path(__file__).parent
 UNLISTED_ROOMS = ("sim",)
 """Rooms whose public callables needn't list their arguments: for tests alone, and changed with them."""
 MOST_LINES = 400
@@ -30,12 +31,12 @@ MORE_ARGUMENTS = {
 LISTED = re.compile(r"^ *(?:- )?(\w+(?:, \w+)*): ", re.MULTILINE)
 
 
-def modules(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
-    """(path below the package, tree) of every module, or of those in `rooms`."""
+def modules(*rooms: str, having: str = "") -> Iterator[tuple[str, ast.Module]]:
+    """(path below the package, tree) of every module, or of those in `rooms`; having: a pattern of their text."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
-        if not rooms or name.startswith(tuple(f"{room}/" for room in rooms)):
-            yield name, ast.parse(path.read_text())
+        name, text = path.relative_to(PACKAGE).as_posix(), path.read_text()
+        if name.startswith(tuple(f"{room}/" for room in rooms) or "") and re.search(having, text):
+            yield name, ast.parse(text)
 
 
 def dataclass_keywords(node: ast.ClassDef) -> set[str] | None:
@@ -52,7 +53,7 @@ class ValueClassTests(SynchronousTestCase):
     def test_options_settings_and_results_are_frozen_and_keyword_only(self) -> None:
         found = {
             f"{name}: {node.name}": keywords
-            for name, tree in modules()
+            for name, tree in modules(having=r"class \w+(Options|Settings|Result)\b")
             for node in ast.walk(tree)
             if isinstance(node, ast.ClassDef) and node.name.endswith(("Options", "Settings", "Result"))
             if (keywords := dataclass_keywords(node)) is not None
@@ -83,21 +84,24 @@ class ModuleTests(SynchronousTestCase):
         self.assertEqual(long, {}, "split it along a noun of the field")
 
 
+def callables(tree: ast.AST, owner: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """(name, node) of functions and methods, local ones too; a method's name begins with its class's."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{owner}{node.name}", node
+        # None stands within an expression.
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from callables(node, f"{node.name}." if isinstance(node, ast.ClassDef) else "")
+
+
 class ArgumentTests(SynchronousTestCase):
     def test_no_callable_has_more_than_six(self) -> None:
-        many = set()
-        for name, tree in modules():
-            owners = {
-                id(method): each.name
-                for each in ast.walk(tree)
-                if isinstance(each, ast.ClassDef)
-                for method in each.body
-            }
-            for node in ast.walk(tree):
-                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_command(node):
-                    continue
-                if argument_count(node) > MOST_ARGUMENTS:
-                    many.add(f"{name}: {'.'.join(filter(None, (owners.get(id(node)), node.name)))}")
+        many = {
+            f"{name}: {called}"
+            for name, tree in modules()
+            for called, node in callables(tree)
+            if not is_command(node) and argument_count(node) > MOST_ARGUMENTS
+        }
         self.assertEqual(many - set(MORE_ARGUMENTS), set(), "take an option struct")
         self.assertEqual(set(MORE_ARGUMENTS) - many, set(), "no exception is needed any more")
 
@@ -163,3 +167,13 @@ class SuiteTests(SynchronousTestCase):
         paths = [root / path for path in setup["tool:pytest"]["testpaths"].split()]
         stray = [path for path in (root / "tests").rglob("test_*.py") if not set(paths) & set(path.parents)]
         self.assertEqual(stray, [])
+
+    def test_trial_runs_every_test_of_the_unit_layer(self) -> None:
+        """A plain function would run by pytest alone."""
+        functions = re.compile(r"^(?:async )?def test_\w+", re.MULTILINE)
+        alone = {
+            path.relative_to(UNIT).as_posix(): found
+            for path in UNIT.rglob("test_*.py")
+            if (found := functions.findall(path.read_text()))
+        }
+        self.assertEqual(alone, {})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.recordsearch import RecordSearch, records_after
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_record, make_record
+from tests.support.examples import examples
 
 FILE_SIZE = 1 << 16
 
@@ -47,7 +48,7 @@ def log_with_carrier(front: int, count: int, rest: bytes) -> tuple[bytes, int]:
 
 
 class ProofTests(SynchronousTestCase):
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(st.integers(0, 3), st.integers(1, 6), st.binary(max_size=300), st.data())
     def test_nothing_in_a_torn_record_counts(
         self, front: int, count: int, rest: bytes, data: st.DataObject
@@ -56,7 +57,7 @@ class ProofTests(SynchronousTestCase):
         kept = data.draw(st.integers(at + layout.BODY_AT, len(whole) - 1))
         self.assertEqual(list(records_after(MemoryLog(whole[:kept]), at, kept)), [])
 
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(st.integers(1, 6), st.binary(max_size=300), st.data())
     def test_behind_a_damaged_body_the_chain_goes_on_at_its_end(
         self, count: int, rest: bytes, data: st.DataObject
@@ -69,7 +70,7 @@ class ProofTests(SynchronousTestCase):
         found = list(records_after(MemoryLog(bytes(bad)), at, len(whole)))
         self.assertEqual([one.physical_offset for one in found], [end])
 
-    @settings(max_examples=80, deadline=None)
+    @examples(25)
     @given(st.integers(0, layout.BODY_AT - 1), st.integers(1, 255))
     def test_one_wrong_byte_of_a_head_hides_no_record(self, position: int, change: int) -> None:
         data, starts = b"", []

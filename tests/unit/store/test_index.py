@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -21,6 +21,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import StoreFull, WrongFile
 from hatwisted.store.index.indexfile import HEADER, ITEM, IndexFile, Item, file_length
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
+from tests.support.examples import examples
 from tests.support.faultyfs import FaultyFileSystem
 from tests.support.manualworker import ManualWorker
 
@@ -114,7 +115,7 @@ class GoldenTests(IndexTestCase):
             self.assertEqual(service.append_few([item]), 1)
         self.assertFiles([self.golden_file()])
 
-    @settings(max_examples=20, deadline=None)
+    @examples(8)
     @given(st.lists(st.tuples(st.integers(1, 200), st.booleans()), max_size=15))
     def test_golden_file_from_any_mixture(self, cuts: list[tuple[int, bool]]) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -187,7 +188,7 @@ item_lists = st.lists(st.tuples(hashes, st.integers(0, 300), st.integers(-5, 90_
 
 
 class RollTests(IndexTestCase):
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(item_lists, st.lists(st.integers(1, 20), max_size=8), st.sampled_from([2, 5, 11]))
     def test_rolling_mid_batch_gives_the_bytes_of_the_definition(
         self, items: list[Item], cuts: list[int], capacity: int
