@@ -131,7 +131,7 @@ class Admin:
             stats = await self._ask(address, code, TopicStats, {"topic": topic})
             for queue, row in by_queue(address, stats.offset_table).items():
                 found[queue] = row.min_offset, row.max_offset
-        return dict(sorted(found.items(), key=lambda each: (each[0].broker_name, each[0].queue_id)))
+        return dict(sorted(found.items()))
 
     # ---- the cluster
 

@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
@@ -482,6 +483,23 @@ class LoadTests(IndexTestCase):
             self.assertEqual(fs.count("reserve", path.name), 3)
             fs = FaultyFileSystem()
             service.close()
+
+    def test_a_flush_that_fails_is_told_and_made_up_for_and_only_the_disks_errors_are(self) -> None:
+        fs = FaultyFileSystem()
+        self.fs = fs
+        service = self.service(7, 3)
+        service.append(*columns([(1, 0, 10), (1, 1, 20), (1, 2, 30)]))
+        fs.fail("datasync", path="index")
+        with capturedLogs() as events:
+            self.successResultOf(service.flush())
+        self.assertEqual([each["error"].errno for each in events], [errno.EIO])
+        counts = [fs.count("datasync", "index")]
+        for _ in range(2):
+            self.successResultOf(service.flush())
+            counts.append(fs.count("datasync", "index") - counts[0])
+        self.assertEqual(counts[1:], [1, 1], "tried again, and then there's nothing to do")
+        self.patch(service, "datasync", lambda: 1 // 0)
+        self.failureResultOf(service.flush(), ZeroDivisionError)
 
     def test_flush_tells_the_checkpoint_about_full_files_only(self) -> None:
         service = self.service(7, 3)
