@@ -9,8 +9,8 @@ seed's `group` (`setup`), its `load`, its faults (`faultplan`, `faultinjector`) 
 (`simoperator`), with the `history` of the answers that clients got, judged by `promises` on what `storeview` and
 `logwatch` see. Some runs have consumers: a `groupmember` is a process of theirs, and `consumption` what its group
 was given. `trace` tells two runs apart. `soak` runs seeds by the thousand, `shrink` leaves out the faults that a
-failure doesn't need, a `recording` makes the `simulationpage` on which one seed is watched, and `deliberatebugs` is
-what the promises must notice.
+failure doesn't need, a `recording` makes the `simulationpage` on which one seed is watched, and
+`deliberatebugs` is what the promises must notice.
 
 Imported by tests and by `make soak`, by no server.
 """
