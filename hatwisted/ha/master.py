@@ -111,7 +111,8 @@ class HAService(Service):
         self._port = self._listen(HAMasterFactory(self))
         super().startService()
         if self.settings.warning is not None:
-            self._logger.warn("{warning}", warning=self.settings.warning)
+            # Not `warning=`: Twisted takes that key for a Python warning.
+            self._logger.warn("{line}", line=self.settings.warning)
         self._watch.start()
         self._look_loop.start(self.settings.look_interval)
 
