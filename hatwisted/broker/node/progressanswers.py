@@ -109,5 +109,7 @@ class ProgressAnswers:
 
     def _refuse(self, wait: _Wait) -> None:
         del self._waits[wait]
-        remark = f"a slave at {wait.host} has yet to acknowledge the log up to {wait.end}, which this speaks of"
+        remark = (
+            f"a slave at {wait.host} has yet to acknowledge the log up to {wait.end}, which this speaks of"
+        )
         wait.answered.callback(response(wait.request, ResponseCode.SYSTEM_BUSY, remark))
