@@ -363,6 +363,11 @@ class HAService(Service):
         """Hosts of the slaves that are linked, one for each link."""
         return [link.host for link in self._links if link.progress.reported]
 
+    def acked_from(self, host: str) -> int | None:
+        """The least offset that slaves linked from `host` have acknowledged, -1 for one yet to report; None if
+        none is linked from there."""
+        return min((link.progress.ack_offset for link in self._links if link.host == host), default=None)
+
     def status(self) -> list[SlaveStatus]:
         """All links, oldest first; those before their first report have offsets of -1."""
         end = self.log.max_offset
