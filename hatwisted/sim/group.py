@@ -9,6 +9,7 @@ from typing import Any
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.nameserver import build_name_server
+from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.ha.slavestate import SlaveState
 from hatwisted.sim.consumption import Consumption
 from hatwisted.sim.faultplan import HOSTS
@@ -95,7 +96,8 @@ class Group:
         """The slave's HA client, if both brokers serve."""
         if not all(map(self.serves, HOSTS)):
             return None
-        return getattr(self.machines[self.slave].service.services, "ha_client", None)
+        services = self.machines[self.slave].service.services
+        return services.ha_client if isinstance(services, SlaveRole) else None
 
     def linked(self) -> bool:
         """Do both ends have the link?"""
