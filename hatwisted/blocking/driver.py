@@ -21,7 +21,7 @@ from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.driver import Answer, StandardLog
 from hatwisted.clientcore.errors import CallFailed, ClientError, TooManyCalls
-from hatwisted.clientcore.process import RANDOMNESS, process_name
+from hatwisted.clientcore.process import RANDOMNESS, LocalFile, process_name
 from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import RemotingCommand
@@ -57,6 +57,7 @@ class BlockingDriver(Closing):
         self.log = StandardLog("hatwisted.blocking")
         self.randomness = RANDOMNESS
         self.process_name = process_name()
+        self.file = LocalFile
         self._links = links
         self._wall_clock = wall_clock
         self._calls: deque[_Call] = deque()

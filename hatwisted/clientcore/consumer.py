@@ -84,7 +84,9 @@ class Consumer:
         self.stats = ConsumeStats(session.driver)
         self._membership = Membership(session, group, self._broadcasting)
         offsets: OffsetStore = (
-            LocalOffsets(options.local_offsets) if self._broadcasting else BrokerOffsets(session, group)
+            LocalOffsets(session.driver, options.local_offsets)
+            if self._broadcasting
+            else BrokerOffsets(session, group)
         )
         pull_from = PullFrom(session, offsets, options.consume_from, options.timestamp)
         self._locks = QueueLocks(session, group) if self.orderly and not self._broadcasting else None

@@ -1,5 +1,5 @@
-"""What the client's logic needs of the world: time, calls to servers, and a way to wait for the program's own
-code.
+"""What the client's logic needs of the world: time, calls to servers, a file, and a way to wait for the program's
+own code.
 
 Three drivers stand under one logic: Twisted's reactor (`hatwisted.client`), asyncio (`hatwisted.aio`) and blocking
 sockets (`hatwisted.blocking`). A fourth, with a clock and a network of its own, tests it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
@@ -36,6 +37,16 @@ class Log(Protocol):
 
     def exception(self, format: str, error: BaseException, **fields: object) -> None:
         """At error, with the traceback of `error`."""
+
+
+class WholeFile(Protocol):
+    """A small file that is read and replaced as a whole."""
+
+    def read(self) -> bytes | None:
+        """None: it isn't there. Raises another OSError."""
+
+    def replace(self, data: bytes) -> None:
+        """Readers see the former content or this. Its folder is made when needed. Raises OSError."""
 
 
 class Driver(Clock, Protocol):
@@ -74,6 +85,9 @@ class Driver(Clock, Protocol):
         on_request: called with (address, request) of a server; what it gives is the answer
         lost: called with the address of a connection that ended by itself
         """
+
+    def file(self, path: Path) -> WholeFile:
+        """The file at `path`; nothing is opened yet."""
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """What the program's own code gave: a coroutine or whatever else its loop can wait for."""

@@ -334,13 +334,13 @@ class Producer:
             else:
                 found = await self.deliver(self.outgoing(batch.messages[0]))
         except BaseException as error:
-            told = (
+            failure = (
                 error
                 if isinstance(error, Exception)
                 else Closed("the send that led this batch was cancelled")
             )
             for waiter in batch.followers:
-                waiter.fail(told)
+                waiter.fail(failure)
             raise
         else:
             for waiter, result in zip(batch.followers, found[1:], strict=True):

@@ -1,4 +1,4 @@
-"""The distinct topics of many records: told apart by a hash of their bytes, which is verified.
+"""The distinct topics of many records: distinguished by a hash of their bytes, which is verified.
 
 Most pieces of log hold one topic, or a few that come again and again. Eight bytes of every topic at a time are
 mixed into its key; records whose keys share a slot and whose bytes are equal get one number, the others go round

@@ -14,6 +14,8 @@ import hatwisted
 
 PACKAGE = Path(hatwisted.__file__).parent
 UNIT = Path(__file__).parent
+TESTS = UNIT.parent
+LAYERS = ("unit", "system", "interop", "pipeline")
 UNLISTED_ROOMS = ("sim",)
 """Rooms whose public callables needn't list their arguments: for tests alone, and changed with them."""
 MOST_LINES = 400
@@ -31,12 +33,11 @@ MORE_ARGUMENTS = {
 LISTED = re.compile(r"^ *(?:- )?(\w+(?:, \w+)*): ", re.MULTILINE)
 
 
-def modules(*rooms: str, having: str = "") -> Iterator[tuple[str, ast.Module]]:
-    """(path below the package, tree) of every module, or of those in `rooms`; having: a pattern of their text."""
+def modules(having: str = "") -> Iterator[tuple[str, ast.Module]]:
+    """(path below the package, tree) of every module whose text has the pattern `having`."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        name, text = path.relative_to(PACKAGE).as_posix(), path.read_text()
-        if name.startswith(tuple(f"{room}/" for room in rooms) or "") and re.search(having, text):
-            yield name, ast.parse(text)
+        if re.search(having, text := path.read_text()):
+            yield path.relative_to(PACKAGE).as_posix(), ast.parse(text)
 
 
 def dataclass_keywords(node: ast.ClassDef) -> set[str] | None:
@@ -167,6 +168,29 @@ class SuiteTests(SynchronousTestCase):
         paths = [root / path for path in setup["tool:pytest"]["testpaths"].split()]
         stray = [path for path in (root / "tests").rglob("test_*.py") if not set(paths) & set(path.parents)]
         self.assertEqual(stray, [])
+
+    def test_no_layer_of_tests_imports_anothers(self) -> None:
+        """What they share is in tests/support; tests/unit/nosockets.py is about the layers themselves."""
+        found = []
+        for layer in LAYERS:
+            others = "|".join(set(LAYERS) - {layer})
+            wrong = re.compile(rf"^from tests\.(?:{others})[. ](?!import nosockets)", re.MULTILINE)
+            found += [path.name for path in (TESTS / layer).rglob("*.py") if wrong.search(path.read_text())]
+        self.assertEqual(found, [])
+
+    def test_neither_support_nor_benchmarks_import_tests(self) -> None:
+        wrong = {
+            TESTS / "support": re.compile(r"^(?:from|import) tests\.(?!support)", re.MULTILINE),
+            TESTS.parent / "bench": re.compile(r"^(?:from|import) tests\b", re.MULTILINE),
+            TESTS.parent / "testbed": re.compile(r"^(?:from|import) tests\b", re.MULTILINE),
+        }
+        found = [
+            path.name
+            for folder, pattern in wrong.items()
+            for path in folder.rglob("*.py")
+            if pattern.search(path.read_text())
+        ]
+        self.assertEqual(found, [])
 
     def test_trial_runs_every_test_of_the_unit_layer(self) -> None:
         """A plain function would run by pytest alone."""

@@ -35,7 +35,7 @@ class TableWatch:
 
     - client: asks it
     - clock: of its pauses
-    - tables: whose versions the master is told
+    - tables: whose versions the master is sent
     - copy: takes its topics and groups over; doesn't fail
     """
 
