@@ -8,15 +8,27 @@ from random import Random
 import msgspec
 
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
-from hatwisted.sim.faultplan import KINDS, Fault, draw_plan
+from hatwisted.sim.consumption import GroupTerms
+from hatwisted.sim.faultplan import KINDS, Fault, draw_member_faults, draw_plan
 from hatwisted.sim.promises import Terms
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 FAULT_KINDS = tuple(KINDS)
 
-ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "10.0.0.100"}
+GROUPS = (GroupTerms("billing", ordered=False, most=2), GroupTerms("ledger", ordered=True, most=0))
+"""Consumer groups of the runs that have consumers."""
+
+MEMBERS = {f"{group.name}-{number}": group.name for group in GROUPS for number in (1, 2)}
+"""Each group's machines, with its name."""
+
+ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "10.0.0.100"} | {
+    member: f"10.0.0.{number}" for number, member in enumerate(MEMBERS, 101)
+}
 NAME_SERVER = f"{ADDRESSES['names']}:9876"
 BROKER_PORT = 10911
+
+DELAY_LEVELS = "1s 3s 2s 3s 5s 8s"
+"""Short: a message that fails comes again within a run. First tries wait for the third."""
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +37,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - seconds: of load and faults; the group then has time to heal
     - pause: seconds between two sends, on average
     - sizes: of bodies, in bytes
+    - consumers: do groups read?
     - faults: in order of time
     """
 
@@ -38,6 +51,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     index: bool
     pause: float
     sizes: tuple[int, ...]
+    consumers: bool
     faults: tuple[Fault, ...]
 
     @property
@@ -65,6 +79,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             max_message_size=self.log_file_size // 4,
             clean_file_forcibly_enable=False,
             message_index_enable=self.index,
+            message_delay_level=DELAY_LEVELS,
             flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
             ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
@@ -80,7 +95,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
     """The run of a seed. kinds: of faults."""
     random = Random(f"{seed}/setup")
     seconds = random.choice((20.0, 40.0, 60.0))
-    return Setup(
+    setup = Setup(
         seed=seed,
         seconds=seconds,
         sync_master=random.random() < 0.75,
@@ -91,5 +106,16 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         index=random.random() < 0.5,
         pause=random.choice((0.1, 0.3, 1.0)),
         sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
+        consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((0, 3, 8, 20)) if kinds else 0)),
     )
+    return _with_consumers(setup, kinds, Random(f"{seed}/consumers"))
+
+
+def _with_consumers(setup: Setup, kinds: Sequence[str], random: Random) -> Setup:
+    """Every third run has them."""
+    if random.random() > 1 / 3:
+        return setup
+    more = draw_member_faults(random, setup.seconds, kinds, tuple(MEMBERS))
+    faults = sorted((*setup.faults, *more), key=lambda fault: fault.at)
+    return msgspec.structs.replace(setup, consumers=True, faults=tuple(faults))

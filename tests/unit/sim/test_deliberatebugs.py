@@ -27,7 +27,7 @@ class DeliberateBugTests(SynchronousTestCase):
         self.caught("ack-ahead", 20, ("whole", "stored"))
 
     def test_a_durable_acknowledgement_before_the_sync(self) -> None:
-        self.caught("ack-before-sync", 27, ("stored", "readable"))
+        self.caught("ack-before-sync", 39, ("stored", "readable"))
 
     def test_a_slave_that_joins_with_any_log(self) -> None:
         self.caught("join-unchecked", 21, ("equal", "stored"))
