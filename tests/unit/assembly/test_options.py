@@ -5,6 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.options import pull_options, sync_options
+from hatwisted.broker.node.topicversions import no_name_server
 from hatwisted.broker.role import Role
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 
@@ -28,5 +29,5 @@ class SyncOptionsTests(SynchronousTestCase):
             (BrokerConfig(), (3.0, 10.0)),
             (BrokerConfig(slave_sync_first_delay=500, slave_sync_interval=2500), (0.5, 2.5)),
         ):
-            options = sync_options(config, ROLE)
+            options = sync_options(config, ROLE, no_name_server)
             self.assertEqual((options.first_delay, options.interval), wanted)
