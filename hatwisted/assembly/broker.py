@@ -17,6 +17,7 @@ from hatwisted.broker.admin.adminprocessor import AdminProcessors
 from hatwisted.broker.admin.brokerconfig import BrokerConfigProcessors
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.groupadmin import GroupAdmin
+from hatwisted.broker.admin.logbytes import LogBytesProcessor
 from hatwisted.broker.admin.messagequery import MessageQueryProcessor
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.admin.topicadmin import TableSpread, TopicAdmin
@@ -50,6 +51,7 @@ from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.disk.configfile import ConfigFile
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.lifecycle.lastrun import LastRun
+from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
@@ -111,6 +113,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         TopicView(store, tables.topics, tables.offsets, consumers.clients, tables.filters, identity.name),
         GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.copied),
         MessageQueryProcessor(store),
+        LogBytesProcessor(clock, LogRanges(store.log, fs, worker)),
         BrokerConfigProcessors(clock, live, partial(_check_config, role)),
     ):
         each.register_on(processors)

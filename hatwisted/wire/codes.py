@@ -105,6 +105,10 @@ class RequestCode(IntEnum):
     """Ours, between our brokers only: see broker.consumer.offsetsync. Binary headers have 16 bits for it."""
     WATCH_TABLES = 20044
     """Ours, between our brokers only: see broker.node.tablefollowers."""
+    LOG_DIGESTS = 20045
+    """Ours: see wire.logrange."""
+    READ_LOG = 20046
+    """Ours: see wire.logrange."""
 
 
 class ResponseCode(IntEnum):
