@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+from hatwisted.wire import layout
 from hatwisted.wire.logrange import DIGEST_SIZE, LEAST_BLOCK, MOST_DIGESTED, MOST_READ, LogRange
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import NEED_DATA, Blank, CorruptRecord, Record, Scan
@@ -141,6 +142,15 @@ async def judged_records(pair: LogPair, found: LogRange) -> list[DriftedRecord]:
             records.append(_drifted(at, end, copies))
         at = end
     return records
+
+
+def intact_bytes(raw: bytes, record: DriftedRecord) -> bytes | None:
+    """The bytes that a rotten copy of `record` is to be overwritten with, if `raw` are an intact one's; of a blank
+    only its head is anything."""
+    piece = _piece(raw, record.begin)
+    if isinstance(piece, Record | Blank) and piece.total_size == record.end - record.begin:
+        return raw[: piece.total_size] if isinstance(piece, Record) else raw[: layout.BLANK_HEAD_SIZE]
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,8 @@ class RequestCode(IntEnum):
     """Ours: see wire.logrange."""
     READ_LOG = 20046
     """Ours: see wire.logrange."""
+    REPAIR_LOG = 20047
+    """Ours, to a slave: see broker.node.logrepair."""
 
 
 class ResponseCode(IntEnum):

@@ -1,4 +1,5 @@
 """Requests of ours about ranges of a log: the digests of its blocks (LOG_DIGESTS), or its bytes (READ_LOG).
+REPAIR_LOG has a slave overwrite what is rotten in a range of its own.
 
 Both name [begin, end) by physical offsets. A digest is BLAKE2b of `DIGEST_SIZE` bytes: two copies that have the
 same digests are the same, whoever may have made them; the last block may be shorter than the others. READ_LOG may
@@ -40,7 +41,7 @@ class DigestsWanted(NamedTuple):
 
     def to_ext(self) -> dict[str, str]:
         """The request's fields."""
-        return _span_fields(self.span) | {_BLOCK: str(self.block)}
+        return span_fields(self.span) | {_BLOCK: str(self.block)}
 
 
 class BytesWanted(NamedTuple):
@@ -51,7 +52,7 @@ class BytesWanted(NamedTuple):
 
     def to_ext(self) -> dict[str, str]:
         """The request's fields."""
-        return _span_fields(self.span) | {_RECORD: "true" if self.record else "false"}
+        return span_fields(self.span) | {_RECORD: "true" if self.record else "false"}
 
 
 def parse_digests_wanted(ext: Mapping[str, str]) -> DigestsWanted:
@@ -67,6 +68,16 @@ def parse_bytes_wanted(ext: Mapping[str, str]) -> BytesWanted:
     return BytesWanted(_parse_span(ext, MOST_READ), bool_field(ext, _RECORD))
 
 
+def parse_repair_wanted(ext: Mapping[str, str]) -> LogRange:
+    """The fields of a REPAIR_LOG; BadRequestField if they aren't, or ask for more than there may be."""
+    return _parse_span(ext, MOST_DIGESTED)
+
+
+def span_fields(span: LogRange) -> dict[str, str]:
+    """A range as a request has it."""
+    return {_BEGIN: str(span.begin), _END: str(span.end)}
+
+
 def begin_field(begin: int) -> dict[str, str]:
     """What the answer to READ_LOG says: where its bytes begin."""
     return {_BEGIN: str(begin)}
@@ -75,10 +86,6 @@ def begin_field(begin: int) -> dict[str, str]:
 def parse_begin(ext: Mapping[str, str]) -> int:
     """Where an answer's bytes begin; BadRequestField if it doesn't say."""
     return long_field(ext, _BEGIN)
-
-
-def _span_fields(span: LogRange) -> dict[str, str]:
-    return {_BEGIN: str(span.begin), _END: str(span.end)}
 
 
 def _parse_span(ext: Mapping[str, str], most: int) -> LogRange:

@@ -7,11 +7,13 @@ Both brokers are asked for digests of their logs, as far as both hold them, whil
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 
 from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
@@ -22,8 +24,17 @@ from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore.errors import BadAnswer, Refused
 from hatwisted.logcodec.logdrift import SPAN, DriftedRecord, Rotten, differing_ranges, judged_records
+from hatwisted.remoting.deferreds import all_of
+from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.logrange import DIGEST_SIZE, BytesWanted, DigestsWanted, LogRange, parse_begin
+from hatwisted.wire.logrange import (
+    DIGEST_SIZE,
+    BytesWanted,
+    DigestsWanted,
+    LogRange,
+    parse_begin,
+    span_fields,
+)
 
 if TYPE_CHECKING:
     from hatwisted.wire.remoting import RemotingCommand
@@ -39,6 +50,17 @@ MOST_DIFFERENCES: Final = 100
 """Ranges after which no more are looked for: copies that differ in so many places aren't copies."""
 
 
+_NO_CHECKSUMS: Final = (
+    "{address} makes no checksums of its log (RocketMQ's brokers don't): compare copies of both stores with "
+    "'hatwisted log compare'"
+)
+_UNABLE: Final = {
+    RequestCode.LOG_DIGESTS: _NO_CHECKSUMS,
+    RequestCode.READ_LOG: _NO_CHECKSUMS,
+    RequestCode.REPAIR_LOG: "{address} is no slave: name the master first, then its slave",
+}
+
+
 class Difference(msgspec.Struct, rename="camel", kw_only=True):
     """Bytes [begin, end) hold the first and the last that differ. records: those that they belong to; none if they
     lie in what fills a file's end."""
@@ -46,6 +68,11 @@ class Difference(msgspec.Struct, rename="camel", kw_only=True):
     begin: int
     end: int
     records: list[dict[str, Any]]
+
+    @property
+    def repaired(self) -> bool:
+        """Has every record that differed been overwritten on the slave?"""
+        return bool(self.records) and all(each.get("sideFile") for each in self.records)
 
 
 class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
@@ -64,27 +91,37 @@ class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
 @click.argument("slave", metavar="SLAVE")
 @click.option("--from", "first", type=click.IntRange(0), help="Begin at this offset, not at the first one.")
 @click.option("--to", "last", type=click.IntRange(1), help="End at this offset, not at the end of the log.")
+@click.option(
+    "--repair", is_flag=True, help="Have the slave overwrite its rotten records by the master's intact ones."
+)
 @click.option("--rate", type=Size(), default=RATE, help="Bytes of each log read a second (64m).")
 @json_option
-def audit(master: str, slave: str, first: int | None, last: int | None, rate: int, as_json: bool) -> None:
+def audit(
+    master: str, slave: str, first: int | None, last: int | None, repair: bool, rate: int, as_json: bool
+) -> None:
     """Compare the logs of a running master and slave, each HOST:PORT.
 
     Every byte that both hold is compared, by checksums that the brokers make; both go on to work. For what
-    differs, the exact range is shown with the records in it, and which copy of them is rotten. Never writes.
+    differs, the exact range is shown with the records in it, and which copy of them is rotten. Nothing is
+    written without --repair; the slave then keeps the old bytes under 'repair' in its store's folder.
     ('pipeline audit' compares the contents of stores as tables, 'log compare' two stores on disk.)
 
-    Exit codes: 0 equal; 1 they differ; 2 not done: wrong usage, no answer, or a broker that isn't hatwisted's.
+    Exit codes: 0 equal, or all repaired; 1 they differ; 2 not done: wrong usage, no answer, or a broker that
+    isn't hatwisted's.
     """
 
     async def work(link: Cluster, interrupt: Interrupt) -> int:
         pair = BrokerPair(link, master, slave)
         found = await compare(pair, (first, last), rate, interrupt)
+        if repair:
+            for each in found.differences:
+                await pair.repair(each)
         if as_json:
             click.echo(msgspec.json.encode(found))
         else:
             for line in audit_lines(found):
                 click.echo(line)
-        if found.differences:
+        if not all(each.repaired for each in found.differences):
             return EXIT_PROBLEMS
         return EXIT_OK if found.complete else EXIT_INTERRUPTED
 
@@ -92,25 +129,28 @@ def audit(master: str, slave: str, first: int | None, last: int | None, rate: in
 
 
 class BrokerPair:
-    """A LogPair: two running brokers. `span`: what both held when last asked."""
+    """A LogPair: two running brokers.
+
+    - link: asks them
+    - master, slave: their remoting addresses
+    """
 
     def __init__(self, link: Cluster, master: str, slave: str) -> None:
         self._link = link
         self.addresses = master, slave
         self.span = LogRange(0, 0)
+        """What both held when last asked."""
 
     async def look(self) -> LogRange:
         """Ask both what they hold."""
-        infos = await self._both(*(self._link.admin().broker_info(each) for each in self.addresses))
+        infos = await all_of(*(self._link.admin().broker_info(each) for each in self.addresses))
         spans = [(int(info["commitLogMinOffset"]), int(info["commitLogMaxOffset"])) for info in infos]
         self.span = LogRange(max(begin for begin, _ in spans), min(end for _, end in spans))
         return self.span
 
     async def pause(self, seconds: float) -> None:
         """Do nothing for so long."""
-        from twisted.internet.task import deferLater
-
-        await deferLater(self._link.clock, seconds)  # type: ignore[arg-type]
+        await deferLater(self._link.clock, seconds)
 
     @property
     def seconds(self) -> float:
@@ -140,10 +180,18 @@ class BrokerPair:
         one, other = await self._ask(RequestCode.READ_LOG, wanted.to_ext())
         return parse_begin(one.ext), parse_begin(other.ext)
 
-    async def _ask(self, code: RequestCode, ext: dict[str, str]) -> list[RemotingCommand]:
-        from twisted.internet.defer import Deferred
+    async def repair(self, difference: Difference) -> None:
+        """Have the slave overwrite what is rotten there, and note where it keeps the old bytes."""
+        if not any(each["rotten"] == Rotten.SLAVE.value for each in difference.records):
+            return
+        span = LogRange(difference.begin, difference.end)
+        answer = await self._ask_one(self.addresses[1], RequestCode.REPAIR_LOG, span_fields(span))
+        kept = {each["begin"]: each["sideFile"] for each in fastjson.loads(answer.body)["records"]}
+        for each in difference.records:
+            each["sideFile"] = kept.get(each["begin"]) or None
 
-        return await self._both(
+    async def _ask(self, code: RequestCode, ext: dict[str, str]) -> list[RemotingCommand]:
+        return await all_of(
             *(Deferred.fromCoroutine(self._ask_one(each, code, ext)) for each in self.addresses)
         )
 
@@ -151,26 +199,13 @@ class BrokerPair:
         for _ in range(BUSY_TRIES):
             answer = await deferred(self._link.session.call(address, code, ext, timeout=TIMEOUT))
             if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise CannotRun(
-                    f"{address} makes no checksums of its log (RocketMQ's brokers don't): compare copies of both "
-                    "stores with 'hatwisted log compare'"
-                )
+                raise CannotRun(_UNABLE[code].format(address=address))
             if answer.code == ResponseCode.SUCCESS:
                 return answer
             if answer.code != ResponseCode.SYSTEM_BUSY:
                 break
             await self.pause(BUSY_WAIT)
         raise Refused.of(address, answer)
-
-    async def _both(self, *asked: Awaitable[Any]) -> list[Any]:
-        """All results, or the first failure once none is under way any more."""
-        from twisted.internet.defer import DeferredList
-
-        outcomes = await DeferredList(list(asked), consumeErrors=True)  # type: ignore[arg-type]
-        for done, outcome in outcomes:
-            if not done:
-                outcome.raiseException()
-        return [outcome for _, outcome in outcomes]
 
 
 async def compare(
@@ -247,6 +282,8 @@ def audit_lines(found: LogAudit) -> Iterator[str]:
         yield f"differ: bytes {each.begin} to {each.end}"
         for record in each.records:
             yield f"  {record['begin']} to {record['end']}: {_name(record)}: {_VERDICTS[record['rotten']]}"
+            if record.get("sideFile"):
+                yield f"  repaired; the slave keeps the old bytes in {record['sideFile']}"
         if not each.records:
             yield "  no record: what fills a file's end"
     if found.differences:

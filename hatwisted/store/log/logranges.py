@@ -54,13 +54,15 @@ class OpenedLog:
         room = min(size, self.held.end - offset, file_end(offset, self.file_size) - offset)
         if room <= 0:
             return b""
-        within = offset % self.file_size
-        path = join(self._directory, file_name(offset - within))
         try:
-            with contextlib.closing(self._fs.open(path, read_only=True)) as file:
-                return file.pread(room, within)
+            with contextlib.closing(self._fs.open(self.path_of(offset), read_only=True)) as file:
+                return file.pread(room, offset % self.file_size)
         except FileNotFoundError:
             raise OutsideLog(offset, self.held.begin, self.held.end) from None
+
+    def path_of(self, offset: int) -> str:
+        """The file that holds `offset`."""
+        return join(self._directory, file_name(offset - offset % self.file_size))
 
     def digests(self, span: LogRange, block: int) -> bytes:
         """Of each `block` bytes of the range, one after the other."""
@@ -104,20 +106,21 @@ class LogRanges:
 
     def digests(self, span: LogRange, block: int) -> Deferred[bytes]:
         """See OpenedLog.digests. Fails with OutsideLog or OSError."""
-        return self._read(span, lambda log: log.digests(span, block))
+        return self.run(span, lambda log: log.digests(span, block))
 
     def read(self, span: LogRange) -> Deferred[bytes]:
         """The range's bytes, up to a file's end. Fails with OutsideLog or OSError."""
-        return self._read(span, lambda log: log.read(span.begin, span.end - span.begin))
+        return self.run(span, lambda log: log.read(span.begin, span.end - span.begin))
 
     def record_start(self, offset: int) -> Deferred[int]:
         """See OpenedLog.record_start. Fails with OutsideLog or OSError."""
-        return self._read(LogRange(offset, offset + 1), lambda log: log.record_start(offset))
+        return self.run(LogRange(offset, offset + 1), lambda log: log.record_start(offset))
 
-    def _read(self, span: LogRange, read: Callable[[OpenedLog], T]) -> Deferred[T]:
+    def run(self, span: LogRange, work: Callable[[OpenedLog], T]) -> Deferred[T]:
+        """`work` on these files, in a worker. Fails with OutsideLog if the log doesn't hold all of `span`."""
         held = self.held
         if not held.begin <= span.begin < span.end <= held.end:
             return fail(OutsideLog(span.begin, held.begin, held.end))
         files = self._log.files
         opened = OpenedLog(self._fs, files.directory, files.file_size, held)
-        return cast("Deferred[T]", self._worker.run(read, opened))
+        return cast("Deferred[T]", self._worker.run(work, opened))

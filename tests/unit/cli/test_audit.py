@@ -103,6 +103,15 @@ class AuditTests(AuditCase):
         (difference,) = self.audit(code=1)["differences"]
         self.assertEqual([each["rotten"] for each in difference["records"]], ["undecided"])
 
+    def test_B173_what_is_rotten_on_the_slave_is_repaired_on_request(self) -> None:
+        begin, _ = self.place(17)
+        self.spoil(SLAVE, begin + 100)
+        (difference,) = self.audit("--repair")["differences"]
+        self.assertIn("repair", difference["records"][0]["sideFile"])
+        self.assertEqual(self.audit()["differences"], [])
+        self.spoil(MASTER, begin + 100)
+        self.assertEqual(len(self.audit("--repair", code=1)["differences"]), 1)
+
     def test_only_the_range_that_was_asked_for(self) -> None:
         begin, end = self.place(17)
         self.spoil(SLAVE, begin + 100)
