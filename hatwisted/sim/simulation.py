@@ -231,18 +231,19 @@ class Simulation:
         store = self.group.store(self.group.master)
         for consumption in self.group.consumptions.values():
             self.violations += list(consumption.out_of_order(store, QUEUE_KEYS))[:3]
-            if not self.operator.emptied and LOSES.isdisjoint(self.injector.struck):
-                self.violations += list(consumption.forgotten(store))[:3]
         if self.violations:
             raise _Broken
 
     def _unconsumed(self) -> list[Violation]:
+        """What groups were never given, or failed on and weren't given again, so far."""
         store = self.group.store(self.group.master)
-        return [
-            violation
-            for consumption in self.group.consumptions.values()
-            for violation in consumption.missing(store, QUEUE_KEYS)
-        ]
+        kept = not self.operator.emptied and LOSES.isdisjoint(self.injector.struck)
+        unconsumed: list[Violation] = []
+        for consumption in self.group.consumptions.values():
+            unconsumed += consumption.missing(store, QUEUE_KEYS)
+            if kept:
+                unconsumed += consumption.forgotten(store)
+        return unconsumed
 
     def _stop_all(self) -> None:
         """Consumers first, as an operator would."""
