@@ -8,6 +8,7 @@ from collections import Counter
 from hatwisted.sim.diskstrike import Strike
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.group import Group
+from hatwisted.sim.history import Violation
 from hatwisted.sim.setup import ADDRESSES
 from hatwisted.sim.simoperator import Operator
 
@@ -114,6 +115,35 @@ class FaultInjector:
     def _begin_io(self, fault: Fault) -> None:
         strike = Strike((fault.other,), after=fault.count, error=errno.EIO, torn=fault.amount)
         self._group.machines[fault.host].disk.strike(strike)
+
+    def _begin_flicker(self, fault: Fault) -> None:
+        """The power fails for a moment, again and again, and nothing on the disk is lost: links to peers who
+        notice nothing pile up."""
+        for number in range(fault.count):
+            self._group.clock.callLater(number * fault.amount, self._blink, fault.host)
+
+    def _blink(self, name: str) -> None:
+        machine = self._group.machines[name]
+        if machine.powered and name not in self._group.hands_off:
+            self._operator.down(name, 0.0, 1.0)
+            machine.power_off()
+
+    def _begin_leap(self, fault: Fault) -> None:
+        """The clock is wrong for a while; whoever runs then keeps its time, which never goes back."""
+        machine = self._group.machines[fault.host]
+        machine.leap(fault.amount)
+
+        def right_again() -> None:
+            machine.ahead -= fault.amount
+
+        self._group.clock.callLater(fault.lasts, right_again)
+
+    def _begin_twin(self, fault: Fault) -> None:
+        """An operator starts a second broker, with a root of its own, on the log of one that runs."""
+        machine = self._group.machines[fault.host]
+        if self._group.serves(fault.host) and machine.run_twice(self._group.build_twin(fault.host)):
+            told = f"a second broker runs on the log of {fault.host}"
+            self._operator.violations.append(Violation("locked", told))
 
     def _begin_writeback(self, fault: Fault) -> None:
         machine = self._group.machines[fault.host]

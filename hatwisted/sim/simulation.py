@@ -168,6 +168,11 @@ class Simulation:
         master, states = self._sent_when.pop(sent.number)
         self.answers["none" if sent.code is None else str(sent.code)] += 1
         self.group.trace.note(f"answer {sent.number} {sent.code} {sent.place}")
+        if sent.code == ResponseCode.SUCCESS and not self.setup.takes_puts:
+            told = (
+                f"message {sent.number} was told SUCCESS: {self.setup.copies} copies in {len(HOSTS)} brokers"
+            )
+            self.violations.append(Violation("copies", told))
         slave = HOSTS[1 - HOSTS.index(master)]
         lost = {name for name in HOSTS if machines[name].losses != states[name][0]}
         self.promises.answered(sent, master, slave, self.setup.terms, lost)
@@ -194,7 +199,7 @@ class Simulation:
                 return
         if self._load.waiting:
             self.violations.append(Violation("answers", f"{self._load.waiting} sends wait for ever"))
-        if probe.code != ResponseCode.SUCCESS:
+        if probe.code != ResponseCode.SUCCESS and self.setup.takes_puts:
             self.violations.append(Violation("whole", f"a send to a group that is well is told {probe.code}"))
         state = group.link().status()
         if not group.linked():

@@ -11,15 +11,13 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
-from typing import NamedTuple
 
 import msgspec
 from twisted.logger import globalLogBeginner
 
-from hatwisted.sim.deliberatebugs import planted
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.setup import FAULT_KINDS, Setup, draw_setup
 from hatwisted.sim.shrink import shrink
@@ -152,25 +150,6 @@ def told(report: Report) -> str:
         faults = msgspec.json.encode(report.fewest).decode()
         lines.append(f"  with {len(report.fewest)} faults: --faults '{faults}'")
     return "\n".join(lines)
-
-
-class Catch(NamedTuple):
-    """A deliberate bug was caught. seeds: that it took; seed: the last of them; violation: the first one told."""
-
-    seeds: int
-    seed: int
-    violation: str
-
-
-def catch(bug: str, kinds: Sequence[str], first: int, limit: int) -> Catch | None:
-    """Run seeds with a deliberate bug until one is violated that isn't without it; None: not within `limit`."""
-    for number, seed in enumerate(range(first, first + limit), 1):
-        setup = draw_setup(seed, kinds)
-        with planted(bug):
-            found = Simulation(setup).run().violations
-        if found and not Simulation(setup).run().violations:
-            return Catch(number, seed, found[0])
-    return None
 
 
 def run_seeds(jobs: Iterator[Job], workers: int, seconds: float) -> Totals:
