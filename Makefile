@@ -63,7 +63,7 @@ test soak: JOBS ?= 3
 test-fast coverage: JOBS ?= 2
 TESTED := $(call extras,test pipeline)
 test: $(TESTED) $(call extras,dist)
-	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadgroup $(PYTEST)
 
 test-fast: $(TESTED)
 	$(BIN)/python -m pytest tests/unit --numprocesses=$(JOBS) --dist=loadfile --quiet $(PYTEST)

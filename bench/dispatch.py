@@ -1,7 +1,7 @@
 """What dispatch and recovery cost, on one core: `python bench/dispatch.py [--body N] [--topics N] [--queues N]`.
 
 Prints microseconds a record for batches of several sizes (record by record and by columns, as the dispatcher
-chooses itself), then the speed of finding a log's end with checksums and of building queues and index anew.
+chooses itself), then the speed of finding a log's end with checksums and of rebuilding queues and index.
 Every figure is the best of several runs, so that other work on the machine disturbs it less.
 """
 

@@ -74,7 +74,7 @@ def absolute_figure(
     at_most: float | None = None,
     digits: int = 0,
 ) -> Figure:
-    """A figure judged by our own median (no bound: just told)."""
+    """A figure judged by our own median (no bound: only reported)."""
     figure = Figure(label, unit, values.get(OURS, []), values.get(JAVA, []), target, digits=digits)
     if figure.ours and (at_least is not None or at_most is not None):
         figure.met = within(median(figure.ours), at_least, at_most)

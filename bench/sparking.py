@@ -1,7 +1,7 @@
 """Rows of the data pipeline: the decoder, Spark on two cores, and what a user would write instead.
 
 Every figure comes from a process of its own (bench/sparkjob.py); its first run, in which the JVM warms up, is
-told in the notes and not counted. The stores are those of bench/logmaker.py, read from the page cache.
+reported in the notes and not counted. The stores are those of bench/logmaker.py, read from the page cache.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def start_job(arena: Arena, **job: Any) -> subprocess.Popen[str]:
 
 def finished(status: int, output: str, errors: str) -> list[dict[str, Any]]:
     if status:
-        raise RowFailed(f"the job failed: {(errors.strip().splitlines() or ['no reason told'])[-1]}")
+        raise RowFailed(f"the job failed: {(errors.strip().splitlines() or ['no reason given'])[-1]}")
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 

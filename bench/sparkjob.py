@@ -1,7 +1,7 @@
 """One measured piece of pipeline work in a process of its own: `python -m bench.sparkjob '{"job": "count", ...}'`.
 
 A Spark session keeps what an earlier query warmed, and its memory; a row that wants figures which mean
-something starts anew. Prints one JSON line a repetition: {"seconds", "rows"}, the first marked "cold".
+something starts afresh. Prints one JSON line a repetition: {"seconds", "rows"}, the first marked "cold".
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ async def main(name_servers: str = "127.0.0.1:9876") -> None:
     for queue, count in sorted(stored.items()):
         print(f"queue {queue}: {count}")
     for failure in results:
-        if isinstance(failure, SendFailed):  # each try is told, with the broker that was asked
+        if isinstance(failure, SendFailed):  # each try, with the broker that was asked
             print(f"not stored: {failure}", file=sys.stderr)
 
 

@@ -52,6 +52,10 @@ SMALL_STORE: Mapping[str, Setting] = {
 }
 
 
+QUICK_SYNC: Mapping[str, Setting] = {"slaveSyncFirstDelay": 500, "slaveSyncInterval": 1000}
+"""ms: a slave of ours takes its master's tables so often; RocketMQ's own every 10 s, whatever its file says."""
+
+
 class Kind(enum.Enum):
     OURS = "ours"
     JAVA = "java"
@@ -67,7 +71,7 @@ class BrokerGroup:
     folder: Path
     master_kind: Kind = OURS
     slave_kind: Kind = OURS
-    namesrv_kind: Kind | None = None  # None: no name server, the slave is told the HA address
+    namesrv_kind: Kind | None = None  # None: no name server, the slave is given the HA address
     role: str = "SYNC_MASTER"
     settings: Mapping[str, Setting] = field(default_factory=lambda: SMALL_STORE)
     slave_settings: Mapping[str, Setting] = field(default_factory=dict)

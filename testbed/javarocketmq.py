@@ -153,13 +153,18 @@ def _server(
     return ServerProcess(name, argv, folder, port, probe)
 
 
+def class_archive(folder: Path, name: str) -> Path:
+    """Where a program's classes lie parsed and verified for the `java` there is now, if they do."""
+    java = os.stat(os.path.realpath(str(shutil.which("java"))))
+    return folder / f"{name}-{java.st_size:x}-{int(java.st_mtime):x}.jsa"
+
+
 @functools.cache
 def _shared_classes(main: str, probe: Probe, version: str) -> Path:
     """The archive of a server's classes, made by a start and an orderly end of it unless it is there. Another
     Java's is made again; one that doesn't fit is ignored by the JVM. Safe to call from several processes."""
     folder = install(version)
-    java = os.stat(os.path.realpath(str(shutil.which("java"))))
-    archive = folder / f"{main.rpartition('.')[2]}-{java.st_size:x}-{int(java.st_mtime):x}.jsa"
+    archive = class_archive(folder, main.rpartition(".")[2])
     with open(folder / "classes.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():

@@ -5,7 +5,7 @@ A test's folder says which layer it is of, and so which marker it has and how lo
 - unit: no socket, no process, no Java, no Spark (tests/unit/conftest.py sees to it); trial runs it, too
 - system: our processes and real sockets
 - interop: with Apache RocketMQ itself
-- pipeline: Spark
+- pipeline: Spark; the tests that share its session run in one worker of `make test`
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_twisted
@@ -21,6 +22,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
+from xdist.scheduler import LoadGroupScheduling
 
 from tests.support.soak import times
 
@@ -31,6 +33,19 @@ and some a cluster."""
 FOLDER = Path(__file__).parent
 
 collect_ignore_glob = ["*/test_trial.py"]  # what trial has to say
+
+
+class Sessions(LoadGroupScheduling):
+    """With --dist=loadgroup: a group goes to one worker, and so does each file of tests that are in none."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope: str = super()._split_scope(nodeid)
+        return scope.partition("::")[0]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sessions | None:
+    return Sessions(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,8 +78,10 @@ def _wait(case: TestCase, done: Deferred[None]) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The marker and the time limit of each test's layer."""
+    """The marker and the time limit of each test's layer, and the group of those that share Spark's session."""
     for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
         layer = item.path.relative_to(FOLDER).parts[0]
         if layer not in LAYERS or any(item.get_closest_marker(each) for each in LAYERS):
             raise pytest.UsageError(

@@ -1,18 +1,23 @@
 """`make mutants`: what the unit tests of a room notice of small changes of its code.
 
-mutmut makes the mutants and runs, for each of them, those unit tests of the room that reach the changed function.
-Here they are drawn, counted and held against the goal:
+mutmut makes the mutants and finds out which unit tests of the room reach each function. Here they are drawn,
+tested (mutanttests.py), counted and held against the goal:
 
     SAMPLE=100 SEED=7 make mutants ROOMS="ha put"
 
-A full run takes hours, so SAMPLE mutants of a room (200; 0 for all) are drawn; SEED draws the same again. Those
-that change nothing but prose (log lines, texts of several words) or types are left out: tests quote words where
-somebody acts on them. Survivors are listed in tests/mutants/survivors.toml with the reason why no test should
-catch them; they don't count against the room. What survives and isn't listed is printed with its change, and a
-room that misses the goal fails the run.
+A full run takes hours, so SAMPLE mutants of a room (200; 0 for all) are drawn; SEED draws the same again. Left out
+are those that change nothing but
 
-Rejected: cosmic-ray, which starts Python and pytest anew for every mutant: seconds each, where a fork takes a
-fraction of one.
+- prose: log lines, texts of several words; tests quote words where somebody acts on them
+- types: casts, an object's flag that begins as None instead of False, which mypy refuses and no `if` tells apart
+- zip's `strict`: it's our own assertion that both are of one length
+
+Survivors are listed in tests/mutants/survivors.toml with the reason why no test should catch them; they don't
+count against the room. What survives and isn't listed is printed with its change, and a room that misses the goal
+fails the run.
+
+Rejected: cosmic-ray, which starts Python and pytest again for every mutant: seconds each, where a fork costs
+milliseconds.
 """
 
 from __future__ import annotations
@@ -30,13 +35,14 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 WORK = CHECKOUT / "build" / "mutants"
+TOOLS = CHECKOUT / "tools"
 SURVIVORS = CHECKOUT / "tests" / "mutants" / "survivors.toml"
 
 GOAL: Final = 0.85
@@ -49,17 +55,16 @@ PROGRESS_SECONDS: Final = 15.0
 CONTEXT: Final = 60
 """Characters shown on either side of a change."""
 
-SURVIVED, NO_TESTS = {0}, {5, 33}
-"""mutmut's codes; None is "not tested", whatever else there is means that a test failed or hung."""
 SPINNER = re.compile("[\u2800-\u28ff] ")
-LEVELS = frozenset("debug info warn error failure critical".split())
+LEVELS = frozenset("debug info warn error exception failure critical".split())
 LOGGERS = re.compile(r"(\b|_)log(ger)?$")
 
 
 class Room(NamedTuple):
     """Sources that are changed, and the unit tests that should notice, both relative to the checkout.
 
-    without: of these tests, those that start a process, which can't say what it ran: an expression for pytest's -k
+    without: of these tests, those that take seconds each, as every survivor would have to sit through them: an
+        expression for pytest's -k. What they alone notice counts as surviving.
     """
 
     sources: Sequence[str]
@@ -68,14 +73,24 @@ class Room(NamedTuple):
 
 
 ROOMS: Final[Mapping[str, Room]] = {
-    "store": Room(["hatwisted/store/*"], ["tests/unit/store"], "LockTests or killed_brokers_lock"),
+    "store": Room(
+        ["hatwisted/store/*"],
+        ["tests/unit/store"],
+        "B166_B168 or every_byte_of_the_last_record or rolling_mid_batch",
+    ),
     "ha": Room(["hatwisted/ha/*"], ["tests/unit/ha"]),
     "put": Room(
         ["hatwisted/broker/put/*"],
         [f"tests/unit/broker/test_{name}.py" for name in ("innerput", "putack", "putstatus", "writepath")],
     ),
     "client": Room(
-        ["hatwisted/client/*", "hatwisted/clientcore/*"], ["tests/unit/client", "tests/unit/clientcore"]
+        ["hatwisted/client/*", "hatwisted/clientcore/*"],
+        [
+            "tests/unit/client",
+            "tests/unit/clientcore",
+            "tests/unit/remoting/test_client.py",
+            "tests/unit/blocking",
+        ],
     ),
 }
 
@@ -96,15 +111,12 @@ pytest_add_cli_args_test_selection =
 pytest_add_cli_args =
     -p
     no:cacheprovider
-    -p
-    no:xdist
     -k
     not ({without})
 also_copy =
     testbed
     conf
     docs
-process_isolation = forkserver
 use_git_change_detection = false
 track_dependencies = false
 """
@@ -150,7 +162,8 @@ def prepared(room: Room, folder: Path) -> Path:
     lists = {"sources": _indented(room.sources), "tests": _indented(room.tests), "without": room.without}
     (folder / "setup.cfg").write_text((CHECKOUT / "setup.cfg").read_text() + SETTINGS.format(**lists))
     # A name that fits no mutant: they are made, and the tests of each function found out, and that's all.
-    made = _mutmut(folder, ["none"], folder / "making.log", jobs=None, minutes=ROOM_MINUTES, total=0)
+    command = [sys.executable, "-m", "mutmut", "run", "none"]
+    made = _run(command, folder, {}, folder / "making.log", ROOM_MINUTES).replace("\r", "\n")
     if "nothing matches" not in made:
         said = [line for line in made.splitlines() if line.strip() and not SPINNER.match(line)]
         raise SystemExit(
@@ -215,7 +228,13 @@ def _logs(function: ast.Attribute) -> bool:
 
 
 class _Wordless(ast.NodeTransformer):
-    """Empties what is written for people and type checkers: log calls, texts of several words, casts."""
+    """Empties what is left out, so that what is changed there makes no difference."""
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        own = all(isinstance(each, ast.Attribute) and each.attr.startswith("_") for each in node.targets)
+        if own and isinstance(node.value, ast.Constant) and node.value.value is None:
+            node.value = ast.Constant(False)
+        return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
@@ -224,6 +243,8 @@ class _Wordless(ast.NodeTransformer):
         if isinstance(function, ast.Name) and function.id == "cast":
             value: ast.AST = self.visit(node.args[-1])
             return value
+        if isinstance(function, ast.Name) and function.id == "zip":
+            node.keywords = []
         return self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
@@ -234,28 +255,56 @@ class _Wordless(ast.NodeTransformer):
 # ---- running them
 
 
-def tested(folder: Path, drawn: Sequence[Mutant], jobs: int, minutes: float) -> dict[str, int | None]:
-    """mutmut's code of each that was drawn, None for those there was no time for."""
-    _mutmut(folder, [each.name for each in drawn], folder / "tests.log", jobs, minutes, len(drawn))
-    codes: dict[str, int | None] = {}
-    for meta in (folder / "mutants").rglob("*.py.meta"):
-        codes |= json.loads(meta.read_text())["exit_code_by_key"]
-    return codes
+def tested(
+    room: Room, made: Path, drawn: Sequence[Mutant], jobs: int, minutes: float
+) -> dict[str, bool | None]:
+    """By name: was it caught? None for those there was no time for."""
+    stats = json.loads((made / "mutmut-stats.json").read_text())
+    seconds = stats["duration_by_test"]
+    reached = {
+        each.name: stats["tests_by_mangled_function_name"].get(each.name.rpartition("__mutmut_")[0], [])
+        for each in drawn
+    }
+    plan, results, log = (made.parent / name for name in ("plan.json", "results.jsonl", "tests.log"))
+    tests = {name: [(test, seconds[test]) for test in found] for name, found in reached.items() if found}
+    plan.write_text(json.dumps({"jobs": jobs, "mutants": tests, "results": str(results)}))
+    results.write_text("")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "mutanttests", "-p", "no:cacheprovider"]
+    command += [*room.tests, "-k", f"not ({room.without})"]
+    environment = {"MUTANT_UNDER_TEST": "", "HATWISTED_MUTANTS": str(plan), "PYTHONPATH": str(TOOLS)}
+    said = _run(command, made, environment, log, minutes, lambda: _progress(results, len(tests)))
+    outcomes = dict(json.loads(line) for line in results.read_text().splitlines())
+    if tests and (None in outcomes or not outcomes):
+        raise SystemExit(
+            f"mutants: tests of {made.parent.name} fail without a mutant, see {log}: {said[-300:]}"
+        )
+    return {name: outcomes.get(name) if found else False for name, found in reached.items()}
 
 
-def _mutmut(
-    folder: Path, names: Sequence[str], log: Path, jobs: int | None, minutes: float, total: int
+def _run(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    minutes: float,
+    tell: Callable[[], None] = lambda: None,
 ) -> str:
-    """Run mutmut with a line of progress now and then; what it said."""
-    command = [sys.executable, "-m", "mutmut", "run", *names]
-    command += [] if jobs is None else ["--max-children", str(jobs)]
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    """Run a command and tell how it gets on now and then; what it said.
+
+    - command: with its arguments
+    - folder: where it works
+    - environment: beside our own; PYTHONPATH is taken from it alone
+    - log: gets all it says
+    - minutes: it may take
+    - tell: called every PROGRESS_SECONDS
+    """
+    inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     deadline = time.monotonic() + minutes * 60
     with log.open("w") as output:
         running = subprocess.Popen(
             command,
             cwd=folder,
-            env=environment,
+            env={**inherited, **environment},
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -266,27 +315,25 @@ def _mutmut(
                     running.wait(PROGRESS_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
-                    _progress(log, total)
+                    tell()
                 if time.monotonic() > deadline:
                     print(f"  stopped after {minutes:g} minutes", flush=True)
                     break
         finally:
             if running.poll() is None:
-                os.killpg(running.pid, 15)
+                os.killpg(running.pid, signal.SIGTERM)
                 running.wait()
-    return log.read_text(errors="replace").replace("\r", "\n")
+    return log.read_text(errors="replace")
 
 
-def _progress(log: Path, total: int) -> None:
-    done = re.findall(r"(\d+)/\d+ ", log.read_text(errors="replace")[-2000:])
-    if total:
-        print(f"  {done[-1] if done else 0} of {total} tested", flush=True)
+def _progress(results: Path, total: int) -> None:
+    print(f"  {len(results.read_text().splitlines())} of {total} tested", flush=True)
 
 
 # ---- what it comes to
 
 
-def judged(drawn: Sequence[Mutant], words: int, codes: Mapping[str, int | None]) -> Outcome:
+def judged(drawn: Sequence[Mutant], words: int, caught: Mapping[str, bool | None]) -> Outcome:
     """Sort a sample by what became of it."""
     listed = [
         (each["function"], each["change"])
@@ -294,10 +341,10 @@ def judged(drawn: Sequence[Mutant], words: int, codes: Mapping[str, int | None])
     ]
     outcome = Outcome(list(drawn), words)
     for mutant in drawn:
-        code = codes.get(mutant.name)
-        if code is None:
+        was_caught = caught[mutant.name]
+        if was_caught is None:
             outcome.untested += 1
-        elif code not in SURVIVED | NO_TESTS:
+        elif was_caught:
             outcome.caught.append(mutant)
         elif (mutant.function, list(mutant.lines)) in listed:
             outcome.listed.append(mutant)
@@ -342,7 +389,8 @@ def main() -> None:
     for name in chosen.rooms or ROOMS:
         print(f"{name}: making mutants", flush=True)
         folder = WORK / name
-        everything = list(mutants_of(prepared(ROOMS[name], folder)))
+        made = prepared(ROOMS[name], folder)
+        everything = list(mutants_of(made))
         eligible = [mutant for mutant in everything if not mutant.words_only]
         size = min(chosen.sample or len(eligible), len(eligible))
         drawn = random.Random(seed).sample(eligible, size)
@@ -350,8 +398,8 @@ def main() -> None:
             f"  {len(everything)} mutants, {len(eligible)} of them of more than words, {size} drawn",
             flush=True,
         )
-        codes = tested(folder, drawn, chosen.jobs, chosen.minutes)
-        outcomes[name] = judged(drawn, len(everything) - len(eligible), codes)
+        caught = tested(ROOMS[name], made, drawn, chosen.jobs, chosen.minutes)
+        outcomes[name] = judged(drawn, len(everything) - len(eligible), caught)
     text = report(outcomes)
     (WORK / "report.txt").write_text(text + "\n")
     print(text)

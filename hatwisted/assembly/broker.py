@@ -97,7 +97,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         tables.offsets, store.queue_end, lambda: store.log.flushed_offset, SlaveIds(clock).asked
     )
     followers = TableFollowers(clock, tables, ha.slave_hosts)
-    spread = TableSpread(registration.settled, followers.told)
+    spread = TableSpread(registration.settled, followers.copied)
     runtime = RuntimeInfo(clock, store, parts.local_time)
     processors = ProcessorTable()
     for each in (
@@ -109,7 +109,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         AdminProcessors(store, tables.topics, tables.groups, tables.offsets, tables.delays, runtime),
         TopicAdmin(clock, store, tables, spread, role, lambda: master.registered is not None),
         TopicView(store, tables.topics, tables.offsets, consumers.clients, tables.filters, identity.name),
-        GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.told),
+        GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.copied),
         MessageQueryProcessor(store),
         BrokerConfigProcessors(clock, live, partial(_check_config, role)),
     ):

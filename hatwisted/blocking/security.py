@@ -4,8 +4,8 @@ Signing is RocketMQ's own for remoting clients, the same for the ACL of 4.x and 
 values of all ext fields in the order of their names, and the body after them, under HMAC-SHA1 with the secret
 key. Name servers don't ask for it and ignore it.
 
-TLS is the standard library's. RocketMQ's clients don't look at a server's certificate unless told to; here
-they are told to unless `verify` says otherwise, and a refusal says which setting would accept it.
+TLS is the standard library's. RocketMQ's clients don't check a server's certificate by default; here it is
+checked unless `verify` says otherwise, and a refusal says which setting would accept it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a reader is told about a cluster: a value that travels to every process that reads.
+"""What a reader needs to know about a cluster: a value that travels to every process that reads.
 
 Addresses are "host:port", IPv6 in brackets; several name servers are separated by ";" as RocketMQ's clients
 take them, or by ",".

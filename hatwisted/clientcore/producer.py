@@ -291,7 +291,7 @@ class Producer:
 
     async def _send_sharing(self, message: Message, size: int) -> SendResult:
         self._check_open()
-        # Its own mistakes are told now: they'd be those of its whole batch.
+        # Its own mistakes fail it now: later they would fail its whole batch.
         checked_topic(message.topic)
         checked_properties(message.all_properties(self.group))
         key = (message.topic, message.wait, message.order_key)

@@ -1,4 +1,4 @@
-"""How much a producer has under way: so many requests in flight, so many bytes waiting for their turn.
+"""How much a producer has under way: requests in flight, bytes waiting for their turn.
 
 Who sends faster than the brokers answer first waits in line, in order; when the line itself is full the send
 fails, and `ready()` fires when it isn't.
@@ -57,7 +57,7 @@ class SendWindow:
             self._requests += 1
             turn.fire(None)
         while self._ready and self._has_room:
-            # Who hears of a place may take it: the others are told of the next.
+            # Whoever is woken may take the place: the others are woken for the next one.
             self._ready.popleft().fire(None)
         if not self._requests and not self._waiting:
             idle, self._idle = self._idle, []

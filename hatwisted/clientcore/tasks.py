@@ -120,7 +120,7 @@ class Task(Waiter[T]):
         self._step()
 
     def _step(self, error: BaseException | None = None) -> None:
-        # Its end is told outside of the except clauses: who hears of it isn't at work on an exception.
+        # Its end is announced outside the except clauses, so that nobody who hears of it is handling an exception.
         failure: BaseException | None = None
         try:
             awaited = self._work.send(None) if error is None else self._work.throw(error)
@@ -198,7 +198,7 @@ class Clock(Protocol):
         """Since the epoch, on a clock that follows the system's."""
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
-        """Call `work` after so many seconds."""
+        """Call `work` after this many seconds."""
 
 
 async def sleep(clock: Clock, seconds: float) -> None:
@@ -210,7 +210,7 @@ async def sleep(clock: Clock, seconds: float) -> None:
 
 
 async def ends_within(clock: Clock, waited: Waiter[Any], seconds: float) -> bool:
-    """Is `waited` done, however it ends, before so many seconds are over? It isn't cancelled."""
+    """Is `waited` done, however it ends, within this many seconds? It isn't cancelled."""
     ended: Waiter[bool] = Waiter()
     timer = clock.call_later(seconds, lambda: ended.fire(False))
 

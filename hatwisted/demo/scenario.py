@@ -38,7 +38,7 @@ CATCH_UP_LIMIT = 60.0  # s without progress of a slave that still lags when ever
 POLL = 0.1  # s between two looks at a condition
 BROKER_IDS = (0, 1)  # master, slave
 
-# The user's or a process's doing, told in one line; anything else is a bug and shown whole.
+# The user's or a process's doing, reported in one line; anything else is a bug and shown in full.
 EXPECTED = (
     DemoError,
     InputError,

@@ -1,7 +1,7 @@
 """What a slave lets into its log: frames that continue it, byte after byte, and nothing else.
 
 No I/O. Every frame's offset, heartbeats' included, must be the log's end; an empty log takes the start of any
-file, once. A frame that ends behind our file's end comes from a master with another file size: its log can't
+file, once. A frame that ends after our file's end comes from a master with another file size: its log can't
 be copied byte by byte into ours, so it's refused too, rather than stored at a place where no record may lie.
 """
 

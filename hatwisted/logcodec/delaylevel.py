@@ -21,7 +21,7 @@ _UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_delay_levels(text: str) -> list[int]:
-    """Milliseconds of each level. ValueError naming the part that isn't a number with s, m, h or d behind."""
+    """Milliseconds of each level. ValueError naming the part that isn't a number followed by s, m, h or d."""
     levels = []
     for part in text.split():
         match = re.fullmatch(r"([0-9]+)([smhd])", part)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
-from hatwisted.logcodec.recordsearch import records_behind, written_end
+from hatwisted.logcodec.recordsearch import records_after, written_end
 from hatwisted.logcodec.scan import Records, ScanEnd, Stop
 from hatwisted.logcodec.window import LogBytes, LogWindow, file_end, filled_from
 from hatwisted.wire.recordreader import decode_record
@@ -160,11 +160,12 @@ class LogWalk:
                 return
         self.end = LogEnd(self.at, 0, "the last file is full", False, None)
 
-    def to_end(self) -> LogEnd | None:
-        """Walk on to the end, but over no damage: None if there is some, see `damages`."""
+    def to_end(self, met: Callable[[Records], object] = lambda records: None) -> LogEnd | None:
+        """Walk on to the end, but over no damage: None if there is some, see `damages`. met: called with the valid
+        records on the way."""
         self._ends_at_damage = True
-        for _ in self:
-            pass
+        for records in self:
+            met(records)
         return None if self.damages else self.end
 
     @property
@@ -177,10 +178,10 @@ class LogWalk:
         offset, leftovers, reason = self.at, False, end.reason or end.stop.value
         options, evidence = self._options, self._options.evidence
         self.written = options.written_end(self._log, offset, options.known)
-        behind = records_behind(
+        following = records_after(
             self._log, offset, self.written, check_crc=options.check_crc, held=evidence.reaches_over
         )
-        for record in islice(behind, options.looked_at):
+        for record in islice(following, options.looked_at):
             if not evidence.was_cut_before(record, offset, self.last_timestamp):
                 self.damages.append(Damage(offset, record.physical_offset, reason))
                 self.at = record.physical_offset

@@ -98,9 +98,11 @@ class PropertyAreas:
         owner = np.repeat(np.arange(len(counts)), counts + 1)
         # Which part of its value each is, and so which blank is after it.
         part = np.arange(len(owner)) - np.repeat(np.cumsum(counts + 1) - counts - 1, counts + 1)
-        behind = first[owner] + part
-        starts = np.where(part == 0, spans.starts[owner], blanks[behind - 1] + 1)
-        ends = np.where(part == counts[owner], spans.ends[owner], blanks[np.minimum(behind, len(blanks) - 1)])
+        following = first[owner] + part
+        starts = np.where(part == 0, spans.starts[owner], blanks[following - 1] + 1)
+        ends = np.where(
+            part == counts[owner], spans.ends[owner], blanks[np.minimum(following, len(blanks) - 1)]
+        )
         kept = ends > starts
         return Spans(spans.rows[owner[kept]], starts[kept], ends[kept])
 

@@ -91,7 +91,7 @@ def written_end(log: LogBytes, offset: int, known: int = 0) -> int:
     return end
 
 
-def records_behind(
+def records_after(
     log: LogBytes, offset: int, end: int, *, check_crc: bool = True, held: Held | None = None
 ) -> Iterator[Record]:
     """The records that begin in [offset, end), where the chain leads to `offset` and may break there: the first
@@ -146,8 +146,8 @@ class RecordSearch:
     def at_or_before(self, offset: int) -> int:
         """Where the chain has its last record that starts at or before `offset`; or where a file's blank
         begins."""
-        before, behind = self._around(offset)
-        return behind if behind == offset else before
+        before, after = self._around(offset)
+        return after if after == offset else before
 
     def before(self, offset: int) -> int:
         """Some record before `offset` and not far from it, if there is one; else the file's begin."""
@@ -214,9 +214,9 @@ class RecordSearch:
             at = self._base if first == self._base else self.next_record(first, offset)
             surest = first == self._base or back >= LARGEST_RECORD
             if at is not None:
-                before, behind, whole = self._follow(at, offset)
+                before, after, whole = self._follow(at, offset)
                 if surest or (whole and not self._may_be_inside(at)):
-                    return before, behind
+                    return before, after
             elif surest:
                 found = self.next_record(offset, self._limit)
                 return offset, self._limit if found is None else found
@@ -260,7 +260,7 @@ class RecordSearch:
 
     def _is_torn_at(self, end: int) -> bool:
         """Does the place look like the end of a record that was being written: zeros before it (a record
-        hardly ends in one) or behind it?"""
+        hardly ends in one) or after it?"""
         if end > self._file_end:
             return False
         around = self._log.read(end - 1, 1 + layout.BLANK_HEAD_SIZE)

@@ -7,7 +7,7 @@ faster to look at every byte: `search` finds the first byte of the magic, and ea
 it lies at and begin where its predecessor ends; where one doesn't (a body may hold a whole record) the loop
 decides. Then numpy gathers the fixed fields of all records at once, through a view of 88 bytes at every byte
 position whose indexing is one memcpy a record, and every length is checked, as `wire.recordreader` does for one.
-Topics are told apart by `topicgroups`. What the properties say is a second step
+Topics are distinguished by `topicgroups`. What the properties say is a second step
 (`dispatchscan`), because recovery needs only this one.
 
 Numpy's calls cost about 1 us each however little they are given, so a handful of records is decoded one by
@@ -94,7 +94,7 @@ HEAD: Final = np.dtype(
     }
 )
 """A record's head with IPv4 hosts, each host as one number: address, then port. The body length is read unsigned:
-a negative one then points far behind the buffer instead of before it."""
+a negative one then points far beyond the buffer instead of before it."""
 
 _HEAD: Final = struct.Struct(">ii").unpack_from
 _V6: Final = layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
@@ -245,7 +245,7 @@ def scan_records(
     - buf: the piece
     - base: physical offset of its first byte
     - start: position in it of the first record
-    - before: no record counts that starts at this position or behind it
+    - before: no record counts that starts at this position or after it
     - mean_size: bytes of records hereabouts, which decides how they are looked for
     - check_crc: compare body checksums
     """

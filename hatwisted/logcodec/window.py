@@ -17,8 +17,8 @@ from hatwisted.wire import layout
 READ_SIZE: Final = 4 << 20
 """Bytes read at once, at most, unless a single record has more."""
 READ_RECORDS: Final = 8192
-"""Records read at once, roughly: so many that what is done once a read doesn't count, and not more, because small
-records pass through the CPU's cache several times."""
+"""Records read at once, roughly: enough that what is done once per read doesn't matter, and no more, because
+small records pass through the CPU's cache several times."""
 BEYOND: Final = 64 << 10
 """Bytes read beyond a limit, where the last record may go on."""
 

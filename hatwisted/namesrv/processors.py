@@ -120,7 +120,7 @@ class NameServerProcessors:
         return response(request, ext={"changed": "true" if changed else "false"}, body=body)
 
     def broker_heartbeat(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        """5.x between registrations, if told to."""
+        """5.x between registrations, if configured to."""
         self._routes.renew(text_field(request.ext, "brokerAddr"))
         return response(request)
 

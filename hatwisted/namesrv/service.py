@@ -75,7 +75,7 @@ class NameServerService(Service):
         return f"{here.host}:{here.port}"  # type: ignore[attr-defined]
 
     def privilegedStartService(self) -> None:
-        """Bind the port, so that a port in use is told before the process leaves the foreground."""
+        """Bind the port, so that a port in use is reported before the process leaves the foreground."""
         if self._listening is None:
             self._listening = self._listen(self._factory)
 

@@ -83,10 +83,10 @@ class _Parser:
     def parse(self) -> Parsed:
         start = self._peek()
         tree = self._condition(self._disjunction(), start)
-        behind = self._peek()
+        following = self._peek()
         if height(tree) > MAX_HEIGHT:
-            raise self._error(f"more than {MAX_HEIGHT} comparisons in a row without AND or OR", behind)
-        return Parsed(tree, None if behind.kind == END else behind.position)
+            raise self._error(f"more than {MAX_HEIGHT} comparisons in a row without AND or OR", following)
+        return Parsed(tree, None if following.kind == END else following.position)
 
     # ---- words
 

@@ -1,9 +1,9 @@
 """The seams of the store: what a simulation replaces (disk, threads) and what the HA link sees of the log.
 
-Kept narrow on purpose, so that a test can replace them. There is a disk that fills up, tears writes, fails and
-stalls (`tests/support/faultyfs.py`), and a log in memory for the HA link; there is no disk yet that drops what
-wasn't synced. Time comes from Twisted's own `IReactorTime` (seconds and
-callLater); there is no clock interface of ours.
+Kept narrow on purpose, so that a test can replace them: by a disk that fills up, tears writes, fails and stalls
+(`tests/support/faultyfs.py`), by one that forgets what wasn't synced when the power fails (`sim/simdisk.py`), or
+by a log in memory for the HA link. Time comes from Twisted's own `IReactorTime` (seconds and callLater); there
+is no clock interface of ours.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class IReplicatedLog(Interface):
         Raises KeyError-like `LookupError` when offset is below min_offset."""
 
     def last_record_start() -> int:
-        """Where the last whole record in front of max_offset begins, whatever lies behind it: a blank, or part of
+        """Where the last whole record before max_offset begins, whatever follows it: a blank, or part of
         a record. The first byte held if there is none, max_offset of an empty log. May read some MiB."""
 
     def append_raw(offset: int, buffers: Sequence[Buffer]) -> None:

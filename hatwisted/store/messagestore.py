@@ -198,12 +198,16 @@ class MessageStore:
         try:
             return self._load(progress, same_boot)
         except BaseException:
-            self.log.files.close()
-            self.queues.close_files()
-            if self.index is not None:
-                self.index.close()
-            self._lock.release()
+            self._let_go()
             raise
+
+    def _let_go(self) -> None:
+        """Give back files and lock, whatever is in them."""
+        self.log.files.close()
+        self.queues.close_files()
+        if self.index is not None:
+            self.index.close()
+        self._lock.release()
 
     def _load(self, progress: Callable[[int, int], None], same_boot: bool) -> RecoveryReport:
         options = self._options
@@ -283,17 +287,19 @@ class MessageStore:
             self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
         synced = yield self._sync_dispatched()
         self._queue_writer.stop()
-        self.log.close()
-        self.queues.close()
-        if self.index is not None:
-            self.index.close()
-        if dispatched and synced and flushed >= self.log.max_offset:
-            self._abort.remove()
-        else:
-            self._logger.warn(
-                "stopped before everything was dispatched and synced; the next start recovers it from the log"
-            )
-        self._lock.release()
+        try:
+            self.log.close()
+            self.queues.close()
+            if dispatched and synced and flushed >= self.log.max_offset:
+                self._abort.remove()
+            else:
+                self._logger.warn(
+                    "stopped before everything was dispatched and synced; the next start recovers it from the log"
+                )
+        except OSError as error:
+            self._logger.warn("the store couldn't be left as after a clean exit: {error}", error=error)
+        finally:
+            self._let_go()
 
     # -- writing ---------------------------------------------------------------------------------------------
 

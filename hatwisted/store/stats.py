@@ -84,7 +84,7 @@ class StoreStats:
             counts[2] += times
 
     def count_get(self, messages: int, took: int) -> None:
-        """A read that found so many messages (0: none) and took so many milliseconds."""
+        """A read that found this many messages (0: none) and took this many milliseconds."""
         self.get_entire_time_max = max(self.get_entire_time_max, took)
         if messages:
             self.get_found_total += 1

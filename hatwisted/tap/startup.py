@@ -32,7 +32,7 @@ from hatwisted.tap.realparts import real_parts
 
 log = Logger()
 
-# Somebody else's doing (a file, a folder, a port): told in one line. Anything else is ours and keeps its
+# Somebody else's doing (a file, a folder, a port): reported in one line. Anything else is ours and keeps its
 # traceback.
 EXPECTED = (ConfigError, StoreError, CannotListenError, OSError)
 

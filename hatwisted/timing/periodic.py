@@ -13,7 +13,7 @@ from hatwisted.timing.guard import FailedTurns
 
 
 class PeriodicCall:
-    """Calls `work` every so many seconds between `start` and `stop`.
+    """Calls `work` at an interval between `start` and `stop`.
 
     - clock: source of time
     - name: what the work is, for the log

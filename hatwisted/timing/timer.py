@@ -40,7 +40,7 @@ class GuardedTimer:
         return None if self._call is None else self._call.getTime()
 
     def set(self, seconds: float) -> None:
-        """The next turn comes in so many seconds, instead of when it was to come."""
+        """The next turn comes in this many seconds, instead of when it was to come."""
         if self._call is not None:
             self._call.cancel()
         self._cancelled = False

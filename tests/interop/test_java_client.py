@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from testbed import javarocketmq
-from testbed.brokergroup import JAVA, OURS, BrokerGroup
+from testbed.brokergroup import OURS, BrokerGroup
 from testbed.storefiles import read_log
-from tests.interop.conftest import needs
+from tests.support import javaclient
+from tests.support.javaclient import JavaClient
 
 pytestmark = pytest.mark.timeout(240)
 
-MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 
-
-def mqadmin(group: BrokerGroup, *arguments: str) -> str:
+def mqadmin(program: JavaClient, group: BrokerGroup, *arguments: str) -> str:
     """What one mqadmin command prints."""
-    command = javarocketmq.java_command(MQADMIN, group.folder / "mqadmin-home")
-    command += [*arguments, "-n", f"127.0.0.1:{group.namesrv_port}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert "Exception" not in done.stderr, done.stderr[-2000:]
-    return done.stdout
+    program.forget()
+    program.tell("run", *arguments, "-n", f"127.0.0.1:{group.namesrv_port}")
+    return "\n".join(event[0] if event else "" for event in program.events("printed"))
 
 
 def test_B117_the_java_client_finds_our_brokers_sends_and_reads(tmp_path: Path) -> None:
-    needs(JAVA)
-    with BrokerGroup(tmp_path, namesrv_kind=OURS) as group:
+    version = javarocketmq.VERSION
+    if reason := javaclient.unavailable(version):
+        pytest.skip(f"RocketMQ's mqadmin {version} can't run here: {reason}")
+    with (
+        BrokerGroup(tmp_path, namesrv_kind=OURS) as group,
+        JavaClient(version, "Mqadmin", tmp_path) as program,
+    ):
         group.start()
-        cluster = mqadmin(group, "clusterList")
+        cluster = mqadmin(program, group, "clusterList")
         assert f"127.0.0.1:{group.master_port}" in cluster and f"127.0.0.1:{group.slave_port}" in cluster
-        sent = mqadmin(group, "sendMessage", "-t", "JavaTopic", "-p", "from Java", "-k", "key1", "-c", "tagA")
+        sent = mqadmin(
+            program, group, "sendMessage", "-t", "JavaTopic", "-p", "from Java", "-k", "key1", "-c", "tagA"
+        )
         assert "SEND_OK" in sent
-        assert "KEYS=key1" in mqadmin(group, "consumeMessage", "-t", "JavaTopic")
+        assert "KEYS=key1" in mqadmin(program, group, "consumeMessage", "-t", "JavaTopic")
         group.wait_caught_up()
         group.stop()
     for store in (group.master_store, group.slave_store):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
+from testbed.brokergroup import JAVA, OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup, Kind
 from testbed.processes import wait_until
 from testbed.storefiles import BadStore, read_log
 from tests.interop.conftest import SERVERS, needs
@@ -25,7 +25,7 @@ from tests.support.javaclient import BINARY, JavaClient
 pytestmark = pytest.mark.timeout(300)
 
 # A failed message comes again after level 3 and then 4 of these: seconds instead of 10 s and 30 s.
-SETTINGS = {**SMALL_STORE, "enablePropertyFilter": True, "messageDelayLevel": "1s 1s 1s 1s 1s"}
+SETTINGS = {**SMALL_STORE, **QUICK_SYNC, "enablePropertyFilter": True, "messageDelayLevel": "1s 1s 1s 1s 1s"}
 # A member that can't lock a queue looks again, and one that gives it up unlocks it, after 20 s by default.
 IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=1000", "-Drocketmq.client.unlockDelayTimeMills=1000")
 QUEUES = 4

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
+from testbed.brokergroup import JAVA, OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import wait_until
 from testbed.remotingclient import RemotingClient
 from tests.interop.conftest import needs
@@ -45,7 +45,7 @@ def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         master,
         slave,
         namesrv_kind=OURS,
-        settings={**SMALL_STORE, "registerNameServerPeriod": 10_000},
+        settings={**SMALL_STORE, **QUICK_SYNC, "registerNameServerPeriod": 10_000},
     ) as pair:
         pair.start()
         with pair.master_client() as client:

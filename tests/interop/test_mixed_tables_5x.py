@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed import javarocketmq
-from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import wait_until
 from tests.interop.test_mixed_config_sync import (
     ALL_GROUPS,
@@ -33,7 +33,7 @@ def test_B101_B103_B105_tables_get_across(javas: str, tmp_path: Path) -> None:
     reason = javarocketmq.available(VERSION)
     if reason is not None:
         pytest.skip(f"RocketMQ {VERSION} can't run here: {reason}")
-    settings = {**SMALL_STORE, "registerNameServerPeriod": 10_000}
+    settings = {**SMALL_STORE, **QUICK_SYNC, "registerNameServerPeriod": 10_000}
     with BrokerGroup(tmp_path, OURS, OURS, namesrv_kind=OURS, settings=settings) as group:
         if javas == "master":
             group._master = javarocketmq.broker("master", tmp_path, group.master_settings(), version=VERSION)

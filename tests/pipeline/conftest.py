@@ -11,9 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For JVMs that live for seconds: half of a start's time is the second compiler's and the collector's."""
-
 
 @pytest.fixture(scope="session")
 def java() -> Iterator[None]:
@@ -22,11 +19,14 @@ def java() -> Iterator[None]:
     from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
 
     try:
-        find_java_home(os.environ)
+        home = find_java_home(os.environ)
     except NoJava as error:
         pytest.skip(str(error))
+    from tests.support.quickspark import quick_start
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_SUBMIT_OPTS", QUICK_START)
+        for name, value in quick_start(home).items():
+            patch.setenv(name, value)
         yield
 
 

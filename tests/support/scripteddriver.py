@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.internet.task import Clock
 
 from hatwisted.clientcore.driver import Answer, StandardLog
 from hatwisted.clientcore.errors import CallTimedOut
 from hatwisted.clientcore.tasks import Timer, Waiter
-from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -21,6 +21,14 @@ OFFSET_ID = "7F00000100002A9F000000000000002A"
 
 Groups = dict[str, dict[int, str]]
 """Of each broker group: id -> address."""
+
+
+class Asked(NamedTuple):
+    """A request, and the seconds its answer was waited for; None: oneway."""
+
+    address: str
+    request: RemotingCommand
+    timeout: float | None
 
 
 class FirstOfAll(Random):
@@ -32,7 +40,7 @@ class FirstOfAll(Random):
 
 
 class ScriptedDriver:
-    """Provider of Driver. Each call is in `calls`, as (second, address, code).
+    """Provider of Driver. Each call is in `calls`, as (second, address, code), and whole in `requests`.
 
     groups: what the name server says of every topic
     answer: what brokers say; None: nothing in time
@@ -44,16 +52,23 @@ class ScriptedDriver:
         self.groups = groups
         self.queues = 2
         """Of each group."""
+        self.unknown: set[str] = set()
+        """Topics without a route."""
         self.answer = answer
         self.clock = Clock()
         self.randomness = FirstOfAll(1)
         self.process_name = "host@1"
         self.log = StandardLog("scripted")
         self.calls: list[tuple[float, str, int]] = []
+        self.requests: list[Asked] = []
 
     def calls_of(self, code: int) -> list[tuple[float, str]]:
         """(second, address) of the calls with this code."""
         return [(at, address) for at, address, called in self.calls if called == code]
+
+    def asked(self, code: int) -> list[Asked]:
+        """The requests with this code."""
+        return [each for each in self.requests if each.request.code == code]
 
     def pass_time(self, seconds: float, step: float = 0.25) -> None:
         """Time passes in steps."""
@@ -85,10 +100,13 @@ class ScriptedDriver:
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """As Driver."""
-        self.calls.append((self.clock.seconds(), address, int(request.code)))
+        self._note(address, request, timeout)
         waiter: Waiter[RemotingCommand] = Waiter()
         if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-            waiter.fire(RemotingCommand(0, flag=1, body=encode_body(self.route())))
+            known = request.ext["topic"] not in self.unknown
+            body = encode_body(self.route()) if known else b""
+            code = ResponseCode.SUCCESS if known else ResponseCode.TOPIC_NOT_EXIST
+            waiter.fire(RemotingCommand(code, flag=1, body=body))
             return waiter
         self.clock.callLater(timeout, waiter.fail, CallTimedOut(address, f"no answer in {timeout:g} s"))
         try:
@@ -102,10 +120,15 @@ class ScriptedDriver:
 
     def oneway(self, address: str, request: RemotingCommand) -> None:
         """As Driver."""
+        self._note(address, request, None)
+
+    def _note(self, address: str, request: RemotingCommand, timeout: float | None) -> None:
         self.calls.append((self.clock.seconds(), address, int(request.code)))
+        self.requests.append(Asked(address, request, timeout))
 
     def serve(self, asked: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]) -> None:
-        """As Driver; nobody asks."""
+        """As Driver: a test asks by `ask`, and breaks connections by `lose`."""
+        self.ask, self.lose = asked, lost
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """As Driver; there is nothing to adopt."""

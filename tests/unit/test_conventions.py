@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -139,3 +140,13 @@ class DocstringTests(SynchronousTestCase):
             if (names := unlisted(node, doc))
         ]
         self.assertEqual("\n".join(missing), "", "add a line `- name: what it is` for each to the docstring")
+
+
+class SuiteTests(SynchronousTestCase):
+    def test_no_test_file_lies_where_make_test_doesnt_look(self) -> None:
+        root = Path(__file__).parents[2]
+        setup = ConfigParser()
+        setup.read(root / "setup.cfg")
+        paths = [root / path for path in setup["tool:pytest"]["testpaths"].split()]
+        stray = [path for path in (root / "tests").rglob("test_*.py") if not set(paths) & set(path.parents)]
+        self.assertEqual(stray, [])

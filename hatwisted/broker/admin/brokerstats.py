@@ -135,7 +135,7 @@ class BrokerStats:
     # -- counting --------------------------------------------------------------------------------------------
 
     def count_get(self, group: str, topic: str, messages: int, size: int) -> None:
-        """A pull of `group` got so many messages and bytes."""
+        """A pull of `group` got this many messages and bytes."""
         _add(self._gets, f"{topic}{SEPARATOR}{group}", messages, size)
 
     def count_sent_back(self, group: str, topic: str) -> None:

@@ -26,7 +26,7 @@ _INT_MAX = (1 << 31) - 1
 
 
 class GroupAdmin:
-    """Answers that change the table of groups. role: see above; told: as in TableSpread."""
+    """Answers that change the table of groups. role: see above; copied: as in TableSpread."""
 
     _log = Logger()
 
@@ -36,13 +36,13 @@ class GroupAdmin:
         offsets: ConsumerOffsetTable,
         stats: BrokerStats,
         role: Role,
-        told: Callable[[], Deferred[str | None]],
+        copied: Callable[[], Deferred[str | None]],
     ) -> None:
         self._groups = groups
         self._offsets = offsets
         self._stats = stats
         self._role = role
-        self._told = told
+        self._copied = copied
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put both handlers into `table`."""
@@ -58,7 +58,7 @@ class GroupAdmin:
         config = _parse(request.body)
         self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._groups.put(config)
-        return self._told().addCallback(lambda remark: response(request, remark=remark))
+        return self._copied().addCallback(lambda remark: response(request, remark=remark))
 
     def delete(
         self, connection: RemotingConnection, request: RemotingCommand
@@ -73,7 +73,7 @@ class GroupAdmin:
         if bool_field(request.ext, "removeOffset") or bool_field(request.ext, "cleanOffset"):
             self._offsets.remove_group(name)
         self._stats.forget_group(name)
-        return self._told().addCallback(lambda remark: response(request, remark=remark))
+        return self._copied().addCallback(lambda remark: response(request, remark=remark))
 
 
 def _parse(body: bytes) -> GroupConfig:

@@ -105,7 +105,7 @@ class OffsetResets:
         for queue_id in range(config.write_queue_nums):
             now = self._offsets.query(group, config.topic_name, queue_id)
             if now is None or now < 0:
-                # RocketMQ's words, with which its tools are told that there is no such group.
+                # RocketMQ's words, by which its tools learn that there is no such group.
                 return Refusal(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
             wanted = self._at_time(config.topic_name, queue_id, timestamp)
             targets[queue_id] = wanted if force else min(wanted, now)

@@ -60,11 +60,11 @@ class TableSpread(NamedTuple):
     """How far a change of a table has come; neither fails.
 
     - registered(): fires when no name server owes an answer
-    - told(): fires when the slaves have it, or have had their time; with a remark about those that lack it
+    - copied(): fires when the slaves have it, or have had their time; with a remark about those that lack it
     """
 
     registered: Callable[[], Deferred[None]]
-    told: Callable[[], Deferred[str | None]]
+    copied: Callable[[], Deferred[str | None]]
 
 
 class TopicAdmin:
@@ -110,7 +110,7 @@ class TopicAdmin:
         config = _parse(request)
         self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._topics.put(config)
-        told = self._spread.told()
+        copied = self._spread.copied()
         registered: Deferred[None] = Deferred()
         late = self._clock.callLater(REGISTER_WAIT, self._late, config.topic_name, registered)
 
@@ -120,7 +120,7 @@ class TopicAdmin:
                 registered.callback(None)
 
         self._spread.registered().addCallback(settled)
-        answer = registered.addCallback(lambda _: told)
+        answer = registered.addCallback(lambda _: copied)
         return answer.addCallback(lambda remark: response(request, remark=remark))
 
     def _late(self, topic: str, registered: Deferred[None]) -> None:
@@ -136,10 +136,10 @@ class TopicAdmin:
         topic = text_field(request.ext, "topic")
         self._log.info("{peer} deletes topic {topic}", peer=connection.peer, topic=topic)
         self._topics.delete(topic)
-        told = self._spread.told()
+        copied = self._spread.copied()
         self._offsets.remove_topic(topic)
         dropped = self._store.removal.drop_topics(lambda name: name == topic)
-        answer = dropped.addCallback(lambda _: told)
+        answer = dropped.addCallback(lambda _: copied)
         return answer.addCallback(lambda remark: response(request, remark=remark))
 
     def _follow_deletion(self, request: RemotingCommand) -> _Answer:

@@ -2,7 +2,7 @@
 
 Nothing on the HA link says who copies, and name servers know one address per id: each of the two takes the other's
 place there at every registration, and readers find one of them at a time. Our slaves give id and address when
-they ask for offsets; RocketMQ's don't, and are told apart by the name servers alone.
+they ask for offsets; RocketMQ's don't, so only the name servers can tell them apart.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Slaves of ours hear of a change of topics or groups at once, and whoever made it hears when they have it.
+"""Slaves of ours learn of a change of topics or groups at once, and whoever made it learns when they have it.
 
-RocketMQ's slaves ask for their master's tables every ten seconds. What an operator was told is made is unknown
-to a slave until then, and gone if the master dies. So a slave of ours keeps a request open with its master,
-WATCH_TABLES, which says the versions that it has. It's answered when these aren't the master's any more, or
-after HOLD; the slave then asks for the tables as ever, and comes back. By its coming back with the new versions
-the master knows that it has them, and an operator's request is answered then: `told`. Nobody is waited for
-longer than TELL_WAIT; slaves that lack the change by then, and linked ones that don't watch (RocketMQ's), are
+RocketMQ's slaves ask for their master's tables every ten seconds. A topic whose creation has been confirmed to an
+operator is unknown to a slave until then, and gone if the master dies. So a slave of ours keeps a request open
+with its master, WATCH_TABLES, which says the versions that it has. It's answered when these aren't the master's
+any more, or after HOLD; the slave then asks for the tables as usual, and comes back. When it comes back with the
+new versions, the master knows that it has them, and answers the operator's request: `copied`. Nobody is waited
+for longer than COPY_WAIT; slaves that lack the change by then, and linked ones that don't watch (RocketMQ's), are
 named in the answer.
 
 Rejected: calls from the master to its slaves (what a slave has would have to be guessed after each lost answer),
@@ -30,11 +30,11 @@ from hatwisted.wire.remoting import RemotingCommand
 HOLD = 25.0
 """Seconds that a request is held; well below the time after which an idle connection is closed."""
 
-TELL_WAIT = 3.0
+COPY_WAIT = 3.0
 """Seconds that an operator's answer waits for slaves: mqadmin waits 5 s for it."""
 
 MAX_FOLLOWERS = 64
-"""Slaves that watch (about 1 KiB each); further ones copy every `slaveSyncInterval` as ever."""
+"""Slaves that watch (about 1 KiB each); further ones copy every `slaveSyncInterval`, as without it."""
 
 MAX_WAITS = 1024
 """Answers that wait for slaves; further ones are given at once, and name all slaves."""
@@ -167,15 +167,15 @@ class TableFollowers:
 
     # -- who made a change -----------------------------------------------------------------------------------
 
-    def told(self) -> Deferred[str | None]:
-        """Fires when every slave has the tables as they are now, or after TELL_WAIT: with None, or with a remark
+    def copied(self) -> Deferred[str | None]:
+        """Fires when every slave has the tables as they are now, or after COPY_WAIT: with None, or with a remark
         for whoever made the change about the slaves that lack it. Never fails."""
         if not self._lacking(self._state):
             return succeed(None)
         if len(self._waits) >= MAX_WAITS or not self._followers:
             return succeed(self._remark(self._state))
         done: Deferred[str | None] = Deferred()
-        wait = _Wait(self._state, done, self._clock.callLater(TELL_WAIT, lambda: self._end(wait)))
+        wait = _Wait(self._state, done, self._clock.callLater(COPY_WAIT, lambda: self._end(wait)))
         self._waits[wait] = None
         return done
 
@@ -202,5 +202,5 @@ class TableFollowers:
         if not lacking:
             return None
         names = ", ".join(lacking)
-        self._log.warn("changed tables are not known to be on these slaves yet: {names}", names=names)
-        return f"done here, and not known to be on these slaves yet: {names}"
+        self._log.warn("these slaves may not have the changed tables yet: {names}", names=names)
+        return f"done here, but these slaves may not have it yet: {names}"

@@ -17,7 +17,7 @@ _WAIT = layout.PROPERTY_WAIT + "\x01"
 _USUAL_WAIT = f"{_END}{_WAIT}true{_END}"
 """How Java producers say that they want to wait, between two other properties."""
 _MAY_END = frozenset((b"", b"\x02"))
-"""Last byte of properties that others may be put behind."""
+"""Last byte of properties to which others may be appended."""
 
 _UNIQ_KEY = layout.PROPERTY_UNIQ_KEY + "\x01"
 

@@ -199,7 +199,7 @@ class TransactionCheck:
             yield deferLater(self._clock, 0)
 
     def _places(self, topic: str, at: int, count: int) -> list[tuple[int, int]]:
-        """(queue offset, log offset) of so many entries."""
+        """(queue offset, log offset) of this many entries."""
         queue = self._store.queues.find(topic, HALF_QUEUE)
         entries = queue.read(at, count) if queue is not None else b""
         return [(index, entry[0]) for index, entry in enumerate(QUEUE_ENTRY.iter_unpack(entries), at)]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hatwisted.logcodec.logwalk import WITHOUT_CRC, LogWalk
 from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.onerecord import record_at
-from hatwisted.logcodec.recordsearch import RecordSearch, records_behind
+from hatwisted.logcodec.recordsearch import RecordSearch, records_after
 from hatwisted.logcodec.scan import Records, Stop
 from hatwisted.logcodec.window import LogWindow, filled_from
 from hatwisted.store.log.filequeue import FileQueue
@@ -172,8 +172,8 @@ def follow(
                 reached = log.capacity_end_of(reached)
             elif idle == STALLED - 1 and reached == at and end.stop is Stop.CORRUPT:
                 warn(f"no valid record at offset {at}: {end.reason}")
-                behind = next(records_behind(log, at, log.capacity_end), None)
-                reached = at if behind is None else behind.physical_offset
+                following = next(records_after(log, at, log.capacity_end), None)
+                reached = at if following is None else following.physical_offset
         idle = 0 if reached > at else idle + 1
         at = reached
         if idle:

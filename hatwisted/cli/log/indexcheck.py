@@ -147,7 +147,7 @@ class IndexComparison:
             self._findings.add("index items without a record in the log", where, len(extra))
 
     def _note_missing(self, missing: Longs, begin: int) -> None:
-        """Keys that aren't indexed: between indexed ones, or behind the last of them."""
+        """Keys that aren't indexed: between indexed ones, or after the last of them."""
         physical = begin + (missing >> 32)
         if self._indexed_from is not None:
             missing = missing[physical >= self._indexed_from]

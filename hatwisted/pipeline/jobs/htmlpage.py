@@ -172,7 +172,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], texts: int
 
     - heads: of the columns
     - rows: cells
-    - texts: the first so many columns are texts, the others numbers
+    - texts: how many of the first columns are texts; the others are numbers
     - note: text below it
     """
     head = "".join(

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from hatwisted.logcodec.onerecord import record_at, whole_record
 from hatwisted.logcodec.queueentry import has_data
 from hatwisted.logcodec.queueruns import QueueRuns
-from hatwisted.logcodec.recordsearch import records_behind
+from hatwisted.logcodec.recordsearch import records_after
 from hatwisted.pipeline.jobs.rangewalk import Buffer, Filler, Step, WalkedLog, edge, walk_range
 from hatwisted.pipeline.jobs.recordfields import field_at
 from hatwisted.wire import layout
@@ -269,7 +269,7 @@ class _Copy:
         if base + start < self._covered:
             self._follow(record_at(self._log, self._covered), base + stop)
             return Kind.REPLACED
-        inside = next(records_behind(self._log, base + start, base + stop), None)
+        inside = next(records_after(self._log, base + start, base + stop), None)
         if inside is None:
             return Kind.DAMAGED
         self._follow(inside, base + stop)
@@ -323,7 +323,7 @@ class _Copy:
 
     def _valid_records(self, step: Step) -> Iterator[Record]:
         """This copy's valid records that begin within the step."""
-        yield from records_behind(self._log, step.begin, min(step.end, self._log.capacity_end))
+        yield from records_after(self._log, step.begin, min(step.end, self._log.capacity_end))
 
 
 def _octets(data: bytes | memoryview, size: int) -> npt.NDArray[np.uint8]:

@@ -259,7 +259,7 @@ class Producer:
             self._settle(self._under_way[0])
         sends.under_way, sends.waiting, sends.waiting_bytes = sends.waiting, [], 0
         self._under_way.append(sends)
-        # What goes wrong is told when it's settled, which tries again.
+        # What goes wrong shows when it's settled, which tries again.
         sends.answer = self._driver.post(sends.address, self._request(sends.queue, sends.under_way))
 
     def _settle(self, sends: _QueueSends) -> None:

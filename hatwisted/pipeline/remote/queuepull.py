@@ -203,11 +203,11 @@ class QueuePull:
                 raise self._final_error()
             self._driver.pause(pause)
             self._renew_replicas()
-        # Who is behind may have caught up meanwhile, who failed may be back.
+        # A lagging one may have caught up meanwhile, a failed one may be back.
         self._lacking.clear()
 
     def _skips(self, master: str) -> bool:
-        """All brokers are there, and none has the next offset: go on behind what is gone, if something is."""
+        """All brokers are there, and none has the next offset: go on after what is gone, if something is."""
         if self._lacking[master].resume is None:
             return False
         try:

@@ -55,7 +55,7 @@ def queue_order(queue: MessageQueue) -> tuple[str, str, int]:
 
 
 def packed(ranges: Iterable[QueueRange], at_least: int | None = None) -> list[tuple[QueueRange, ...]]:
-    """Ranges put together into tasks: in order, none empty. at_least: so many tasks, where there are as many
+    """Ranges put together into tasks: in order, none empty. at_least: this many tasks, where there are as many
     messages; long ranges are cut for it."""
     wanted = [each for each in ranges if each.end > each.begin]
     total = sum(each.end - each.begin for each in wanted)

@@ -61,10 +61,10 @@ CATCH_UP_SHARE: Final = 0.25
 
 BACKLOG_LIMIT: Final = 4 << 30
 """Undispatched bytes beyond which the link is slowed down instead: four log files. A consumer on the slave is
-that far behind at worst, and the page cache of a broker still holds them."""
+behind by that much at worst, and the page cache of a broker still holds them."""
 
 BOUNDING_SHARE: Final = 0.75
-"""Share of the reactor's time for dispatch beyond that, or behind `LAG_AIM`."""
+"""Share of the reactor's time for dispatch beyond that, or when it lags by more than `LAG_AIM`."""
 
 LAG_AIM: Final = 0.3
 """Seconds from store to dispatch that full load may cost before it's slowed down in favour of dispatch."""

@@ -15,6 +15,11 @@ time: pages reach the disk in any order. It serves as evidence of where the log 
 What recovery has changed is on the disk before it ends. A cut that isn't would be undone by the next failure of
 power, and entries that had been cut would then name whatever has come to lie there since.
 
+After an unclean exit what no checkpoint covers is written again, the same bytes. A sync may have failed: the
+kernel then takes the pages for clean, shows them to this process as it did to the last, and would leave them out
+of the next sync, which says that they are on the disk. Rejected: a mark that a failed sync leaves, on a disk that
+has just failed.
+
 Bytes after the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
 damage: start is refused with `DamagedLog` and nothing is touched. But where a failure of power has left a hole in
 what was never synced (`unsyncedtail`), everything from there on is cut as well, and kept in a side file.
@@ -27,11 +32,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import numpy as np
 from twisted.logger import Logger
 
 from hatwisted.logcodec.logwalk import CHUNK, LogEnd, LogWalk, WalkOptions
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import written_end
+from hatwisted.logcodec.scan import Records
 from hatwisted.store.dispatch.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, OtherFileSize
 from hatwisted.store.index.indexservice import IndexService
@@ -151,6 +158,7 @@ def recover(
     found = recovery.find_end()
     before_changes()
     recovery.cut(found)
+    recovery.write_unsynced()
     parts.log.set_end(report.end)
     report.dispatched_from = recovery.dispatch_start()
     recovery.dispatch()
@@ -185,6 +193,7 @@ class _Recovery:
         self._options = options
         self._keep_aside = keep_aside
         self._progress = progress
+        self._unsynced_from: int | None = None
         self._done = self._total = self._reported = 0
         self.report = RecoveryReport(options.unclean)
 
@@ -224,13 +233,25 @@ class _Recovery:
             ),
             progress=lambda at: self._tick(at - start),
         )
-        found = walk.to_end()
+        found = walk.to_end(self._note_unsynced)
         if found is None:
             found = self._unsynced_tail(walk)
         if found is None:
             raise self._damaged(walk)
         report.records, report.store_timestamp = walk.count, walk.last_timestamp
         return found
+
+    def _note_unsynced(self, records: Records) -> None:
+        """Find the first record that isn't known to be on the disk. Where nothing is known, none in front of the
+        last SCANNED_FILES files counts: to write a whole log again would take hours."""
+        if self._unsynced_from is None:
+            synced_until = self._checkpoint.synced_until
+            if synced_until is None:
+                unsynced = records.positions + records.base >= self._files.starts[-SCANNED_FILES:][0]
+            else:
+                unsynced = records.store_timestamps >= synced_until
+            if unsynced.any():
+                self._unsynced_from = records.base + int(records.positions[np.argmax(unsynced)])
 
     def _unsynced_tail(self, walk: LogWalk) -> LogEnd | None:
         """The log's end at a break after which nothing was ever promised; None if that can't be said."""
@@ -304,6 +325,13 @@ class _Recovery:
         stale_end = min(written, self._files.capacity_end)
         for at in range(end, stale_end, CHUNK):
             self._files.write(at, (bytes(min(CHUNK, stale_end - at)),))
+
+    def write_unsynced(self) -> None:
+        """Make what may not be on the disk part of the next sync."""
+        at, end = self._unsynced_from, self.report.end
+        while self.report.unclean and at is not None and at < end:
+            chunk = self._files.read(at, min(CHUNK, end - at))
+            at += self._files.write(at, (chunk,))
 
     # -- dispatching -----------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ def keep_aside(
     - path: its own; it has that name only once it's whole
     - log: the log's files
     - span: offsets [begin, end)
-    - progress: told the offset reached
+    - progress: called with the offset reached
     """
     fs.makedirs(dirname(path))
     temporary = path + ".tmp"

@@ -2,15 +2,15 @@
 
 The kernel writes pages in any order. When the power fails, some of those after the last sync are there and earlier
 ones aren't: valid records follow a hole. None of them was ever acknowledged as durable, because a sync covers
-everything in front of its end: had one of them been synced, there would be no hole. So to cut there breaks no
+everything before its end: had one of them been synced, there would be no hole. So to cut there breaks no
 promise, and a broker that waits for an operator instead stands still for nothing.
 
 Damage to what had been synced looks different. The checkpoint says that it was, or no part of what is missing is a
-sector that was never written: log files are made anew, so those are zeros from end to end. And where the
+sector that was never written: log files are always created new, so those are zeros from end to end. And where the
 system has gone on since, nothing can be missing: the page cache outlives a process.
 
 A hole that begins in a record's properties doesn't break the chain there: only the body has a checksum, so the
-record in front passes for valid. It belongs to what is cut.
+record before it passes for valid. It belongs to what is cut.
 """
 
 from __future__ import annotations

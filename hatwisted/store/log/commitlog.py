@@ -199,7 +199,7 @@ class CommitLog:
         return at
 
     def _last_record(self, at: int, end: int) -> int | None:
-        """The last whole record of those that follow one another from `at` on, in front of `end`, if there is
+        """The last whole record of those that follow one another from `at` on, before `end`, if there is
         one."""
         last = None
         while at < end:
@@ -288,7 +288,7 @@ class CommitLog:
             self._clear_failed_write()
 
     def _clear_failed_write(self) -> None:
-        """Zero what a failed write may have left behind the end."""
+        """Zero what a failed write may have left after the end."""
         at = self.max_offset
         while at < self._dirty_end:
             size = min(self._dirty_end, at - at % self.file_size + self.file_size) - at

@@ -171,7 +171,7 @@ class FileQueue:
         return starts
 
     def _lengthen(self, path: str) -> None:
-        """A sparse file's length had not reached the disk when the power failed, nor had anything behind it."""
+        """A sparse file's length had not reached the disk when the power failed, nor had anything after it."""
         with contextlib.closing(self._fs.open(path)) as file:
             file.extend(self.file_size)
 

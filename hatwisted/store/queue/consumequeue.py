@@ -236,6 +236,7 @@ class ConsumeQueue:
             self._files.create(start)
             self._end = self._written = self._flushed = start
             self._file_end = self._files.capacity_end
+            self.max_offset = start // ENTRY_SIZE
         try:
             self._fill(at)
         finally:

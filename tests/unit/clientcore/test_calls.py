@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.clientcore.calls import MAX_CALLS, SILENT_CALLS, Channel, ChannelTable
+from hatwisted.clientcore.calls import GRACE, MAX_CALLS, SILENT_CALLS, Channel, ChannelTable
 from hatwisted.clientcore.driver import StandardLog
 from hatwisted.clientcore.errors import (
     BadSetting,
@@ -161,6 +161,98 @@ class ChannelTests(SynchronousTestCase):
         channel.disconnected("closed")
         self.assertEqual((closed.done, self.lost), (True, []))
         self.assertRaises(ConnectFailed, self.call().result)
+
+    def test_bytes_that_came_while_the_time_ran_out_give_the_call_a_grace(self) -> None:
+        for answered in (True, False):
+            call = self.call()
+            channel, wire = self.connect()
+            frame = encode_command(RemotingCommand(0, opaque=wire.written[0].opaque, flag=1))
+            # Between the call's timer and the look that it takes a turn later.
+            self.clock.callLater(3, channel.received, frame[:5])
+            self.clock.advance(3)
+            self.clock.advance(GRACE - 0.1)
+            self.assertFalse(call.done)
+            if answered:
+                channel.received(frame[5:])
+                self.assertEqual(call.result().code, 0)
+            else:
+                self.clock.advance(0.1)
+                late = self.assertRaises(CallTimedOut, call.result)
+                self.assertEqual(str(late), f"{BROKER}: no answer to request {ROUTE} within 3 s")
+            channel.disconnected("reset")
+            self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_question_that_nobody_is_up_to_is_answered_as_an_error_now_or_later(self) -> None:
+        told: list[tuple[str, BaseException]] = []
+
+        def exception(format: str, error: BaseException, **fields: object) -> None:
+            told.append((format.format(**fields), error))
+
+        self.patch(self.table.log, "exception", exception)
+        error, late = ValueError("bad"), Waiter[RemotingCommand]()
+
+        def ask(address: str, request: RemotingCommand) -> Waiter[RemotingCommand]:
+            if request.code == 307:
+                raise error
+            return late
+
+        self.table.serve(ask, self.lost.append)
+        self.call()
+        channel, wire = self.connect()
+        for code in (307, 309):
+            channel.received(encode_command(RemotingCommand(code, opaque=code)))
+        late.fail(error)
+        answers = [(each.opaque, each.code, each.flag, each.remark) for each in wire.written[1:]]
+        self.assertEqual(answers, [(code, 1, 1, f"request {code}: bad") for code in (307, 309)])
+        self.assertEqual(told, [(f"request {code} of {BROKER}", error) for code in (307, 309)])
+
+    def test_a_late_answer_isnt_sent_on_another_connection(self) -> None:
+        late = Waiter[RemotingCommand]()
+        self.table.serve(lambda address, request: late, self.lost.append)
+        self.call()
+        channel, first = self.connect()
+        channel.received(encode_command(RemotingCommand(309, opaque=7)))
+        channel.disconnected("reset")
+        self.call()
+        channel, second = self.connect()
+        late.fire(RemotingCommand(0))
+        self.assertEqual((len(first.written), len(second.written)), (1, 1))
+
+    def test_what_isnt_the_protocol_costs_the_connection(self) -> None:
+        said: list[str] = []
+        self.patch(self.table.log, "warn", lambda format, **fields: said.append(format.format(**fields)))
+        self.call()
+        channel, wire = self.connect()
+        channel.received(b"HTTP/1.1 400 Bad Request")
+        self.assertEqual(wire.ended, ["aborted"])
+        self.assertTrue(said[0].startswith(f"{BROKER} doesn't speak the remoting protocol: "), said)
+
+    def test_oneways_are_marked_and_numbered_and_wait_for_the_socket(self) -> None:
+        self.table.oneway(BROKER, RemotingCommand(37, body=b"a"))
+        self.call(b"b")
+        self.assertEqual(len(self.dialled), 1)
+        _, wire = self.connect()
+        self.table.oneway(BROKER, RemotingCommand(37, body=b"c"))
+        self.assertEqual([each.body for each in wire.written], [b"a", b"b", b"c"])
+        self.assertEqual([each.flag & 2 for each in wire.written], [2, 0, 2])
+        self.assertEqual([each.opaque for each in wire.written], [1, 2, 3])
+
+    def test_numbers_of_requests_stay_above_zero(self) -> None:
+        self.call()
+        channel, wire = self.connect()
+        channel._opaque = 0x7FFFFFFE
+        for _ in range(2):
+            self.call()
+        self.assertEqual([each.opaque for each in wire.written], [1, 0x7FFFFFFF, 0])
+
+    def test_nobody_serves_before_somebody_says_so(self) -> None:
+        table = ChannelTable(self.clock.callLater, self.dial, StandardLog("tests"))
+        table.call(BROKER, RemotingCommand(ROUTE), 3)
+        channel, wire = self.connect()
+        channel.received(encode_command(RemotingCommand(307, opaque=7)))
+        answer = wire.written[1]
+        self.assertEqual((answer.code, answer.remark), (3, " request type 307 not supported"))
+        channel.disconnected("reset")
 
     def test_an_address_that_is_none_is_the_callers_mistake(self) -> None:
         for address in ("nowhere", "h:0", ":1", ""):

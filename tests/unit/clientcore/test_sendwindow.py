@@ -72,3 +72,36 @@ class SendWindowTests(SynchronousTestCase):
         self.assertFalse(idle.done)
         self.window.leave()
         self.assertTrue(idle.done)
+
+    def test_who_gives_up_its_turn_leaves_the_line(self) -> None:
+        for _ in range(2):
+            self.enter()
+        first, second = self.enter(60), self.enter(30)
+        first.cancel()
+        self.assertEqual(self.window.waiting_bytes, 30)
+        self.enter(70)
+        self.assertRaises(ProducerFull, self.enter(1).result)
+        self.window.leave()
+        self.assertEqual((second.done, self.window.waiting_bytes), (True, 70))
+
+    def test_a_message_larger_than_the_line_waits_if_its_the_only_one(self) -> None:
+        for _ in range(2):
+            self.enter()
+        large = self.enter(1000)
+        self.assertEqual((large.done, self.window.waiting_bytes), (False, 1000))
+        full = self.assertRaises(ProducerFull, self.enter(0).result)
+        words = "1000 bytes wait behind 2 requests without answers: await ready() between sends"
+        self.assertEqual(str(full), words)
+
+    def test_closing_leaves_nothing_in_the_line(self) -> None:
+        for _ in range(2):
+            self.enter()
+        waiting, idle = self.enter(), Task(self.window.idle())
+        self.window.close()
+        closed = self.assertRaises(Closed, waiting.result)
+        self.assertEqual(str(closed), "the producer was stopped before this message was sent")
+        self.assertEqual((self.window.waiting_bytes, idle.done), (0, False))
+        for _ in range(2):
+            self.window.leave()
+        self.assertEqual((idle.done, self.window.in_flight), (True, 0))
+        self.assertTrue(Task(self.window.idle()).done)

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from random import Random
-
 from twisted.internet.defer import succeed
-from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.store.disk.filesystem import PosixFileSystem
-from hatwisted.store.disk.worker import InlineWorker
-from hatwisted.store.log.commitlog import CommitLog
-from hatwisted.store.log.filequeue import FileQueue
-from hatwisted.store.log.put import Put
 from hatwisted.wire.haframe import HaAck
 from hatwisted.wire.hostport import HostPort
 from tests.support.memorylog import MemoryLog
@@ -112,39 +103,3 @@ class ProofTests(SynchronousTestCase):
         while log.flushes:
             log.flushes.pop().callback(1000)
         self.assertEqual(rig.reports(), [1000])
-
-
-class LastRecordTests(SynchronousTestCase):
-    """Where a real log's last record begins, from its bytes alone."""
-
-    def setUp(self) -> None:
-        self.clock = Clock()
-        self.clock.advance(1.7e9)
-        self.source = self.opened()
-        random = Random(3)
-        bodies = [random.randbytes(random.randrange(10, 900)) for _ in range(12)]
-        self.puts = [Put("T", 0, [(0, body, b"")], HOST, 0) for body in bodies]
-        self.source.append(self.puts)
-        self.assertGreater(self.source.max_offset, FILE_SIZE + 500)
-
-    def opened(self) -> CommitLog:
-        files = FileQueue(PosixFileSystem(), str(Path(self.mktemp()) / "commitlog"), FILE_SIZE)
-        files.load()
-        log = CommitLog(files, self.clock, InlineWorker(), HOST)
-        self.addCleanup(log.close)
-        return log
-
-    def test_whole_or_torn_at_any_byte(self) -> None:
-        log = self.opened()
-        edges = {edge + near for put in self.puts for edge in (put.offset, put.end) for near in range(-9, 10)}
-        at = 0
-        for end in sorted(edge for edge in edges if 0 < edge <= self.source.max_offset):
-            while at < end:
-                piece = self.source.read(at, end - at)
-                log.append_raw(at, [piece])
-                at += len(piece)
-            whole = max((put.offset for put in self.puts if put.end <= end), default=0)
-            self.assertEqual(log.last_record_start(), whole, end)
-
-    def test_an_empty_log_ends_where_it_begins(self) -> None:
-        self.assertEqual(self.opened().last_record_start(), 0)

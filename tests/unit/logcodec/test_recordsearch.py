@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.logcodec.recordsearch import RecordSearch, records_behind
+from hatwisted.logcodec.recordsearch import RecordSearch, records_after
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_record, make_record
 
@@ -54,7 +54,7 @@ class ProofTests(SynchronousTestCase):
     ) -> None:
         whole, at = log_with_carrier(front, count, rest)
         kept = data.draw(st.integers(at + layout.BODY_AT, len(whole) - 1))
-        self.assertEqual(list(records_behind(MemoryLog(whole[:kept]), at, kept)), [])
+        self.assertEqual(list(records_after(MemoryLog(whole[:kept]), at, kept)), [])
 
     @settings(max_examples=60, deadline=None)
     @given(st.integers(1, 6), st.binary(max_size=300), st.data())
@@ -66,7 +66,7 @@ class ProofTests(SynchronousTestCase):
         whole += record(end, b"behind")
         bad = bytearray(whole)
         bad[data.draw(st.integers(at + layout.BODY_AT, at + layout.BODY_AT + 20))] ^= 0x55
-        found = list(records_behind(MemoryLog(bytes(bad)), at, len(whole)))
+        found = list(records_after(MemoryLog(bytes(bad)), at, len(whole)))
         self.assertEqual([one.physical_offset for one in found], [end])
 
     @settings(max_examples=80, deadline=None)
@@ -78,7 +78,7 @@ class ProofTests(SynchronousTestCase):
             data += record(len(data), b"honest" * 9)
         bad = bytearray(data)
         bad[starts[1] + position] ^= change
-        found = list(records_behind(MemoryLog(bytes(bad)), starts[1], len(data), check_crc=True))
+        found = list(records_after(MemoryLog(bytes(bad)), starts[1], len(data), check_crc=True))
         self.assertEqual(
             [one.physical_offset for one in found if one.physical_offset > starts[1]], starts[2:]
         )
@@ -87,9 +87,9 @@ class ProofTests(SynchronousTestCase):
         whole, at = log_with_carrier(1, 2, bytes(50))
         lost = whole[:at] + bytes(layout.BODY_AT) + whole[at + layout.BODY_AT :]
         log = MemoryLog(lost)
-        self.assertEqual(len(list(records_behind(log, at, len(whole)))), 2)
+        self.assertEqual(len(list(records_after(log, at, len(whole)))), 2)
         held = lambda offset: at < offset < len(whole)  # noqa: E731
-        self.assertEqual(list(records_behind(log, at, len(whole), held=held)), [])
+        self.assertEqual(list(records_after(log, at, len(whole), held=held)), [])
 
     def test_from_inside_a_body_the_record_behind_it_is_found(self) -> None:
         whole, at = log_with_carrier(2, 5, b"")

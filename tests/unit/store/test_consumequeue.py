@@ -154,6 +154,11 @@ class AppendTests(QueueCase):
         self.assertEqual(self.stored(), BLANK * 3 + entries(8, 1) + bytes(20))
         self.assertEqual(self.bounds(), (8, 9, 90))
 
+    def test_a_queue_may_begin_in_mid_stream_where_a_file_does(self) -> None:
+        self.queue.append(10, entries(10, 1))
+        self.assertEqual((self.names(), self.bounds()), ([2 * FILE_SIZE], (10, 11, 110)))
+        self.assertEqual(self.queue.read(0, 1), b"")
+
     def test_repeated_entries_are_passed_over(self) -> None:
         self.queue.append(0, entries(0, 4))
         self.queue.append(0, entries(0, 2))

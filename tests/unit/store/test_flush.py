@@ -123,6 +123,8 @@ class FlushTests(SynchronousTestCase):
 
     def test_B92_async_flush_waits_for_enough_pages_or_the_thorough_interval(self) -> None:
         policy = AsyncFlush(self.flusher, self.log, self.clock, 0.5, 4, 10.0)
+        error = self.assertRaises(NotImplementedError, policy.wait, 0, 1, 5.0)
+        self.assertEqual(str(error), "with ASYNC_FLUSH no put waits for the disk")
         policy.start()
         self.addCleanup(policy.stop)
         self.put()

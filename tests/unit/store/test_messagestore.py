@@ -369,6 +369,18 @@ class FailingDiskTests(StoreTestCase):
             self.stop(store)
             self.assertFalse(self.has_abort)
 
+    def test_stopped_on_a_disk_that_fails_it_gives_back_files_and_lock(self) -> None:
+        for operation, path in (("sync_folder", ""), ("remove", "abort"), ("remove", "commitlog")):
+            self.root = self.mktemp()
+            store, _ = self.opened()
+            self.put(store, 40)
+            self.clock.pump([0.5] * 6)
+            fault = self.fs.fail(operation, error=errno.EIO, path=path, times=None)
+            self.stop(store)
+            fault.lift()
+            store, _ = self.opened()
+            self.stop(store)
+
     def test_stopped_while_dispatch_waits_for_room_the_next_start_finishes_it(self) -> None:
         store, _ = self.opened()
         fault = self.fs.fail("pwrite", error=errno.ENOSPC, path="consumequeue", times=None)

@@ -17,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.logcodec import logwalk as logwalk_module
 from hatwisted.logcodec import recordsearch as recordsearch_module
 from hatwisted.logcodec.logwalk import LogWalk
-from hatwisted.logcodec.recordsearch import records_behind, written_end
+from hatwisted.logcodec.recordsearch import records_after, written_end
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import DamagedLog, StoreFull
 from hatwisted.store.lifecycle import recovery as recovery_module
@@ -425,7 +425,7 @@ class DamageTests(RecoveryTestCase):
         old, new = self.leftovers(20)
         store = self.opened()
         store.queues.recover()
-        behind = list(records_behind(store.files, new.end, old.end))
+        behind = list(records_after(store.files, new.end, old.end))
         self.assertGreater(len(behind), 5)
         evidence = QueueEvidence(store.queues)
         held = [record for record in behind if (record.topic, record.queue_id) == ("Topic0", 0)]
@@ -716,7 +716,7 @@ class LogEndTests(RecoveryTestCase):
 
     def test_every_record_is_found_by_its_magic(self) -> None:
         writer = LogWriter().fill_files(3)
-        found = [record.physical_offset for record in records_behind(self.files(writer), 0, writer.end)]
+        found = [record.physical_offset for record in records_after(self.files(writer), 0, writer.end)]
         self.assertEqual(found, writer.offsets)
 
     def test_record_heads_on_the_edge_of_a_chunk_are_found_once(self) -> None:
@@ -724,5 +724,5 @@ class LogEndTests(RecoveryTestCase):
         files = self.files(writer)
         for size in (50, 97, 128):
             self.patch(recordsearch_module, "CHUNK", size)
-            found = [record.physical_offset for record in records_behind(files, 0, writer.end)]
+            found = [record.physical_offset for record in records_after(files, 0, writer.end)]
             self.assertEqual(found, writer.offsets)

@@ -96,16 +96,16 @@ class QueueBreak:
 
     @property
     def kind(self) -> str:
-        """gap: queue offsets are missing; again: the topic was deleted and created again; repeated: given
-        twice."""
+        """gap: queue offsets are missing; recreated: the topic was deleted and created again; repeated:
+        given twice."""
         if self.found > self.expected:
             return "gap"
-        return "repeated" if self.found else "anew"
+        return "repeated" if self.found else "recreated"
 
     @property
     def counts(self) -> bool:
         """Is it something that shouldn't be?"""
-        return self.kind != "anew"
+        return self.kind != "recreated"
 
     @property
     def missing(self) -> int:

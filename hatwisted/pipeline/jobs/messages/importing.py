@@ -50,7 +50,7 @@ class ImportResult:
 
     messages: stored, by status in `statuses` (all but OK: with less than the broker is set up to wait for);
     bytes: of their bodies; refused: not stored, the first of them with row (from 0) and reason in `refusals`;
-    resent: messages whose first answer was lost, which may be stored twice; skipped: rows left out at the begin.
+    resent: messages whose first answer was lost, which may be stored twice; skipped: rows skipped at the start.
     """
 
     messages: int

@@ -225,7 +225,7 @@ _READERS: Final[dict[str, type[NdjsonFile] | type[CsvFile] | type[ParquetFile]]]
 
 
 def format_of(path: str) -> str | None:
-    """By the name's end (also behind .gz); None if it says nothing."""
+    """By the name's suffix (.gz left aside); None if it says nothing."""
     stem = path.removesuffix(".gz")
     return SUFFIXES.get(os.path.splitext(stem)[1].lower())
 

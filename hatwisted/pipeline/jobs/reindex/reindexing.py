@@ -134,7 +134,7 @@ class ReindexOptions:
 
     - layout: of the files
     - replace_existing: over what is there, which no broker may have in use
-    - skip_damage: go on behind damage in the middle of the log instead of DamagedLogRange
+    - skip_damage: go on after damage in the middle of the log instead of DamagedLogRange
     - check_crc: take a record with a wrong body checksum for damage, which a broker doesn't when it dispatches
     - split_bytes: of log per task
     """

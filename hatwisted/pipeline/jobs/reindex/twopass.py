@@ -254,7 +254,7 @@ def _write_index(
 
 
 def _dealt(works: Sequence[QueueWork], groups: int) -> list[list[QueueWork]]:
-    """The queues in at most so many groups of about the same number of entries."""
+    """The queues in at most this many groups of about the same number of entries."""
     ordered = sorted(works, key=lambda work: -work.plan.entries)
     return [list(ordered[first::groups]) for first in range(min(groups, len(ordered)))]
 

@@ -22,7 +22,7 @@ TOPIC_ROWS: Final = 1000
 QUEUE_ROWS: Final = 2000
 """Queues listed one by one, the biggest first."""
 PLOTTED_TOPICS: Final = 7
-"""Topics with a colour of their own; more can't be told apart, so the rest shares one."""
+"""Topics with a colour of their own; more can't be distinguished, so the rest shares one."""
 OTHER: Final = "other topics"
 PLOTTED_MOMENTS: Final = 300
 """Steps of a time axis: more would be thinner than what the eye tells apart."""

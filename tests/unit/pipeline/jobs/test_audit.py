@@ -241,7 +241,7 @@ class QueueBreakTests(TestCase):
     def test_breaks_are_gaps_repetitions_and_new_beginnings(self) -> None:
         runs = [Run(5, 3, 0, 300), Run(10, 1, 400, 500), Run(9, 4, 600, 900), Run(0, 2, 1000, 1200)]
         found = list(queue_breaks({("T", 0): runs, ("A", 1): runs[:1]}))
-        self.assertEqual([each.kind for each in found], ["gap", "repeated", "anew"])
+        self.assertEqual([each.kind for each in found], ["gap", "repeated", "recreated"])
         self.assertEqual([each.counts for each in found], [True, True, False])
         self.assertEqual([(each.missing, each.after, each.before) for each in found][0], (2, 300, 400))
         self.assertEqual(

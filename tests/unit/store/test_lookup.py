@@ -1,0 +1,130 @@
+"""Times of messages, places by time, records by offset: what look-ups, resets and statistics ask a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hatwisted.store.log.put import Put
+from hatwisted.store.messagestore import HOT_DISTANCE, MessageStore
+from tests.unit.store.test_messagestore import HOST, StoreTestCase
+
+STEP = 10
+"""Seconds between two messages."""
+
+
+class LookupCase(StoreTestCase):
+    def filled(self, count: int = 5, **options: object) -> tuple[MessageStore, list[Put], list[int]]:
+        """A store with messages of queue T-0, and their times (ms)."""
+        store, _ = self.opened(**options)
+        puts, times = [], []
+        for number in range(count):
+            self.clock.advance(STEP)
+            times.append(int(self.clock.seconds() * 1000))
+            puts.append(Put("T", 0, ((0, b"%d" % number * 100, b""),), HOST, 1))
+            store.append(puts[-1:])
+        self.clock.pump([0.006] * 5)
+        return store, puts, times
+
+    def around(self, puts: list[Put]) -> Iterator[int]:
+        """Offsets at which no record begins."""
+        for put in puts:
+            yield put.offset + 1
+            yield put.end - 1
+        yield puts[-1].end
+
+
+class TimeTests(LookupCase):
+    def test_the_first_message_stored_at_a_time_or_later(self) -> None:
+        store, _, times = self.filled()
+        for number, time in enumerate(times):
+            self.assertEqual(store.offset_by_time("T", 0, time), number)
+            self.assertEqual(store.offset_by_time("T", 0, time - 1), number)
+            self.assertEqual(
+                store.offset_by_time("T", 0, time + 1), min(number + 1, 4), "the last, after all"
+            )
+        self.assertEqual((store.offset_by_time("T", 0, 0), store.offset_by_time("T", 0, 1 << 62)), (0, 4))
+
+    def test_of_a_queue_that_has_lost_its_first_messages(self) -> None:
+        store, puts, times = self.filled()
+        store.queues.expire(puts[2].offset)
+        self.assertEqual(store.queue_offsets("T", 0), (2, 5))
+        self.assertEqual([store.offset_by_time("T", 0, each) for each in times], [2, 2, 2, 3, 4])
+        self.assertEqual(store.earliest_store_time("T", 0), times[2])
+        self.assertEqual([store.message_time("T", 0, n) for n in range(5)], [-1, -1, *times[2:]])
+        store.queues.expire(puts[-1].end)
+        self.assertEqual((store.offset_by_time("T", 0, times[4]), store.earliest_store_time("T", 0)), (0, -1))
+
+    def test_times_of_messages_and_none_where_there_are_none(self) -> None:
+        store, _, times = self.filled()
+        self.assertEqual([store.message_time("T", 0, number) for number in range(-1, 6)], [-1, *times, -1])
+        self.assertEqual((store.earliest_store_time("T", 0), store.earliest_message_time()), (times[0],) * 2)
+        self.assertEqual((store.queue_end("T", 0), store.queue_offsets("T", 0)), (5, (0, 5)))
+        for topic, queue_id in (("T", 1), ("U", 0)):
+            self.assertEqual(store.offset_by_time(topic, queue_id, times[0]), 0)
+            self.assertEqual(store.earliest_store_time(topic, queue_id), -1)
+            self.assertEqual(store.message_time(topic, queue_id, 0), -1)
+            self.assertEqual(
+                (store.queue_end(topic, queue_id), store.queue_offsets(topic, queue_id)), (0, (0, 0))
+            )
+
+    def test_a_log_without_a_message_has_no_time(self) -> None:
+        store, _ = self.opened()
+        self.assertEqual(store.earliest_message_time(), -1)
+
+
+class RecordTests(LookupCase):
+    def test_a_record_by_its_offset_and_by_no_other(self) -> None:
+        store, puts, times = self.filled()
+        for number, put in enumerate(puts):
+            record = store.record_at(put.offset)
+            assert record is not None
+            self.assertEqual((record.body, record.store_timestamp), (b"%d" % number * 100, times[number]))
+            self.assertEqual((record.queue_offset, record.physical_offset), (number, put.offset))
+            self.assertEqual(store.look_message(put.offset), store.log.read(put.offset, put.end - put.offset))
+        for offset in (-1, *self.around(puts), 1 << 40):
+            self.assertIsNone(store.record_at(offset))
+            self.assertIsNone(store.look_message(offset))
+
+    def test_a_damaged_body_is_looked_at_and_not_taken_for_a_record(self) -> None:
+        store, puts, _ = self.filled(1)
+        file = next(self.path("commitlog").iterdir())
+        with file.open("r+b") as damaged:
+            damaged.seek(puts[0].offset + 100)
+            damaged.write(b"?")
+        self.assertIsNone(store.record_at(puts[0].offset))
+        self.assertIsNotNone(store.look_message(puts[0].offset))
+
+
+class HotTests(LookupCase):
+    def test_a_queue_starts_hot_if_its_first_message_is_within_the_share_of_memory(self) -> None:
+        store, puts, _ = self.filled()
+        behind = store.get_messages("T", 0, 0, 1, 1).behind_bytes
+        self.assertGreater(behind, 0)
+        self.kill()
+        for memory, hot in ((int(behind / HOT_DISTANCE) + 3, True), (int(behind / HOT_DISTANCE) - 3, False)):
+            store, _ = self.opened(memory_bytes=memory)
+            self.assertEqual(store.starts_hot("T", 0), hot)
+            self.kill()
+
+    def test_one_without_a_message_does_and_one_that_has_lost_its_first_doesnt(self) -> None:
+        store, puts, _ = self.filled()
+        for topic, queue_id in (("T", 1), ("U", 0)):
+            self.assertTrue(store.starts_hot(topic, queue_id))
+        store.queues.expire(puts[1].offset)
+        self.assertFalse(store.starts_hot("T", 0))
+
+
+class ListenerTests(LookupCase):
+    def test_who_listens_hears_of_each_queue_until_he_doesnt(self) -> None:
+        store, _ = self.opened()
+        heard: list[tuple[str, int, int]] = []
+
+        def listen(topic: str, queue_id: int, end: int) -> None:
+            heard.append((topic, queue_id, end))
+
+        store.add_arrival_listener(listen)
+        self.put(store, 2)
+        self.assertEqual(sorted(heard), [("T", 0, 1), ("T", 1, 1)])
+        store.remove_arrival_listener(listen)
+        self.put(store)
+        self.assertEqual(len(heard), 2)
