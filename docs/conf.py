@@ -49,7 +49,7 @@ ARGUMENT = re.compile(r"(\w+(?:, \w+)*): (.+)")
 
 
 def read_source(app: Sphinx, page: str, source: list[str]) -> None:
-    """Put the checkout's pages in front of what docs/ has under their name, and lead all links into the site."""
+    """Put the checkout's pages before what docs/ has under their name, and lead all links into the site."""
     folder = (DOCS / page).parent
     source[0] = _with_links(source[0], folder, folder)
     if name := FROM_CHECKOUT.get(page):

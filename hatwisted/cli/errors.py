@@ -14,6 +14,6 @@ EXIT_CANNOT: Final = 2
 
 
 class CannotRun(click.ClickException):
-    """Something the user can put right; shown as one line."""
+    """Something the user can fix; shown as one line."""
 
     exit_code = EXIT_CANNOT

@@ -26,7 +26,7 @@ MASTER_PREFERENCE: Final = 30.0
 """Seconds that no suggestion leads away from the master, after another broker couldn't serve a pull."""
 
 _PASSES: Final = frozenset((ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY))
-"""Answers that continue after messages: those they bring, and those that a filter passes over."""
+"""Answers that continue after messages: those they bring, and those that a filter rejects."""
 _PULLED: Final = _PASSES | {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED}
 """Answers that say where to go on."""
 _LOST_MEMBERSHIP: Final = frozenset(

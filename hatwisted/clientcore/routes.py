@@ -2,7 +2,7 @@
 
 What is known is used at once and asked again every 30 s; whoever finds it wrong has it asked again at the next
 use. That no name server knows a topic any more changes nothing: a name server that has just started says so
-of all of them, and the brokers go on serving (B114). A name server that doesn't answer is passed over for the
+of all of them, and the brokers go on serving (B114). A name server that doesn't answer is skipped for the
 next in the list, and the one that answered last is asked first, so a dead one costs its timeout once.
 """
 

@@ -1,7 +1,7 @@
 """Which queue gets the next message: round robin over all masters, around brokers that are slow or gone.
 
-A broker that answered slowly is passed over for a time that grows with its latency, in RocketMQ's steps. One
-that failed is passed over for FAILURE_PAUSE, doubled with each failure in a row; the first success forgives
+A broker that answered slowly is avoided for a time that grows with its latency, in RocketMQ's steps. One
+that failed is avoided for FAILURE_PAUSE, doubled with each failure in a row; the first success forgives
 all. When every broker is to be avoided, round robin goes on over all of them: a guess is better than an error.
 
 Rejected: RocketMQ's ten minutes after a single failure. A broker restarts within seconds, and its share of the

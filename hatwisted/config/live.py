@@ -2,7 +2,7 @@
 
 What is changed takes effect where there is a listener, the rest after a restart: all changes go into the
 file, each in the place of the line it replaces, so that comments and order stay. RocketMQ rewrites the file
-with all its keys, and passes over values that it can't read; here those are refused.
+with all its keys, and ignores values that it can't read; here those are refused.
 """
 
 from __future__ import annotations

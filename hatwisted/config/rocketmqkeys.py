@@ -57,7 +57,7 @@ FORMER_BROKER_KEYS = {
     "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
     "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
 }
-"""Keys as older versions of RocketMQ spelt them, and as many a file and document still has them. 4.9.7 passes over
+"""Keys as older versions of RocketMQ spelt them, and as many files and documents still have them. 4.9.7 ignores
 them in silence, and lays a store out with its default sizes."""
 
 # NamesrvConfig, NettyServerConfig.

@@ -1,7 +1,7 @@
 """Reads the messages back from the slave, queue by queue, and compares each with what was sent.
 
 Pulls carry their own subscription, as those of a pull consumer do, so no heartbeat is needed. A slave learns
-of a new topic only when it asks its master for all of them, every ten seconds: until then it answers that the
+of a new topic by copying its master's table, a moment after the topic was created: until then it answers that the
 topic doesn't exist, which is waited for.
 """
 

@@ -9,7 +9,7 @@ anyway. Switching never loses or repeats a byte: both modes advance the one send
 that each piece begins where the last one ended.
 
 Rejected: a queue of frames per slave (memory grows with the lag), and reading the log for live slaves as well
-(RocketMQ's way; a pread per slave and append, for bytes we still hold in our hand).
+(RocketMQ's way; a pread per slave and append, for bytes that are still at hand).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EAGER_SIZE = 64 << 10
 bigger one goes through the reactor, or a fast slave's catch-up would keep everybody else waiting."""
 
 HA_WRITE_WINDOW = 1 << 20
-"""Bytes of fresh appends that wait behind a full transport buffer (64 KiB) before the slave counts as
+"""Bytes of fresh appends that wait for a full transport buffer (64 KiB) to drain before the slave counts as
 lagging."""
 
 SEND_CHUNK = 256 << 10

@@ -4,7 +4,7 @@ Offsets that fit don't make two logs one: a master that has lost its tail with t
 other bytes at the same places, and nothing in the frames would show it. So a slave doesn't begin at its log's
 end but at the last record that it has, whole or torn, and compares what comes with what it holds. That record
 names its place, its time and its queue offset: two that are the same byte for byte were written once. Before
-the comparison has reached the log's end nothing is acknowledged beyond its begin, and nothing is stored.
+the comparison has reached the log's end nothing is acknowledged beyond its start, and nothing is stored.
 
 Rejected: asking the master for that record by a request. It may not answer, may answer of a log that has grown
 since, and knows no way to show half a record; and if it can't be asked, there's a slave that can't join, or one

@@ -1,7 +1,7 @@
-"""What a master's log says of its slaves: how far behind each is, that one has gone, that none has come.
+"""What a master's log says about its slaves: how far behind each is, that one has left, that none has come.
 
-A SYNC_MASTER's puts fail, or wait in vain, for want of a slave; so there a slave that goes is a warning, and so is
-that none has connected within a minute of the start. On an ASYNC_MASTER no put waits, and both are only
+A SYNC_MASTER's puts fail, or wait in vain, for want of a slave; so there a slave that leaves is a warning, and
+so is that none has connected within a minute of the start. On an ASYNC_MASTER no put waits, and both are only
 informational.
 """
 

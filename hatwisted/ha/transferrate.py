@@ -1,4 +1,4 @@
-"""How fast bytes pass over one HA link, as RocketMQ's FlowMonitor measures it: bytes of the last second."""
+"""How fast bytes flow over one HA link, as RocketMQ's FlowMonitor measures it: bytes of the last second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ SECOND = 1.0
 
 
 class TransferRate:
-    """Bytes per second between the last two looks. now: clock seconds of the link's begin."""
+    """Bytes per second between the last two looks. now: clock seconds at the link's start."""
 
     __slots__ = ("_sampled_at", "_sampled_total", "per_second", "total")
 
@@ -15,7 +15,7 @@ class TransferRate:
         self._sampled_at = now
         self._sampled_total = 0
         self.total = 0
-        """Bytes since the link's begin; whoever moves them adds to it."""
+        """Bytes since the link's start; whoever moves them adds to it."""
         self.per_second = 0
 
     def sample(self, now: float) -> None:

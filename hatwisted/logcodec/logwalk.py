@@ -59,7 +59,7 @@ class Evidence(Protocol):
 
     def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
         """Is this record after the log's `end` what an earlier cut left? last_timestamp: store time (ms) of the
-        last record in front."""
+        last record before it."""
 
     def reaches_over(self, offset: int) -> bool:
         """Is it known that `offset` is inside a record?"""

@@ -8,7 +8,7 @@ starts at 0. What else there is, and what becomes of it, is as in a running brok
 - an offset that doesn't follow its predecessor leaves blank entries between them, so that entry i stays that of
   offset i (RocketMQ puts the entry after the last one whatever its offset, and consumers then get the wrong
   messages); a jump of more than GAP_LIMIT is no gap but a foreign record, which gets no entry;
-- an offset that's there already is passed over: the first record keeps it;
+- an offset that's there already is skipped: the first record keeps it;
 - offset 0 again means that the topic was deleted and created again: the queue begins with that;
 - records below the end at which a queue of this name was deleted have no entry any more (`undeleted`);
 - a queue whose records have all expired is kept: it says which queue offset comes next (`expired_entries`).
@@ -103,7 +103,7 @@ class ExpiredEntries(NamedTuple):
 
 
 def expired_entries(file: bytes, floor: int, log_begin: int) -> ExpiredEntries:
-    """The entries that name expired records, below the log's begin. What a queue says about the log that is there
+    """The entries that name expired records, below the log's start. What a queue says about the log that is there
     can't be true when the log has no records of it. floor: of the file before, 0 for the first."""
     in_use, _ = count_in_use(file, floor)
     entries = np.frombuffer(file, ENTRY, in_use)

@@ -1,6 +1,6 @@
 """Looking for records where the chain of sizes doesn't lead: after damage, after a log's end, in mid-range.
 
-What the records of a file are is defined by reading it from its begin: each record's size leads to the next one,
+What the records of a file are is defined by reading it from its start: each record's size leads to the next one,
 and where that fails the chain goes on at the next place that can be proved. A body may hold whole records, even
 ones that name the offset they lie at (every answer gives a producer the place of its message, so the next
 offset can be foretold), with right lengths and checksums. So what is in the bytes of a record proves little. In
@@ -12,7 +12,7 @@ the order of their strength, these things count:
    among them. So a search begins after them. Should the size be what is damaged, these lengths add up to another
    place, where a record begins.
 2. *Being whole*: magic, own offset, lengths, and the body's checksum or else a chain that continues after it.
-That is never met by chance, and all there is where the head of the record in front is lost. 3. *Not lying
+That is never met by chance, and all there is where the head of the record before it is lost. 3. *Not lying
 inside another.* A candidate whose chain breaks, while that of another, which begins inside it, goes on, is
 none. 4. *What others say.* A consume queue is built by following the chain: an entry that reaches over a
 place (see `Held`) says that it's inside a record. That an entry names the place says that there is one.
@@ -25,8 +25,8 @@ record forged in its body looks like one that was acknowledged. It counts then, 
 an operator's look, and cutting might cost messages.
 
 So that any two readers that begin in mid-range agree, one that does doesn't look for the next record but for one
-some way before, follows the chain from there, and takes what the chain has at or after its begin. If the chain
-broke on the way, or nothing was found, or a record in front may reach over the one found, it goes further back, up
+some way before, follows the chain from there, and takes what the chain has at or after its start. If the chain
+broke on the way, or nothing was found, or an earlier record may reach over the one found, it goes further back, up
 to the largest record: only who comes from outside a body knows the records in it for what they are.
 """
 
@@ -150,7 +150,7 @@ class RecordSearch:
         return after if after == offset else before
 
     def before(self, offset: int) -> int:
-        """Some record before `offset` and not far from it, if there is one; else the file's begin."""
+        """Some record before `offset` and not far from it, if there is one; else the file's start."""
         back = self._look_back
         while (first := offset - back) > self._base and back < LARGEST_RECORD:
             if (found := self.next_record(first, offset)) is not None:

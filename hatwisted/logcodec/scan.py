@@ -246,7 +246,7 @@ def scan_records(
     - base: physical offset of its first byte
     - start: position in it of the first record
     - before: no record counts that starts at this position or after it
-    - mean_size: bytes of records hereabouts, which decides how they are looked for
+    - mean_size: typical size of a record here, in bytes, which decides how they are looked for
     - check_crc: compare body checksums
     """
     positions: list[int] | Longs

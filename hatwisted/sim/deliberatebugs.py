@@ -26,12 +26,12 @@ from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
 from hatwisted.sim.setup import Setup
 from hatwisted.store import messagestore
+from hatwisted.store.errors import StoreFull
 from hatwisted.store.lifecycle import logages, recovery
-from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts
 from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
 from hatwisted.store.log import flush
-from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.log.commitlog import AppendRun, CommitLog
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.flush import GroupCommitFlush
 from hatwisted.store.log.put import Put, PutStatus
@@ -149,17 +149,26 @@ def _plan_without_overlap(log: Any, first_sync: Any, master_range: Any) -> JoinP
     return JoinPlan(end, end) if end else plan_join(log, first_sync, master_range)
 
 
-def _queues_with_the_log(
-    checkpoint: StoreCheckpoint, *, physic: int = 0, logics: int = 0, index: int = 0
-) -> None:
-    _advance(checkpoint, physic=physic, logics=max(physic, logics), index=index)
+def _write_carelessly(log: CommitLog, run: AppendRun) -> str:
+    if not run.parts:
+        return ""
+    blob = b"".join(run.parts)
+    try:
+        log._files.write(run.start, (blob,))
+    except (OSError, StoreFull) as error:
+        log._unwind(run, PutStatus.SERVICE_NOT_AVAILABLE, str(error))
+        return str(error)
+    log.max_offset = run.start + len(blob)
+    for listener in log._listeners:
+        listener(run.start, blob)
+    return ""
 
 
-_advance = StoreCheckpoint.advance
+def _believe_queues(queues: ConsumeQueueTable, end: int, believed: int | None = None) -> None:
+    _truncate(queues, end)
 
 
-def _keep_what_failed(log: CommitLog) -> None:
-    log._dirty_end = 0
+_truncate = ConsumeQueueTable.truncate
 
 
 def _lock_root_alone(lock: StoreLock, fs: Any, root: str, log_folder: str) -> None:
@@ -226,7 +235,7 @@ BUGS: dict[str, Bug] = {
         CommitLog,
         "stop_appends",
         _nothing,
-        ("io", "power"),
+        ("failing",),
         _sync_flush,
     ),
     "join-unchecked": Bug("a slave joins whatever its log holds", Overlap, "_compare", _nothing),
@@ -242,25 +251,25 @@ BUGS: dict[str, Bug] = {
         ("flicker",),
         lambda setup: setup.sync_master and setup.copies == 3,
     ),
-    "recovery-unsynced": Bug(
-        "what recovery changes isn't synced before puts are taken",
-        recovery._Recovery,
-        "sync",
-        _nothing,
-        POWER,
-    ),
     "queues-unsynced": Bug(
         "the checkpoint trusts queues that nobody has synced", ConsumeQueueTable, "datasync", _nothing, POWER
     ),
-    "queues-late": Bug(
-        "the checkpoint takes queues for as far as the log",
-        StoreCheckpoint,
-        "advance",
-        _queues_with_the_log,
-        POWER,
-    ),
     "queues-uncut": Bug(
         "queues keep entries of records that were cut", ConsumeQueueTable, "truncate", _nothing
+    ),
+    "queues-believed": Bug(
+        "queues that were never synced are believed after a failure of power",
+        ConsumeQueueTable,
+        "truncate",
+        _believe_queues,
+        (*POWER, "flicker"),
+    ),
+    "failed-write-denied": Bug(
+        "a write that fails half-way is answered as not stored, and what it has left stays",
+        CommitLog,
+        "_write_run",
+        _write_carelessly,
+        ("failing",),
     ),
     "crc-unchecked": Bug(
         "a recovery believes records whose bodies are torn",
@@ -271,13 +280,6 @@ BUGS: dict[str, Bug] = {
     ),
     "unclean-as-clean": Bug(
         "no abort file: every start takes the exit for clean", AbortFile, "create", _nothing, POWER
-    ),
-    "failed-write-kept": Bug(
-        "what a failed write has left isn't zeroed",
-        CommitLog,
-        "_clear_failed_write",
-        _keep_what_failed,
-        ("io", "kill", "power"),
     ),
     "numbers-kept": Bug(
         "a failed write keeps its queue numbers", CommitLog, "_unwind", _unwind_half, ("io", "full", "kill")

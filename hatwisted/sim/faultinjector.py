@@ -104,10 +104,7 @@ class FaultInjector:
 
     def _begin_power(self, fault: Fault) -> None:
         for name in HOSTS if fault.host == "all" else (fault.host,):
-            machine = self._group.machines[name]
-            if machine.powered and name not in self._group.hands_off:
-                self._operator.down(name, fault.lasts, fault.amount)
-                machine.power_off()
+            self._power_off(name, fault.lasts, fault.amount)
 
     def _begin_pause(self, fault: Fault) -> None:
         self._group.machines[fault.host].pause(fault.lasts)
@@ -116,16 +113,32 @@ class FaultInjector:
         strike = Strike((fault.other,), after=fault.count, error=errno.EIO, torn=fault.amount)
         self._group.machines[fault.host].disk.strike(strike)
 
-    def _begin_flicker(self, fault: Fault) -> None:
-        """The power fails for a moment, again and again, and nothing on the disk is lost: links to peers who
-        notice nothing pile up."""
-        for number in range(fault.count):
-            self._group.clock.callLater(number * fault.amount, self._blink, fault.host)
+    def _begin_failing(self, fault: Fault) -> None:
+        """The disk fails the log once; then the process ends, or, after a failed sync, the power fails."""
+        machine = self._group.machines[fault.host]
+        strike = Strike((fault.other,), path="commitlog", error=errno.EIO, torn=fault.amount)
+        machine.disk.strike(strike)
 
-    def _blink(self, name: str) -> None:
+        def end() -> None:
+            if strike in machine.disk.strikes:
+                machine.disk.strikes.remove(strike)
+            if fault.other == "datasync":
+                self._power_off(fault.host, 0.5, 0.0)
+            elif machine.running:
+                self._operator.down(fault.host, 0.5)
+                machine.kill()
+
+        self._group.clock.callLater(fault.lasts, end)
+
+    def _begin_flicker(self, fault: Fault) -> None:
+        """The power fails for a moment, again and again: links to peers who notice nothing pile up."""
+        for number in range(fault.count):
+            self._group.clock.callLater(number * fault.lasts, self._power_off, fault.host, 0.0, fault.amount)
+
+    def _power_off(self, name: str, lasts: float, kept: float) -> None:
         machine = self._group.machines[name]
         if machine.powered and name not in self._group.hands_off:
-            self._operator.down(name, 0.0, 1.0)
+            self._operator.down(name, lasts, kept)
             machine.power_off()
 
     def _begin_leap(self, fault: Fault) -> None:

@@ -139,9 +139,26 @@ def _leap(random: Random, at: float) -> Fault:
     return Fault(at=at, kind="leap", host=random.choice(HOSTS), amount=amount, lasts=_lasts(random))
 
 
+def _failing(random: Random, at: float) -> Fault:
+    return Fault(
+        at=at,
+        kind="failing",
+        host=random.choice(HOSTS),
+        other=random.choice(("pwrite", "datasync")),
+        lasts=random.uniform(0.2, 3.0),
+        amount=random.uniform(0.5, 1.0),
+    )
+
+
 def _flicker(random: Random, at: float) -> Fault:
-    pause = random.choice((1.0, 4.0, 6.0))
-    return Fault(at=at, kind="flicker", host=random.choice(HOSTS), amount=pause, count=random.choice((2, 4)))
+    return Fault(
+        at=at,
+        kind="flicker",
+        host=random.choice(HOSTS),
+        lasts=random.choice((1.0, 4.0, 6.0)),
+        amount=random.choice((1.0, random.random())),
+        count=random.choice((2, 4)),
+    )
 
 
 def _twin(random: Random, at: float) -> Fault:
@@ -166,6 +183,7 @@ KINDS: dict[str, Callable[[Random, float], Fault]] = {
     "slowdisk": _slow_disk,
     "writeback": _write_back,
     "leap": _leap,
+    "failing": _failing,
     "flicker": _flicker,
     "twin": _twin,
 }

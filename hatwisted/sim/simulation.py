@@ -200,7 +200,9 @@ class Simulation:
         if self._load.waiting:
             self.violations.append(Violation("answers", f"{self._load.waiting} sends wait for ever"))
         if probe.code != ResponseCode.SUCCESS and self.setup.takes_puts:
-            self.violations.append(Violation("whole", f"a send to a group that is well is told {probe.code}"))
+            self.violations.append(
+                Violation("whole", f"a send to a group that is well is answered {probe.code}")
+            )
         state = group.link().status()
         if not group.linked():
             told = f"the slave is out: {state.state}; {state.problem}"

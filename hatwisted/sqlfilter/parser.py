@@ -9,7 +9,7 @@
 
 What may be compared with what is checked here too, as 4.9.7 does while it parses; a negative number is no
 constant to those checks, because it is a minus sign before one. 4.9.7 is content with a complete expression
-in front and doesn't read on: `a = 1 b` means `a = 1`. That is kept, and shown as `Parsed.ignored_from`.
+at the start and doesn't read on: `a = 1 b` means `a = 1`. That is kept, and shown as `Parsed.ignored_from`.
 """
 
 from __future__ import annotations

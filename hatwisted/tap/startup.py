@@ -165,7 +165,7 @@ class Terminal:
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong, without line breaks; a bare OSError with its file in front."""
+    """What went wrong, without line breaks; a bare OSError preceded by its file."""
     if isinstance(error, OSError) and type(error).__module__ == "builtins" and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:

@@ -1,7 +1,7 @@
 """GET_HA_STATUS (907): who copies this log, and how far; or, on a slave, how far we have copied.
 
 The body is RocketMQ 5's HARuntimeInfo, so `mqadmin haStatus` reads it; fields beyond it (state, problem) are
-passed over by Java clients and read by ours.
+ignored by Java clients and read by ours.
 """
 
 from __future__ import annotations

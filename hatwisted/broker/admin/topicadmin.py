@@ -4,7 +4,7 @@ topics cleaned up, CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELET
 A topic counts as made once name servers and slaves know it, so 17 is answered when they have answered, or have
 had their time; slaves that lack the topic then are named in the remark. Deleting takes the queues out of
 service in slices and off the reactor's back (`QueueRemoval`). A group's progress in the topic goes with it, as
-in 5.x and not in 4.9.7, where a consumer of the topic created again passes over as many messages as it had
+in 5.x and not in 4.9.7, where a consumer of the topic created again skips as many messages as it had
 consumed of the old one.
 
 A slave makes and deletes no topics, but 5.x tools needn't know. It may be asked to clean up, but then it only

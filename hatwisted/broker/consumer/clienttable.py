@@ -3,7 +3,7 @@
 A consumer group lives as long as one connection speaks for it. Its members, its subscriptions and their
 newest version are kept here; whoever changes them causes a "members changed" notice (40) to every member,
 because each member divides the queues among the ids it gets from GET_CONSUMER_LIST_BY_GROUP (38). Members
-go with their connection, with UNREGISTER_CLIENT (35), or unheard of for CLIENT_TTL.
+go with their connection, with UNREGISTER_CLIENT (35), or after CLIENT_TTL without a heartbeat.
 
 Plain tables: connections are opaque keys, so that the rules can be tested without sockets.
 """

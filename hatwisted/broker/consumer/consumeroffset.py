@@ -11,7 +11,7 @@ or again after a crash gives the same table, so neither side has to remember wha
 a greatest-offset rule alone (no operator could ever reset a group), and sending each commit to the other side
 (it would have to be remembered while that side is down).
 
-With RocketMQ's brokers progress flows from master to slave only (B106, `take_over`); they pass over
+With RocketMQ's brokers progress flows from master to slave only (B106, `take_over`); they ignore
 `resetTable` when they read the file, and lose it when they write it.
 """
 
@@ -130,7 +130,7 @@ class ConsumerOffsetTable:
         return (key.partition(SEPARATOR) for key in self._offsets)
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """`target` stands where `source` stands in the topic; nothing happens if that is nowhere."""
+        """`target` gets the offsets that `source` has in the topic; nothing happens if it has none."""
         for queue_id, offset in self.queues(source, topic).items():
             self.reset(target, topic, queue_id, offset)
 

@@ -192,7 +192,7 @@ class ConsumerProcessors:
         """Answered with success even if it came too late to count; see OffsetCommits.
 
         A master keeps progress in topics that it has, as in 5.x: consumers of a deleted topic go on committing,
-        and would pass over the first messages of one created again. A slave may not have heard of the topic yet.
+        and would skip the first messages of one created again. A slave may not have heard of the topic yet.
         """
         ext = request.ext
         group, topic = text_field(ext, "consumerGroup"), text_field(ext, "topic")

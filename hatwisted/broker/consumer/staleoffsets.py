@@ -1,8 +1,8 @@
 """Queue offsets from before a loss, and what becomes of those that remember them.
 
-A master may begin with less than its clients have seen: a failure of power has taken the log's unsynced tail, or
+A master may begin with less than its clients have seen: a power failure has taken the log's unsynced tail, or
 it was a slave that hadn't got all. The same offsets are then given to new messages. A group that goes on where it
-was would pass over these, silently, and RocketMQ's do. So at start
+was would skip these, silently, and RocketMQ's do. So at start
 
 - progress beyond its queue's end comes back to that end, as a reset, so that it counts on the other broker too;
 - a group with progress isn't believed an offset beyond the end that its queue had then, before it has pulled from

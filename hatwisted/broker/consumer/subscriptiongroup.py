@@ -39,7 +39,7 @@ MAX_GROUP_LENGTH = 255
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One group's settings. `which_broker_when_consume_slowly`: the broker id to read from when far
-    behind. Fields without a value are 5.x's: nothing goes by them here, they are kept for who does."""
+    behind. Fields without a value are 5.x's: nothing here uses them, they are kept for those that do."""
 
     attributes: dict[str, str] | UnsetType | None = UNSET
     broker_id: int = 0

@@ -4,5 +4,5 @@ Read `delayrouting` (where a message with a delay level is stored), `schedule` (
 slices) and `delayoffsets` (how far each has come: `config/delayOffset.json`).
 
 A crash never loses a delayed message; it may deliver one twice. A level that can't deliver waits and tries
-again, and what can't be delivered at all is logged and passed over, so that it holds nothing up.
+again, and what can't be delivered at all is logged and skipped, so that it holds nothing up.
 """

@@ -161,7 +161,7 @@ class LevelDelivery:
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self, after: float) -> None:
-        """Begin in this many seconds. An offset beyond the queue is put right at once: what is stored from now
+        """Begin in this many seconds. An offset beyond the queue is corrected at once: what is stored from now
         on would be taken for delivered."""
         self._correct(*self._store.queue_offsets(SCHEDULE_TOPIC, self._level - 1))
         self._again(after)

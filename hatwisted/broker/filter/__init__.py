@@ -5,6 +5,6 @@ expressions, kept in `config/consumerFilter.json` and compiled by `hatwisted.sql
 (the bits that RocketMQ's file has for each group: written so that its brokers can read ours, and not used
 here).
 
-It chooses messages and never loses one: what can't be evaluated doesn't match, and is passed over, not
+It chooses messages and never loses one: what can't be evaluated doesn't match, and is skipped, not
 deleted.
 """

@@ -102,7 +102,7 @@ class TableFollowers:
         self._running = True
 
     def stop(self) -> None:
-        """Hold nothing any more, not even for a slave that no word reaches: its connection may live on."""
+        """Hold nothing any more, not even for a slave that can't be reached: its connection may live on."""
         self._running = False
         for follower in self._followers.values():
             self._release(follower)

@@ -1,7 +1,7 @@
-"""What a slave's log has to hold before the slave takes what its master says of messages.
+"""What a slave's log has to hold before the slave takes over what its master says about messages.
 
-Progress of groups, of delay levels and of the transaction check speaks of messages, and comes by another way than
-they do. Taken when it comes, it may be ahead of them; if the master is lost then, the promoted slave passes over
+Progress of groups, of delay levels and of the transaction check refers to messages, and arrives by another route
+than they do. Taken when it comes, it may be ahead of them; if the master is lost then, the promoted slave skips
 messages that it has and that were never delivered: a delayed one that was delivered on the master alone, a
 half whose commit lies there alone. So whatever the master answered is held until our log is on our disk up to
 where the master's log ended after that answer; every message that it rests on lies below.

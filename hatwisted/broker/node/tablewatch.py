@@ -1,7 +1,7 @@
 """A slave's end of `tablefollowers`: a request open with a master of ours, a copy of the tables at each answer.
 
 A master that doesn't know the request (RocketMQ's, or an older one of ours) is asked for its tables every
-`slaveSyncInterval` alone, as ever.
+`slaveSyncInterval` alone, as without it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ _Key = TypeVar("_Key")
 class HeldPull:
     """A pull that waits.
 
-    - offset: queue offset from which nothing has been found yet; moves on as foreign messages are passed over
+    - offset: queue offset from which nothing has been found yet; moves on as foreign messages are skipped
     - max_count, max_bytes: what one answer may hold; wanted: the filter, see reading.Wanted
     - retry(pull, final): tries again, answers if there is something or if `final`, and says whether it answered
     """

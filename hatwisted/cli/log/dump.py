@@ -2,7 +2,7 @@
 
 Filtering goes by columns where it can: topic, queue and time of a whole chunk are compared at once, and only
 what remains is decoded. Keys lie in the properties, so a chunk that doesn't hold the key's bytes at all is
-passed over with one search.
+skipped with one search.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def follow(
 ) -> Iterator[Record]:
     """Records that pass, as they are appended from offset `at` on; never ends by itself.
 
-    A record that is only half there looks corrupt until its writer is through: that is waited for, and taken
+    A record that is only half there looks corrupt until its writer has finished: that is waited for, and taken
     for damage only after STALLED looks.
     """
     window = LogWindow(filled_from(log), log.file_size, FOLLOW_CHUNK, check_crc=True)

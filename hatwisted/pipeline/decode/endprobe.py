@@ -5,9 +5,9 @@ distances that double, then between them by halving; from a record before the pl
 its end by `logwalk`. Neither a body full of zeros nor a hole that damage left leads astray: the chain goes through
 the one, and after a break the file is probed again.
 
-What lies after the break counts only if it is a record not older than the last two in front; one is looked at.
+What lies after the break counts only if it is a record not older than the last two before it; one is looked at.
 Older ones are leftovers of an earlier cut. So that the search doesn't begin among these, records at doubling
-distances in front are asked for their times, and it begins at the newest. A last record whose body's checksum is
+distances before it are asked for their times, and it begins at the newest. A last record whose body's checksum is
 wrong, or whose topic breaks off, is being written.
 """
 

@@ -10,7 +10,7 @@ record is damage, and `mode` says what becomes of it:
 * `failfast`: DamagedLogRange, with file, offset and reason.
 * `skip-and-report`: `damages` is called with the range, and reading continues after it.
 * `permissive`: the same, and a row stands for the range: its columns are null but for broker, file,
-  physical_offset (the range's begin), size (its length) and body (its bytes, at most DAMAGE_BYTES of them).
+  physical_offset (the start of the range), size (its length) and body (its bytes, at most DAMAGE_BYTES of them).
 
 A body's checksum doesn't decide whether a record is read: the column body_crc_ok says so of each row. A compressed
 body that can't be decompressed is damage, noticed when the column body is read.

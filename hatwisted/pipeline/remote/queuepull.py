@@ -6,7 +6,7 @@ disk) is completed by another pull, and steps shrink to what came.
 
 The brokers of a group are taken in the order that `read_from` says. One that lacks the next offset is passed
 over until the read has reached what it has: so a slave that began later, or is a moment behind, gives what it
-can. One that fails is passed over for this round. When none is left, the round is over: a pause, a fresh
+can. One that fails is skipped for this round. When none is left, the round is over: a pause, a fresh
 route, and another one. Every answer with records begins a new count of rounds.
 
 Only the master can say that messages are gone: then every broker lacks them, and the queue's least offset has
@@ -175,7 +175,7 @@ class QueuePull:
     # ---- all brokers of the group
 
     def _order(self) -> list[str]:
-        """Addresses, the one to be asked first in front; the readers of several queues share several slaves."""
+        """Addresses, in the order in which to ask them; the readers of several queues share several slaves."""
         slaves = [number for number in self._replicas if number != MASTER_ID]
         shift = self._queue.queue_id % len(slaves) if slaves else 0
         slaves = slaves[shift:] + slaves[:shift]

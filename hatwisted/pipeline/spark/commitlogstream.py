@@ -115,7 +115,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._read_task.rows(partition)
 
     def _first(self, store: LogStore) -> int:
-        """Where a new stream begins in a log; one that `startingOffsets` doesn't name is read from its begin."""
+        """Where a new stream begins in a log; one that `startingOffsets` doesn't name is read from its start."""
         start = self._limits.start
         if isinstance(start, datetime):
             return offset_at_time(store, start)

@@ -86,7 +86,7 @@ class MappedPages:
 @implementer(IFile)
 class PosixFile:
     """One descriptor. Reads and writes belong to one thread; `datasync` may run in another, even while the
-    file is being closed: the descriptor is then given back only when the sync is through with it."""
+    file is being closed: the descriptor is then given back only when the sync has finished with it."""
 
     def __init__(self, fd: int, path: str) -> None:
         self._fd = fd
@@ -225,7 +225,7 @@ def lock_holder(fd: int) -> int | None:
 
 
 class SpareDescriptors:
-    """Some descriptors that are open for nothing, so that there's one for a moment when all others are taken."""
+    """Some descriptors held in reserve, so that there's one for a moment when all others are taken."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

@@ -6,7 +6,7 @@ grouped by topic and queue with one sort, so that every queue gets one write. No
 block (making an index file) is left to the index's worker, and the step's rest is kept until it's there.
 
 The one position, `reput_offset`, is after everything that has reached queues *and* index. Repeating is
-always safe: queues and index know where they end, and what they have is passed over. So the same code serves
+always safe: queues and index know where they end, and what they have is skipped. So the same code serves
 a running broker, recovery, and a rebuild from nothing; as long as a chunk holds nothing new, its properties
 aren't even looked at.
 

@@ -6,7 +6,7 @@ N - 1 items; the header counts items + 1. S and N are not stored: they must be t
 
 A batch is linked without a loop: slot and position of each item are packed into one integer, the integers
 sorted, and the chain inside the batch is each one's left neighbour of the same slot. The same code links a
-whole file again (`relink`), which is how a file that a crash may have left inconsistent is put right: items
+whole file again (`relink`), which is how a file that a crash may have left inconsistent is repaired: items
 carry everything, slots and links follow from them. RocketMQ deletes such a file instead, and with it the
 index of everything that its recovery doesn't dispatch again.
 

@@ -2,7 +2,7 @@
 
 Clients remember offsets. They can trust a master that begins again as a master with everything that it had: after
 an orderly stop, or after one of the process alone, which takes nothing from the kernel's page cache. Any other
-start may be one with less: after a failure of power or a crash of the system, of a store that was a slave's, or
+start may be one with less: after a power failure or a crash of the system, of a store that was a slave's, or
 that another program has had. So the file says as what the run served, in which boot of the system, and after an
 orderly stop where the log ended.
 

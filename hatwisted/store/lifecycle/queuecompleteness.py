@@ -6,7 +6,7 @@ follow. A queue that's missing, short or has a hole shows as a shortage of the f
 RocketMQ takes the highest end of any queue for the end of all of them, and never rebuilds a missing one.
 
 Prepared and rolled-back records have no entry; a file that holds one always looks short, and is dispatched
-again for nothing. RocketMQ hasn't written any for years.
+again needlessly. RocketMQ hasn't written any for years.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 
 CHECKED_FILES: Final = 64
-"""Newest log files whose coverage is checked: 64 GiB by default, that's 1.3 GB of entries for records of 1 KiB
+"""Newest log files that are checked: 64 GiB by default, that's 1.3 GB of entries for records of 1 KiB
 and a few seconds. What is older has been checked at earlier starts."""
 
 BLOCK: Final = 1 << 16

@@ -21,7 +21,7 @@ of the next sync, which says that they are on the disk. Rejected: a mark that a 
 has just failed.
 
 Bytes after the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
-damage: start is refused with `DamagedLog` and nothing is touched. But where a failure of power has left a hole in
+damage: start is refused with `DamagedLog` and nothing is touched. But where a power failure has left a hole in
 what was never synced (`unsyncedtail`), everything from there on is cut as well, and kept in a side file.
 """
 
@@ -76,7 +76,7 @@ class RecoverableLog(Protocol):
 
 @dataclass(frozen=True)
 class StoreParts:
-    """What a recovery brings to one state. dispatcher: builds queues and index from the log."""
+    """What a recovery brings into one consistent state. dispatcher: builds queues and index from the log."""
 
     log: RecoverableLog
     queues: ConsumeQueueTable
@@ -87,7 +87,7 @@ class StoreParts:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryOptions:
-    """How the run before has ended, and what is compared.
+    """How the previous run ended, and what is compared.
 
     - unclean: the abort file was there
     - same_boot: the system has gone on since, so nothing that was written can be missing
@@ -140,7 +140,7 @@ def recover(
     - keep_aside: keeps a tail whose records are about to be cut
     - before_changes: called before anything is cut or built, once the store is known to be accepted: a
       recovery that is killed must be recognised as one
-    - progress: told every PROGRESS_BYTES how far it is
+    - progress: called every PROGRESS_BYTES with how far it is
 
     Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """

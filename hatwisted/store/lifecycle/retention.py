@@ -1,10 +1,10 @@
-"""What leaves the store and when, and whether the disk takes more.
+"""What leaves the store and when, and whether the disk has room for more.
 
 The rules are RocketMQ's, its numbers included (formats.md 9): log files go by age in the hours of
 `deleteWhen` or when the disk fills up, by force when it's nearly full, never the last one; queue and index
-files follow the log's begin. Three things are done otherwise. How old a file is doesn't depend on what the clock
+files follow the log's start. Three things are done differently. How old a file is doesn't depend on what the clock
 says at present (`logages`). A log file is forgotten first and removed by a
-worker, for removing a gigabyte may take a second; if that fails it's taken back, because a file removed
+worker, since removing a gigabyte may take a second; if that fails it's taken back, because a file removed
 after a remaining one would be a gap. And readers hold no files, so none has to be waited for.
 
 `DiskWatermark` looks at the disk by itself every few seconds rather than with each round of cleaning: puts
@@ -78,7 +78,7 @@ class WatermarkLimits:
 
 
 class DiskWatermark:
-    """Do the disks take more? Start it, or call `check`.
+    """Is there room on the disks? Start it, or call `check`.
 
     - fs: the disks
     - paths: folders on them
@@ -139,7 +139,7 @@ class DiskWatermark:
         self._loop.start(self._limits.interval, now=True)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._loop.stop()
 
     def check(self) -> Deferred[None]:
@@ -326,7 +326,7 @@ class Retention:
         return ended
 
     def clean_now(self) -> None:
-        """An operator's request: the next rounds don't mind the hour. Age still counts."""
+        """An operator's request: the next rounds ignore the hour. Age still counts."""
         self._requested = OPERATOR_ROUNDS
 
     def run_round(self) -> Deferred[None]:

@@ -1,9 +1,9 @@
-"""Is a break in the log one that a failure of power leaves where nothing had been synced yet?
+"""Is a break in the log one that a power failure leaves where nothing had been synced yet?
 
 The kernel writes pages in any order. When the power fails, some of those after the last sync are there and earlier
 ones aren't: valid records follow a hole. None of them was ever acknowledged as durable, because a sync covers
 everything before its end: had one of them been synced, there would be no hole. So to cut there breaks no
-promise, and a broker that waits for an operator instead stands still for nothing.
+promise, and a broker that waited for an operator instead would be down needlessly.
 
 Damage to what had been synced looks different. The checkpoint says that it was, or no part of what is missing is a
 sector that was never written: log files are always created new, so those are zeros from end to end. And where the
@@ -29,7 +29,7 @@ LEAST_REST: Final = 16
 
 
 class Break(NamedTuple):
-    """Where valid records end: none lies in [offset, resumes_at), and the one at `torn_record`, in front, breaks
+    """Where valid records end: none lies in [offset, resumes_at), and the one at `torn_record`, before it, breaks
     off in zeros (None: it doesn't)."""
 
     offset: int

@@ -11,7 +11,7 @@ ahead a full disk is an error at the roll to a new file, never a SIGBUS, and no 
 interpreter lock held. `mappedFileSizeCommitLog` keeps its name.
 
 A write that fails leaves undefined bytes after the end. They are zeroed at once, or else before the next append,
-so that a later recovery can't take them for records. Until the zeros are synced a failure of power may still bring
+so that a later recovery can't take them for records. Until the zeros are synced a power failure may still bring
 them back: whether such a put is stored is unknown, and its status says so.
 """
 

@@ -228,7 +228,7 @@ class FileQueue:
 
     def datasync(self, begin: int, end: int) -> None:
         """Make [begin, end) durable, and the names of all files. Blocks, may run in another thread; files
-        that are removed meanwhile are passed over."""
+        that are removed meanwhile are skipped."""
         self._sync_names()
         starts = list(self.starts)
         first = max(0, bisect_right(starts, begin) - 1)

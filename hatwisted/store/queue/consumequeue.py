@@ -13,7 +13,7 @@ some 11 us, ten times what all the rest of dispatching it costs. A pull reads th
 crash loses it, and recovery dispatches it again like everything else that wasn't synced.
 
 Cutting zeroes what is cut. RocketMQ only moves its write position and leaves the stale entries, which a later
-scan takes for entries of the queue. A cut is a change like any other: until it's synced, a failure of power may
+scan takes for entries of the queue. A cut is a change like any other: until it's synced, a power failure may
 bring back what was cut, so it counts as unsynced by itself.
 """
 
@@ -148,7 +148,7 @@ class ConsumeQueue:
         before a queue's first entry are filled with blank ones; entries the queue already has are passed
         over.
 
-        Raises StoreFull or another OSError; whatever got in then is passed over when it's repeated.
+        Raises StoreFull or another OSError; whatever got in by then is skipped when the call is repeated.
         """
         if self.gather(first_index, entries, self.max_physical):
             return

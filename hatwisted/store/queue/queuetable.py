@@ -118,7 +118,7 @@ class ConsumeQueueTable:
                 raise
 
     def load_all(self) -> None:
-        """Load every queue folder; other names are passed over, as RocketMQ does. WrongFile for a folder that
+        """Load every queue folder; other names are ignored, as RocketMQ does. WrongFile for a folder that
         can't be loaded. Bounds are known after `recover`."""
         for topic in self._fs.listdir(self._root):
             for name in self._queue_folders(topic):
@@ -147,7 +147,7 @@ class ConsumeQueueTable:
         self.deleted.truncate(physical_end)
 
     def expire(self, min_physical: int) -> None:
-        """Raise every queue's `min_offset` to the log's begin and remove files without a live entry.
+        """Raise every queue's `min_offset` to the log's start and remove files without a live entry.
         Blocks."""
         for queue in self:
             for path in queue.expire(min_physical):

@@ -49,7 +49,7 @@ def write_queue(work: QueueWork, root: str, spool: str, file_size: int) -> None:
 
 
 def carry_over(source: str, target: str, log_begin: int) -> bool:
-    """Copy a queue without records in the log, as far as it names what is below the log's begin; was there
+    """Copy a queue without records in the log, as far as it names what is below the log's start; was there
     anything?
 
     - source: its folder

@@ -151,7 +151,7 @@ def byte_axis(axis: Axis, low: float, high: float) -> None:
     """Ticks at round numbers of KiB, MiB, ...
 
     - axis: of the plot
-    - low: its begin
+    - low: its start
     - high: its end
     """
     unit = 1024 ** max(0, min(4, int(np.log2(max(1, high - low)) // 10)))
