@@ -11,7 +11,7 @@ from statistics import median
 import msgspec
 
 from hatwisted.sim.deliberatebugs import BUGS, planted
-from hatwisted.sim.setup import FAULT_KINDS, draw_setup
+from hatwisted.sim.setup import FAULT_KINDS, Setup, draw_setup
 from hatwisted.sim.simulation import Simulation
 from hatwisted.sim.soak import quiet
 
@@ -29,7 +29,8 @@ class Catch(msgspec.Struct, frozen=True):
 
 def catch(bug: str, first: int, limit: int) -> Catch | None:
     """Run seeds from `first` on with a deliberate bug, until one is violated that isn't without it; None: not
-    within `limit` of those that fit the bug."""
+    within `limit` of those that fit the bug. A start that is refused as damaged, and isn't without the bug,
+    counts as a promise, too: `opens`."""
     hunted = BUGS[bug]
     fitting = (
         setup
@@ -38,10 +39,15 @@ def catch(bug: str, first: int, limit: int) -> Catch | None:
     )
     for number, setup in enumerate(itertools.islice(fitting, limit), 1):
         with planted(bug):
-            found = Simulation(setup).run().violations
-        if found and not Simulation(setup).run().violations:
+            found = _broken(setup)
+        if found and not _broken(setup):
             return Catch(number, setup.seed, found[0])
     return None
+
+
+def _broken(setup: Setup) -> list[str]:
+    outcome = Simulation(setup).run()
+    return outcome.violations or [f"opens: {refusal}" for refusal in outcome.refusals]
 
 
 class Hunt(msgspec.Struct, frozen=True):
