@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IDelayedCall
 
 from hatwisted.sim.diskstrike import Strike
 from hatwisted.sim.faultplan import HOSTS, Fault
@@ -22,6 +25,8 @@ class FaultInjector:
         self._group = group
         self._operator = operator
         self._active: list[Fault] = []
+        self._to_come: list[IDelayedCall] = []
+        """What begun faults have still in store."""
 
     def begin(self, fault: Fault) -> None:
         """It happens now."""
@@ -39,9 +44,17 @@ class FaultInjector:
         """Nothing is broken any more."""
         self._active.clear()
         self._apply()
+        for call in self._to_come:
+            if call.active():
+                call.cancel()
         for machine in self._group.machines.values():
             machine.disk.strikes.clear()
             machine.pause(0.0)
+            machine.ahead = 0.0
+
+    def _later(self, delay: float, function: Callable[..., object], *args: object) -> None:
+        """Call then, unless all is mended by that time."""
+        self._to_come.append(self._group.clock.callLater(delay, function, *args))
 
     def _mend(self, fault: Fault) -> None:
         if fault in self._active:
@@ -128,12 +141,12 @@ class FaultInjector:
                 self._operator.down(fault.host, 0.5)
                 machine.kill()
 
-        self._group.clock.callLater(fault.lasts, end)
+        self._later(fault.lasts, end)
 
     def _begin_flicker(self, fault: Fault) -> None:
         """The power fails for a moment, again and again: links to peers who notice nothing pile up."""
         for number in range(fault.count):
-            self._group.clock.callLater(number * fault.lasts, self._power_off, fault.host, 0.0, fault.amount)
+            self._later(number * fault.lasts, self._power_off, fault.host, 0.0, fault.amount)
 
     def _power_off(self, name: str, lasts: float, kept: float) -> None:
         machine = self._group.machines[name]
@@ -149,7 +162,7 @@ class FaultInjector:
         def right_again() -> None:
             machine.ahead -= fault.amount
 
-        self._group.clock.callLater(fault.lasts, right_again)
+        self._later(fault.lasts, right_again)
 
     def _begin_twin(self, fault: Fault) -> None:
         """An operator starts a second broker, with a root of its own, on the log of one that runs."""
