@@ -160,8 +160,8 @@ def main(text: str) -> None:
     for number in range(job.get("repeats", 3) + 1):
         begun = time.perf_counter()
         rows = run()
-        told = {"seconds": time.perf_counter() - begun, "rows": rows, "cold": number == 0}
-        print(json.dumps({**told, "triggers": job.get("triggers", [])}), flush=True)
+        figures = {"seconds": time.perf_counter() - begun, "rows": rows, "cold": number == 0}
+        print(json.dumps({**figures, "triggers": job.get("triggers", [])}), flush=True)
 
 
 if __name__ == "__main__":

@@ -132,8 +132,8 @@ def _fetch(version: str, folder: Path) -> None:
                 f"Maven took longer than {FETCH_SECONDS} s for RocketMQ {version}"
             ) from None
     if done.returncode:
-        told = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise RocketMQMissing(f"Maven can't fetch RocketMQ {version}: {' '.join(told[:2])[:400]}")
+        errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+        raise RocketMQMissing(f"Maven can't fetch RocketMQ {version}: {' '.join(errors[:2])[:400]}")
 
 
 def java_command(main: str, home: Path, jvm: Sequence[str] = TEST_JVM, version: str = VERSION) -> list[str]:

@@ -10,6 +10,7 @@ A test's folder says which layer it is of, and so which marker it has and how lo
 
 from __future__ import annotations
 
+import gc
 import os
 import unittest
 from collections.abc import Iterator
@@ -92,6 +93,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(0), append=False)
         elif item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(LAYERS[layer]))
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector needn't go through the tests themselves again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -142,6 +142,8 @@ class Outcome:
     survived: list[Mutant] = field(default_factory=list)
     listed: list[Mutant] = field(default_factory=list)
     untested: int = 0
+    gone: list[str] = field(default_factory=list)
+    """Functions of listed survivors that are no mutants any more: the code has changed."""
 
     @property
     def share(self) -> float:
@@ -333,13 +335,28 @@ def _progress(results: Path, total: int) -> None:
 # ---- what it comes to
 
 
-def judged(drawn: Sequence[Mutant], words: int, caught: Mapping[str, bool | None]) -> Outcome:
-    """Sort a sample by what became of it."""
+def judged(
+    room: Room, everything: Sequence[Mutant], drawn: Sequence[Mutant], caught: Mapping[str, bool | None]
+) -> Outcome:
+    """Sort a sample by what became of it.
+
+    - room: whose it is
+    - everything: the room's mutants
+    - drawn: the sample
+    - caught: by name, None for those that weren't tested
+    """
     listed = [
         (each["function"], each["change"])
         for each in tomllib.loads(SURVIVORS.read_text()).get("survivor", [])
     ]
-    outcome = Outcome(list(drawn), words)
+    outcome = Outcome(list(drawn), sum(mutant.words_only for mutant in everything))
+    folders = tuple(each.replace("/", ".").removesuffix("*") for each in room.sources)
+    known = {(mutant.function, mutant.lines) for mutant in everything}
+    outcome.gone = [
+        function
+        for function, change in listed
+        if function.startswith(folders) and (function, tuple(change)) not in known
+    ]
     for mutant in drawn:
         was_caught = caught[mutant.name]
         if was_caught is None:
@@ -359,6 +376,8 @@ def report(outcomes: Mapping[str, Outcome]) -> str:
     for name, outcome in outcomes.items():
         for mutant in outcome.survived:
             lines += ["", f"{name}: {mutant.function}", *(f"    {line}" for line in mutant.lines)]
+        for function in outcome.gone:
+            lines += ["", f"{name}: {function}", f"    its change in {SURVIVORS.name} is no mutant any more"]
     lines += ["", "room      tested  caught   share  listed  not tested  words left out"]
     for name, outcome in outcomes.items():
         count = len(outcome.caught) + len(outcome.survived)
@@ -399,7 +418,7 @@ def main() -> None:
             flush=True,
         )
         caught = tested(ROOMS[name], made, drawn, chosen.jobs, chosen.minutes)
-        outcomes[name] = judged(drawn, len(everything) - len(eligible), caught)
+        outcomes[name] = judged(ROOMS[name], everything, drawn, caught)
     text = report(outcomes)
     (WORK / "report.txt").write_text(text + "\n")
     print(text)

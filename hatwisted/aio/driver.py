@@ -12,7 +12,7 @@ from hatwisted.aio.link import dial
 from hatwisted.clientcore.calls import ChannelTable
 from hatwisted.clientcore.driver import StandardLog
 from hatwisted.clientcore.errors import Unsettled
-from hatwisted.clientcore.process import RANDOMNESS, process_name
+from hatwisted.clientcore.process import RANDOMNESS, LocalFile, process_name
 from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work
 
 P = ParamSpec("P")
@@ -26,6 +26,7 @@ class AioDriver:
         self.log = StandardLog("hatwisted.aio")
         self.randomness = RANDOMNESS
         self.process_name = process_name()
+        self.file = LocalFile
         self._channels = ChannelTable(self.call_later, dial, self.log)
         # As Driver.
         self.call = self._channels.call

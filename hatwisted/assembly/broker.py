@@ -179,7 +179,8 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         flush_now=node.store.flusher.flush_now,
     )
     ha_client = HAClientService(link_parts, options.slave_settings(config))
-    return SlaveRole(node, ha_client, options.sync_options(config, node.role))
+    sync = options.sync_options(config, node.role, node.registration.version_of)
+    return SlaveRole(node, ha_client, sync)
 
 
 def _check_config(role: Role, config: BrokerConfig) -> None:

@@ -10,6 +10,7 @@ from hatwisted.broker.filter.consumerfilter import FilterOptions
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.registration import RegistrationOptions
 from hatwisted.broker.node.slavesync import SyncOptions
+from hatwisted.broker.node.topicversions import AskVersion
 from hatwisted.broker.pull.pullmessage import PullOptions
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import TableOptions
@@ -20,9 +21,10 @@ from hatwisted.config.schema import BrokerConfig, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
-from hatwisted.store.lifecycle.retention import FOR_A_MASTER, FOR_A_SLAVE, RetentionPolicy
-from hatwisted.store.messagestore import StoreOptions
+from hatwisted.store.lifecycle.diskwatermark import FOR_A_MASTER, FOR_A_SLAVE
+from hatwisted.store.lifecycle.retention import RetentionPolicy
 from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
+from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 
 
@@ -79,13 +81,19 @@ def table_options(live: LiveConfig[BrokerConfig]) -> TableOptions:
     )
 
 
-def sync_options(config: BrokerConfig, role: Role) -> SyncOptions:
-    """How a slave asks for its master's tables."""
+def sync_options(config: BrokerConfig, role: Role, ask_version: AskVersion) -> SyncOptions:
+    """How a slave asks for its master's tables.
+
+    - config: its configuration
+    - role: its broker id
+    - ask_version: asks a name server how new a master's topics are
+    """
     return SyncOptions(
         own_address=f"{config.broker_ip1}:{config.listen_port}",
         broker_id=role.broker_id,
         first_delay=config.slave_sync_first_delay / 1000,
         interval=config.slave_sync_interval / 1000,
+        ask_version=ask_version,
     )
 
 

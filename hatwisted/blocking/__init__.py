@@ -2,8 +2,8 @@
 
 `settings` says which cluster, as whom and how long to wait, `security` signs and encrypts; `connection` is
 one socket, `links` those of a client, `routes` what all name servers know together. `driver` runs
-the logic of `clientcore` on them, and `cluster.Cluster` is its door: a producer and administration whose
-methods return when it's done.
+the logic of `clientcore` on them, and `cluster.Cluster` is the entry point: a producer and administration whose
+methods return when it's done. `closing` gives both their `with`.
 
 Never here: a loop that runs while the program doesn't wait, so no consumer groups; the pipeline reads queues
 by range (`hatwisted.pipeline.remote`).

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import update_wrapper
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
+from hatwisted.blocking.closing import Closing
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
@@ -92,7 +92,7 @@ class Admin:
     reset = blocking(admin.Admin.reset)
 
 
-class Cluster:
+class Cluster(Closing):
     """One client to the brokers, for one thread.
 
     name_servers: "host:port", several separated by ";"; or whole ClusterSettings, with credentials and TLS
@@ -121,14 +121,6 @@ class Cluster:
     def close(self) -> None:
         """Stop all producers in order; then close the connections."""
         self._driver.run(self._link.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 WINDOW = 32

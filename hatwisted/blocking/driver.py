@@ -11,18 +11,17 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from hatwisted.blocking.closing import Closing
 from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.driver import Answer, StandardLog
 from hatwisted.clientcore.errors import CallFailed, ClientError, TooManyCalls
-from hatwisted.clientcore.process import RANDOMNESS, process_name
+from hatwisted.clientcore.process import RANDOMNESS, LocalFile, process_name
 from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import RemotingCommand
@@ -47,7 +46,7 @@ class _Timer:
         self.work = None
 
 
-class BlockingDriver:
+class BlockingDriver(Closing):
     """links: the connections; wall_clock: s since the epoch.
 
     Beside what the logic needs of a driver there are `ask`, `post` and `wait` for work that is done one step after
@@ -58,19 +57,12 @@ class BlockingDriver:
         self.log = StandardLog("hatwisted.blocking")
         self.randomness = RANDOMNESS
         self.process_name = process_name()
+        self.file = LocalFile
         self._links = links
         self._wall_clock = wall_clock
         self._calls: deque[_Call] = deque()
         self._timers: list[tuple[float, int, _Timer]] = []
         self._numbers = count()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def run(self, work: Work[T]) -> T:
         """The result of a coroutine of the logic; raises what it raises."""
@@ -141,7 +133,7 @@ class BlockingDriver:
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """As Driver; dials at once."""
-        answer: Waiter[RemotingCommand] = Waiter()
+        answer: Waiter[RemotingCommand] = Waiter(lambda: self._give_up(call))
         try:
             connection = self._links.connection(address)
             if connection.in_flight >= MAX_IN_FLIGHT:
@@ -155,7 +147,6 @@ class BlockingDriver:
         else:
             call = _Call(address, connection, number, timeout, answer)
             self._calls.append(call)
-            answer.on_cancel = partial(self._give_up, call)
         return answer
 
     def oneway(self, address: str, request: RemotingCommand) -> None:

@@ -45,7 +45,14 @@ class TableOptions:
 
 
 class BrokerTables:
-    """What a broker knows besides its messages, in RocketMQ's files. role: a slave's tables are its master's."""
+    """What a broker knows besides its messages, in RocketMQ's files.
+
+    - clock: dates the versions
+    - fs: where the files are
+    - worker: writes them
+    - options: where, and what a new broker has
+    - role: a slave's tables are its master's
+    """
 
     def __init__(
         self, clock: IReactorTime, fs: IFileSystem, worker: IWorker, options: TableOptions, role: Role

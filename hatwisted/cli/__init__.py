@@ -1,6 +1,6 @@
 """The command `hatwisted`: store folders, clusters and logs as tables, from a terminal.
 
-`main` declares the commands; `log` works on store folders while no broker runs, `cluster` talks to running
+`main` is the door, a `lazygroup`; `log` works on store folders while no broker runs, `cluster` talks to running
 ones, `pipeline` runs the jobs of `hatwisted.pipeline`. They share `errors` (exit codes; one line and no
 traceback), `optionvalues` and `optiongroup` (options), `output` (for people or as JSON) and
 `progressbar` (a bar for what takes long).

@@ -29,7 +29,7 @@ class Size(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes, at least one."""
+        """As click's: bytes, at least one."""
         if isinstance(value, int):
             return value
         digits, shift = value.lower().rstrip("b").rstrip("i"), 0
@@ -60,7 +60,7 @@ class Instant(click.ParamType[datetime]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """With a time zone."""
+        """As click's: with a time zone."""
         if isinstance(value, datetime):
             return value
         try:

@@ -18,7 +18,12 @@ def json_option(command: Any) -> Any:
 
 
 def show(as_json: bool, value: Any, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """`value` as JSON, or `rows` under `columns`."""
+    """Print a result.
+
+    - as_json: as one JSON value
+    - value: the result
+    - columns, rows: else: as a table
+    """
     if as_json:
         click.echo(msgspec.json.encode(value))
         return

@@ -22,7 +22,13 @@ PATIENCE: Final = 2.0
 
 
 class ScanProgress:
-    """Call it with the log offset reached. Shows a bar only on a terminal, and only after PATIENCE."""
+    """Call it with the log offset reached. Shows a bar only on a terminal, and only after PATIENCE.
+
+    - title: of the command
+    - begin, end: offsets of what is read
+    - seconds: a monotonic clock
+    - console: where; None: standard error
+    """
 
     def __init__(
         self,

@@ -38,6 +38,7 @@ class TwistedDriver:
         self.log = TwistedLog("hatwisted.client")
         self.randomness = randomness or process.RANDOMNESS
         self.process_name = process_name or process.process_name()
+        self.file = process.LocalFile
         self.clock = clock
         self.seconds = clock.seconds
         self.channels = channel_table(connecting, clock, self.log)

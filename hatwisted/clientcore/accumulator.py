@@ -52,9 +52,8 @@ class Accumulator:
         if self._free:
             self._free -= 1
             return Batch([message])
-        waiter: Waiter[Batch | SendResult] = Waiter()
+        waiter: Waiter[Batch | SendResult] = Waiter(lambda: self._give_up(entry))
         entry = message, size, waiter
-        waiter.on_cancel = lambda: self._give_up(entry)
         self._waiting.append(entry)
         return await waiter
 

@@ -44,7 +44,7 @@ LATEST: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """How far a group is in a queue: next offset to consume, the queue's end, store time (ms) of the last one
+    """A group's progress in a queue: next offset to consume, the queue's end, store time (ms) of the last one
     consumed (0: not known)."""
 
     queue: MessageQueue
@@ -95,7 +95,13 @@ class Admin:
     async def create_topic(
         self, topic: str, *, queues: int = 8, perm: int = 6, cluster: str | None = None
     ) -> list[str]:
-        """Make or change a topic on all masters; fires with their addresses. perm: 4 read, 2 write."""
+        """Create or change a topic on all masters; fires with their addresses.
+
+        - topic: its name
+        - queues: to read and to write, on each master
+        - perm: 4 read, 2 write, or their sum
+        - cluster: its masters only; None: all that the name servers know
+        """
         fields: dict[str, object] = {
             "topic": checked_topic(topic),
             "defaultTopic": AUTO_CREATE_TOPIC,
@@ -125,7 +131,7 @@ class Admin:
             stats = await self._ask(address, code, TopicStats, {"topic": topic})
             for queue, row in by_queue(address, stats.offset_table).items():
                 found[queue] = row.min_offset, row.max_offset
-        return dict(sorted(found.items(), key=lambda each: (each[0].broker_name, each[0].queue_id)))
+        return dict(sorted(found.items()))
 
     # ---- the cluster
 
@@ -134,7 +140,7 @@ class Admin:
         return await self._ask_names(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo)
 
     async def broker_info(self, address: str) -> dict[str, str]:
-        """A broker's own words about itself (version, rates, log offsets)."""
+        """What a broker reports about itself (version, rates, log offsets)."""
         info = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, RuntimeInfo)
         return {name: str(value) for name, value in info.table.items()}
 
@@ -151,7 +157,7 @@ class Admin:
     async def create_group(
         self, group: str, *, cluster: str | None = None, **settings: Unpack[GroupSettings]
     ) -> list[str]:
-        """Make or change a consumer group; settings as RocketMQ names them."""
+        """Create or change a consumer group; settings as RocketMQ names them."""
         config = {
             "brokerId": 0,
             "consumeBroadcastEnable": True,
@@ -202,11 +208,11 @@ class Admin:
     # ---- offsets
 
     async def progress(self, group: str) -> list[QueueProgress]:
-        """How far a group is, by queue. ClientError if no broker knows the group."""
+        """A group's progress, by queue. ClientError if no broker knows the group."""
         found = []
         retries = await self._session.routes.route(RETRY_PREFIX + group, fresh=True)
         if retries is None:
-            # Made, and never seen a consumer; or a slip of the pen.
+            # Created, but never used by a consumer; or misspelt.
             await self._check_group(group)
             return []
         for address in _readers_of(retries.broker_datas):
@@ -218,8 +224,13 @@ class Admin:
         return sorted(found, key=lambda each: (each.queue.topic, each.queue.broker_name, each.queue.queue_id))
 
     async def reset(self, group: str, topic: str, timestamp: int) -> dict[MessageQueue, int]:
-        """Move a group to the first message stored at `timestamp` (ms) or later; LATEST: to the end, 0: to the
-        beginning. Its members, if there are any, go there at once. Fires with the new offsets."""
+        """Move a group in all queues of a topic; its connected members move there at once. Fires with the
+        new offsets.
+
+        - group: which
+        - topic: of the queues
+        - timestamp: ms, to the first message stored then or later; LATEST: to the end, 0: to the beginning
+        """
         route = await self.route(topic)
         fields: dict[str, object] = {"topic": topic, "group": group, "timestamp": timestamp, "isForce": True}
         found: dict[MessageQueue, int] = {}
@@ -304,7 +315,7 @@ class Admin:
 
 
 def _readers_of(groups: Iterable[BrokerData]) -> Iterable[str]:
-    """One broker of each group: its master, or a slave while that's gone."""
+    """One broker of each group: its master, or a slave while the master is gone."""
     for group in groups:
         if group.broker_addrs:
             yield group.broker_addrs[min(group.broker_addrs)]

@@ -12,7 +12,12 @@ from hatwisted.wire.messagequeue import MessageQueue
 
 
 def allocate(queues: Iterable[MessageQueue], members: Iterable[str], me: str) -> list[MessageQueue]:
-    """The share of `me`; nothing if `me` isn't a member."""
+    """The share of one member; nothing if it isn't among them.
+
+    - queues: all of the topic
+    - members: client ids of the group
+    - me: which of them
+    """
     ordered = sorted(queues, key=lambda queue: (queue.topic, queue.broker_name, queue.queue_id))
     ids = sorted(set(members))
     if me not in ids:

@@ -97,7 +97,12 @@ class LockedQueues(msgspec.Struct):
 
 
 def decoded(address: str, answer: RemotingCommand, kind: type[T]) -> T:
-    """The body of an answer. BadAnswer if it can't be one of this kind."""
+    """The body of an answer. BadAnswer if it can't be one of this kind.
+
+    - address: who gave it, for the error
+    - answer: in JSON
+    - kind: what the body should be
+    """
     try:
         return decode_body(answer.body, kind)
     except BadRegistration as error:
@@ -113,7 +118,12 @@ def by_queue(address: str, table: Mapping[str, T]) -> dict[MessageQueue, T]:
 
 
 def number_in(address: str, answer: RemotingCommand, name: str) -> int:
-    """A number out of the answer's fields. BadAnswer if it isn't there."""
+    """A number out of an answer's fields. BadAnswer if it isn't there.
+
+    - address: who gave it, for the error
+    - answer: which
+    - name: of the field
+    """
     try:
         return int(answer.ext[name])
     except (KeyError, ValueError):

@@ -31,7 +31,12 @@ class Owner(Protocol):
     """The consumer, as its assignment sees it."""
 
     def reader(self, queue: MessageQueue, subscription: Subscription, start: int) -> QueueReader:
-        """One that isn't started."""
+        """One that isn't started.
+
+        - queue: to read
+        - subscription: its topic's
+        - start: offset of the first message
+        """
 
     def dropped(self, queue: MessageQueue) -> None:
         """It's read no more."""
@@ -41,9 +46,14 @@ class Owner(Protocol):
 
 
 class Assignment:
-    """pull_from: where a queue begins, and where its progress is kept
-    locks: for consumption in order, else None
-    auto_commit: note the progress of a queue that is given up
+    """The queues that this member reads at present.
+
+    - session: knows the brokers
+    - owner: makes readers and names the topics
+    - work: what is done with the messages
+    - pull_from: where a queue begins, and where its progress is kept
+    - locks: for consumption in order, else None
+    - auto_commit: note the progress of a queue that is given up
     """
 
     def __init__(

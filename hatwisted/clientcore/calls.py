@@ -112,12 +112,12 @@ class Channel:
 
     def call(self, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
         """As Driver."""
-        answer: Waiter[RemotingCommand] = Waiter()
         if len(self._calls) >= MAX_CALLS:
-            answer.fail(TooManyCalls(self._address, f"{MAX_CALLS} calls are waiting for answers"))
-            return answer
+            refused: Waiter[RemotingCommand] = Waiter()
+            refused.fail(TooManyCalls(self._address, f"{MAX_CALLS} calls are waiting for answers"))
+            return refused
         opaque = request.opaque = self._next_opaque()
-        answer.on_cancel = partial(self._forget, opaque)
+        answer: Waiter[RemotingCommand] = Waiter(partial(self._forget, opaque))
         timer = self._call_later(timeout, partial(self._time_is_over, opaque, timeout))
         self._calls[opaque] = _Call(request.code, answer, timer)
         self._send(encode_command(request))

@@ -48,7 +48,12 @@ class ClusterLink:
         return Producer(self.session, group, options)
 
     def transaction_producer(self, group: str, check: Check, options: ProducerOptions) -> TransactionProducer:
-        """A new one; check: says what became of earlier messages."""
+        """A new one.
+
+        - group: its own
+        - check: says what became of earlier messages
+        - options: as for a producer
+        """
         return TransactionProducer(self.session, group, check, options)
 
     def consumer(
@@ -58,7 +63,13 @@ class ClusterLink:
         listener: Listener | None,
         options: ConsumerOptions,
     ) -> Consumer:
-        """A new one, which reads nothing before it is started."""
+        """A new one, which reads nothing before it is started.
+
+        - group: it is a member of
+        - subscriptions: topic -> "*", "tag || tag" or Sql(...)
+        - listener: the program's callback, None for `next_message`
+        - options: how it consumes
+        """
         return Consumer(self.session, group, subscriptions, self._inner_producer, listener, options)
 
     def admin(self) -> Admin:

@@ -8,7 +8,12 @@ from hatwisted.wire.remoting import RemotingCommand
 
 
 def command(code: int, ext: Mapping[str, object] | None = None, body: bytes = b"") -> RemotingCommand:
-    """A request; None is left out, booleans and numbers become text as Java writes them."""
+    """A request.
+
+    - code: a RequestCode
+    - ext: its fields; None is left out, booleans and numbers become text as Java writes them
+    - body: its bytes
+    """
     texts = {
         name: value
         if isinstance(value, str)

@@ -20,7 +20,13 @@ _CODES: Final = {
 
 
 class PullFrom:
-    """place: for queues never read; timestamp: ms, for ConsumeFrom.TIMESTAMP."""
+    """Where reading a queue begins.
+
+    - session: asks the brokers
+    - offsets: the group's progress
+    - place: for queues never read
+    - timestamp: ms, for ConsumeFrom.TIMESTAMP
+    """
 
     def __init__(self, session: Session, offsets: OffsetStore, place: ConsumeFrom, timestamp: int) -> None:
         self._session = session

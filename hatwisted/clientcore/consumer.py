@@ -51,11 +51,14 @@ STOP_PATIENCE: Final = 5.0
 
 
 class Consumer:
-    """A member of `group`; reads nothing before it is started.
+    """A member of a group; reads nothing before it is started.
 
-    subscriptions: topic -> "*", "tag || tag" or Sql(...)
-    listener: the program's callback, None for `next_message`
-    inner_producer: gives the producer for copies of failed messages
+    - session: its identity among the brokers
+    - group: which
+    - subscriptions: topic -> "*", "tag || tag" or Sql(...)
+    - inner_producer: gives the producer for copies of failed messages
+    - listener: the program's callback, None for `next_message`
+    - options: how it consumes
     """
 
     def __init__(
@@ -81,7 +84,9 @@ class Consumer:
         self.stats = ConsumeStats(session.driver)
         self._membership = Membership(session, group, self._broadcasting)
         offsets: OffsetStore = (
-            LocalOffsets(options.local_offsets) if self._broadcasting else BrokerOffsets(session, group)
+            LocalOffsets(session.driver, options.local_offsets)
+            if self._broadcasting
+            else BrokerOffsets(session, group)
         )
         pull_from = PullFrom(session, offsets, options.consume_from, options.timestamp)
         self._locks = QueueLocks(session, group) if self.orderly and not self._broadcasting else None
@@ -153,7 +158,7 @@ class Consumer:
                 self._loop(COMMIT_INTERVAL, self._commit_soon, "committing offsets")
 
     async def stop(self) -> None:
-        """Read no more, wait up to STOP_PATIENCE for what the program works on, commit, leave the group."""
+        """Stop reading, wait up to STOP_PATIENCE for what the program is working on, commit, leave the group."""
         if self._stopping is None:
             self._stopped = True
             # In place before it begins: a loop that ends by it may ask to stop again at once.
@@ -163,18 +168,18 @@ class Consumer:
         await self._stopping
 
     async def commit(self) -> None:
-        """Tell the brokers (or the file) how far this consumer is, now; done every 5 s anyway if `auto_commit`."""
+        """Commit this consumer's progress to the brokers (or the file) now; `auto_commit` does it every 5 s."""
         await self._assignment.commit()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at `offset` of a queue being read; it's noted as the group's progress. BadSetting for a queue that
-        isn't."""
+        """Go on at `offset` of a queue being read, and commit that as the group's progress. BadSetting for a queue
+        that isn't."""
         if queue not in self.readers:
             raise BadSetting(f"{queue} isn't read by this consumer now")
         await self._reset({queue: offset})
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Give the program no more of these queues until `resume`; what it has, it keeps."""
+        """Deliver nothing more of these queues until `resume`; what was delivered stays with the program."""
         for queue in queues:
             self._paused.add(queue)
             self._stream.withdraw(queue)
@@ -192,20 +197,20 @@ class Consumer:
         return Messages(self._stream)
 
     async def next_message(self) -> ReceivedMessage | None:
-        """The next one, which the program settles or rejects by itself; None when the consumer has stopped."""
+        """The next message, which the program itself settles or rejects; None when the consumer has stopped."""
         return await self._stream.next()
 
     def settle(self, message: ReceivedMessage) -> None:
-        """`message`, got by `next_message` or a loop, is done with; in a loop needed only before leaving it."""
+        """Settle `message`, which `next_message` or a loop gave; in a loop needed only before leaving it."""
         self._stream.settle(message)
 
     def reject(self, message: ReceivedMessage) -> None:
-        """`message`, got by `next_message` or a loop, is to be tried again later."""
+        """Reject `message`, which `next_message` or a loop gave: it is delivered again later."""
         self._stream.reject(message)
 
     @property
     def uncommitted(self) -> int:
-        """Queues whose progress isn't noted yet; after a stop, those that will be repeated in part."""
+        """Queues whose progress isn't committed yet; after a stop, some of their messages are delivered again."""
         return self._assignment.uncommitted
 
     @property
@@ -274,7 +279,7 @@ class Consumer:
     # ---- as its queues see it
 
     def reader(self, queue: MessageQueue, subscription: Subscription, start: int) -> QueueReader:
-        """For a queue it has been given."""
+        """As Owner."""
         return QueueReader(self._session, self, queue, subscription, start, self._options)
 
     def arrived(self, reader: QueueReader) -> None:

@@ -32,19 +32,19 @@ class ConsumerState:
 
     @property
     def uncommitted(self) -> int:
-        """Queues whose progress isn't noted yet; after a stop, those that will be repeated in part."""
+        """Queues whose progress isn't committed yet; after a stop, some of their messages are delivered again."""
         return self._core.uncommitted
 
     def settle(self, message: ReceivedMessage) -> None:
-        """`message`, got by `async for` or `next_message`, is done with."""
+        """Settle `message`, which `async for` or `next_message` gave: it is consumed."""
         self._core.settle(message)
 
     def reject(self, message: ReceivedMessage) -> None:
-        """`message`, got by `async for` or `next_message`, is to be tried again later."""
+        """Reject `message`, which `async for` or `next_message` gave: it is delivered again later."""
         self._core.reject(message)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Give the program no more of these queues until `resume`; what it has, it keeps."""
+        """Deliver nothing more of these queues until `resume`; what was delivered stays with the program."""
         self._core.pause(queues)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:

@@ -34,7 +34,12 @@ class ConsumeCounts(Protocol):
     """Who counts what was consumed."""
 
     def consumed(self, topic: str, messages: int, seconds: float) -> None:
-        """The program took `seconds` for `messages`."""
+        """The program is done with a batch.
+
+        - topic: of the batch
+        - messages: in it
+        - seconds: it took
+        """
 
     def failed(self, topic: str, messages: int) -> None:
         """A call of the program with `messages` failed."""
@@ -46,7 +51,12 @@ class Rule(Protocol):
     async def settle(
         self, batch: list[ReceivedMessage], consume: Consume, stay: Stay
     ) -> Sequence[ReceivedMessage]:
-        """Deliver it; gives the end of it that isn't settled, and comes again."""
+        """Deliver a batch; gives the end of it that isn't settled, and comes again.
+
+        - batch: messages of one queue, in its order
+        - consume: hands some to the program
+        - stay: is the queue still ours?
+        """
 
 
 class Retries:
@@ -80,7 +90,12 @@ class LogAndSkip:
 
 
 class InOrder:
-    """A failed message holds up those after it. most: failures until it's a dead letter; None: for ever."""
+    """A failed message holds up those after it.
+
+    - send_back: of dead letters; None: there are none
+    - most: failures until it's a dead letter; None: for ever
+    - log: gets the failures
+    """
 
     def __init__(self, send_back: SendBack | None, most: int | None, log: Log) -> None:
         self._send_back = send_back
@@ -114,7 +129,15 @@ class InOrder:
 
 
 class ConsumeService:
-    """Works on every queue that has something, if `ready(queue's reader)` allows it."""
+    """Works on every queue that has something.
+
+    - driver: waits for the program's code
+    - listener: the program's callback
+    - rule: what becomes of a message that failed
+    - ready: may a reader's queue be worked on now?
+    - stats: counts what is consumed
+    - options: batches, time limits
+    """
 
     def __init__(
         self,

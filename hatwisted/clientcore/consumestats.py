@@ -63,13 +63,13 @@ class ConsumeStats:
         self._topics: dict[str, _Topic] = {}
 
     def pulled(self, topic: str, messages: int, seconds: float) -> None:
-        """An answer to a pull brought `messages` after `seconds`."""
+        """See PullStats."""
         found = self._of(topic)
         found.pulls.add(1, seconds)
         found.pulled.add(messages)
 
     def consumed(self, topic: str, messages: int, seconds: float) -> None:
-        """The program took `seconds` for `messages`."""
+        """See ConsumeCounts."""
         self._of(topic).calls.add(messages, seconds)
 
     def failed(self, topic: str, messages: int) -> None:

@@ -41,9 +41,12 @@ async def deliver(
     failed: Failed,
     stay: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Have `batch` consumed, halved as long as it fails; `failed` gets what failed alone.
+    """Have a batch consumed, halved as long as it fails.
 
-    stay: is the queue still ours? Unsettled between two halves when it isn't.
+    - batch: messages of one queue
+    - consume: hands some to the program
+    - failed: gets what failed alone
+    - stay: is the queue still ours? Unsettled between two halves when it isn't
     """
     if not stay():
         raise Unsettled("the queue was assigned to another member")
@@ -68,7 +71,13 @@ async def deliver_whole(
     failed: Failed,
     stay: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Have `batch` consumed once; if that fails, `failed` gets each of its messages (B125)."""
+    """Have a batch consumed once (B125).
+
+    - batch: messages of one queue
+    - consume: hands them to the program
+    - failed: gets each of them if that fails
+    - stay: is the queue still ours?
+    """
     if not stay():
         raise Unsettled("the queue was assigned to another member")
     try:
@@ -92,9 +101,12 @@ async def _behind(acked: AckIndex | None, batch: Sequence[ReceivedMessage], fail
 async def deliver_in_order(
     batch: Sequence[ReceivedMessage], consume: Consume, stay: Callable[[], bool] = lambda: True
 ) -> tuple[int, Exception | None]:
-    """How many of `batch`, from its front, are consumed, and the error of the one after them.
+    """How many messages are consumed from the front on, and the error of the one after them. Nothing after a
+    message that failed alone is delivered again.
 
-    Nothing after a message that failed alone is delivered again. No error and too few: `stay` said no.
+    - batch: messages of one queue, in its order
+    - consume: hands some to the program
+    - stay: is the queue still ours? No error and too few: it said no
     """
     if not stay():
         return 0, None

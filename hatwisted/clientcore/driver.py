@@ -1,5 +1,5 @@
-"""What the client's logic needs of the world: time, calls to servers, and a way to wait for the program's own
-code.
+"""What the client's logic needs of the world: time, calls to servers, a file, and a way to wait for the program's
+own code.
 
 Three drivers stand under one logic: Twisted's reactor (`hatwisted.client`), asyncio (`hatwisted.aio`) and blocking
 sockets (`hatwisted.blocking`). A fourth, with a clock and a network of its own, tests it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
@@ -38,6 +39,16 @@ class Log(Protocol):
         """At error, with the traceback of `error`."""
 
 
+class WholeFile(Protocol):
+    """A small file that is read and replaced as a whole."""
+
+    def read(self) -> bytes | None:
+        """None: it isn't there. Raises another OSError."""
+
+    def replace(self, data: bytes) -> None:
+        """Readers see the former content or this. Its folder is made when needed. Raises OSError."""
+
+
 class Driver(Clock, Protocol):
     """All that a driver gives. Nothing here blocks but the blocking driver's own."""
 
@@ -54,9 +65,12 @@ class Driver(Clock, Protocol):
         """Of the process or host it runs for, "host@pid": begins the names of its clients."""
 
     def call(self, address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
-        """Send `request` to "host:port" (its opaque is set here) and wait up to `timeout` seconds.
+        """Send a request. Fires with the answer, whatever its code; fails with CallFailed, or ValueError for a bad
+        address.
 
-        Fires with the answer, whatever its code; fails with CallFailed, or ValueError for a bad address.
+        - address: "host:port"
+        - request: its opaque is set here
+        - timeout: seconds
         """
 
     def oneway(self, address: str, request: RemotingCommand) -> None:
@@ -71,6 +85,9 @@ class Driver(Clock, Protocol):
         on_request: called with (address, request) of a server; what it gives is the answer
         lost: called with the address of a connection that ended by itself
         """
+
+    def file(self, path: Path) -> WholeFile:
+        """The file at `path`; nothing is opened yet."""
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """What the program's own code gave: a coroutine or whatever else its loop can wait for."""
@@ -108,7 +125,12 @@ class StandardLog:
 
 
 def in_background(driver: Driver, work: Work[Any], what: str) -> Task[Any]:
-    """Run in the background: a failure is logged, a cancellation isn't."""
+    """Run a coroutine without waiting for it: a failure is logged, a cancellation isn't.
+
+    - driver: has the log
+    - work: the coroutine
+    - what: it does, for the log
+    """
     task = Task(work)
     task.when_done(lambda ended: _tell(driver.log, ended, what))
     return task
@@ -124,7 +146,13 @@ def _tell(log: Log, ended: Waiter[Any], what: str) -> None:
 
 
 class Repeating:
-    """Call `work` every `interval` seconds while it runs; one that raises is logged, and called again."""
+    """Calls a function at intervals while it runs; one that raises is logged, and called again.
+
+    - driver: its clock and log
+    - interval: seconds
+    - work: the function
+    - what: it does, for the log
+    """
 
     def __init__(self, driver: Driver, interval: float, work: Callable[[], object], what: str) -> None:
         self._driver = driver

@@ -34,11 +34,11 @@ class BadMessage(ClientError, ValueError):
 
 
 class BadSetting(ClientError, ValueError):
-    """The caller's mistake: an address, a group or an option that can't be meant."""
+    """The caller's mistake: an address, a group or an option that makes no sense."""
 
 
 class BadTransactionState(ClientError, TypeError):
-    """The caller's mistake: the work or check of a transaction gave something else than a TransactionState."""
+    """The caller's mistake: the work or check of a transaction gave something other than a TransactionState."""
 
 
 class BrokerGone(ClientError):
@@ -74,7 +74,7 @@ class TooManyCalls(CallFailed):
 
 
 class BadAnswer(ClientError, ValueError):
-    """A server's answer can't be what its code promises: a foreign program, or damage on the way."""
+    """A server's answer isn't what its code promises: a foreign program, or damage on the way."""
 
 
 class NoNameServer(BrokerGone):
@@ -94,7 +94,12 @@ class NoRoute(ClientError):
 
 
 class Refused(ClientError):
-    """A server answered with an error. `address`: "host:port"; `code`, `remark`: its own words."""
+    """A server answered with an error.
+
+    - address: "host:port"
+    - code, remark: its own words
+    - what: the request, in words
+    """
 
     def __init__(self, address: str, code: int, remark: str, what: str = "") -> None:
         said = " ".join((remark or "no remark").split())[:MAX_REMARK]
@@ -110,7 +115,12 @@ class Refused(ClientError):
 
     @classmethod
     def of(cls, address: str, response: RemotingCommand, what: str = "") -> Refused:
-        """The error that `response` is; what: the request, in words."""
+        """The error that an answer is.
+
+        - address: "host:port" of who gave it
+        - response: the answer
+        - what: the request, in words
+        """
         return cls(address, response.code, response.remark or "", what)
 
     @property
@@ -158,7 +168,7 @@ class SendFailed(ClientError):
 
 
 class ProducerFull(ClientError):
-    """More bytes are waiting than the producer holds; wait for `Producer.ready()` between sends."""
+    """As many bytes are waiting as the producer may hold; wait for `Producer.ready()` between sends."""
 
 
 class Closed(ClientError):
@@ -170,7 +180,7 @@ class Rejected(ClientError):
 
 
 class Unsettled(ClientError):
-    """The program had the message when its queue, or the consumer, went: what became of it isn't known."""
+    """The program had the message when its queue was reassigned, or the consumer stopped: outcome unknown."""
 
 
 class UnreadableBody(ClientError):

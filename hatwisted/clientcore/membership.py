@@ -19,7 +19,12 @@ from hatwisted.wire.registration import MASTER_ID, TopicRoute
 
 
 class Membership:
-    """broadcasting: every member reads every queue."""
+    """Who else is in the group.
+
+    - session: asks the brokers
+    - group: which
+    - broadcasting: every member reads every queue
+    """
 
     def __init__(self, session: Session, group: str, broadcasting: bool) -> None:
         self._session = session

@@ -82,7 +82,7 @@ class Message:
 
 
 def checked_body(body: object) -> bytes:
-    """`body` if it's bytes; BadMessage otherwise, for a text too: only the program knows its encoding."""
+    """`body` if it's bytes; BadMessage otherwise, also for a str: only the program knows its encoding."""
     if isinstance(body, bytes):
         return body
     if isinstance(body, (bytearray, memoryview)):

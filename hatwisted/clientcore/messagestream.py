@@ -46,8 +46,7 @@ class MessageStream:
             return self._offers.popleft()[0]
         if self._ended:
             return None
-        taker: Waiter[ReceivedMessage | None] = Waiter()
-        taker.on_cancel = lambda: self._takers.remove(taker)
+        taker: Waiter[ReceivedMessage | None] = Waiter(lambda: self._takers.remove(taker))
         self._takers.append(taker)
         return await taker
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from hatwisted.clientcore.answers import number_in
+from hatwisted.clientcore.driver import Driver, WholeFile
 from hatwisted.clientcore.errors import CallTimedOut, ClientError, ConnectFailed, NoRoute, Refused
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.tasks import gather
@@ -28,7 +28,12 @@ class OffsetStore(Protocol):
 
 
 def broker_address(session: Session, queue: MessageQueue, preferred_id: int = MASTER_ID) -> str:
-    """Who answers for `queue`: its master, or a slave while that's gone. Raises NoRoute."""
+    """Who answers for a queue: its master, or a slave while that's gone. Raises NoRoute.
+
+    - session: knows the routes
+    - queue: which
+    - preferred_id: 0 for the master, else a slave's broker id
+    """
     address = session.routes.address(queue.topic, queue.broker_name, preferred_id)
     if address is None:
         raise NoRoute(queue.topic, f"no broker named {queue.broker_name} is known now")
@@ -94,37 +99,29 @@ class BrokerOffsets:
 class LocalOffsets:
     """Kept in a file of RocketMQ's format (offsets.json of a broadcasting consumer), or in memory only.
 
-    path: the file; its folder is made when needed. Reading raises ClientError if the file isn't one.
+    path: the file, which `driver` reads and writes; None: none. Raises ClientError if it isn't one of offsets.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._table = _load(path)
+    def __init__(self, driver: Driver, path: Path | None) -> None:
+        self._file = None if path is None else driver.file(path)
+        self._table = {} if self._file is None else _load(self._file, path)
 
     async def read(self, queue: MessageQueue) -> int | None:
         return self._table.get(queue)
 
     async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
         self._table.update(offsets)
-        if self._path is None:
-            return []
-        draft = self._path.with_name(self._path.name + ".tmp")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_bytes(fastjson.dumps_compact({"offsetTable": self._table}))
-            os.replace(draft, self._path)
+            if self._file is not None:
+                self._file.replace(fastjson.dumps_compact({"offsetTable": self._table}))
         except OSError as error:
             return [error]
         return []
 
 
-def _load(path: Path | None) -> dict[MessageQueue, int]:
-    if path is None:
-        return {}
+def _load(file: WholeFile, path: Path | None) -> dict[MessageQueue, int]:
     try:
-        table = fastjson.loads(path.read_bytes())
-        return parse_queue_table(table["offsetTable"])
-    except FileNotFoundError:
-        return {}
+        data = file.read()
+        return {} if data is None else parse_queue_table(fastjson.loads(data)["offsetTable"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ClientError(f"{path}: not a file of offsets: {error}") from error

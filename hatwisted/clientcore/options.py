@@ -29,7 +29,7 @@ PREFETCH_MESSAGES: Final = 1000
 PREFETCH_BYTES: Final = 16 * 1024 * 1024
 """Of one queue, read and not yet settled; above it no pull is made (4.9.7: 1000 and 100 MiB)."""
 SUSPENSION: Final = 1.0
-"""Seconds that a queue rests before its failed message is tried again (4.9.7: 1 s)."""
+"""Seconds that a queue is suspended before its failed message is tried again (4.9.7: 1 s)."""
 MAX_BATCH: Final = 1000
 """Messages of one batch; a queue's buffer holds no more."""
 
@@ -43,7 +43,7 @@ class ConsumeFrom(Enum):
 
 
 class ProducerKeywords(TypedDict, total=False):
-    """As ProducerOptions, each to be left out."""
+    """As ProducerOptions, all optional."""
 
     timeout: float
     limit: float | None
@@ -96,7 +96,7 @@ class ProducerOptions:
 
 
 class ConsumerKeywords(TypedDict, total=False):
-    """As ConsumerOptions, each to be left out."""
+    """As ConsumerOptions, all optional."""
 
     batch: int
     whole_batch: bool

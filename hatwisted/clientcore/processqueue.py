@@ -14,7 +14,12 @@ from hatwisted.wire.messagequeue import MessageQueue
 
 
 class ProcessQueue:
-    """queue: which; start: offset of the first message to read; max_messages, max_bytes: read and not settled."""
+    """Messages of a queue that are read and not settled.
+
+    - queue: which
+    - start: offset of the first message to read
+    - max_messages, max_bytes: held at a time
+    """
 
     def __init__(self, queue: MessageQueue, start: int, max_messages: int, max_bytes: int) -> None:
         self.queue = queue

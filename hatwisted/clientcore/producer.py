@@ -57,7 +57,12 @@ clients do so until they refresh their routes."""
 
 
 class Producer:
-    """One group's producer on `session`; nothing is sent before it is asked to."""
+    """One group's producer; nothing is sent before it is asked to.
+
+    - session: its identity among the brokers
+    - group: which
+    - options: how it sends
+    """
 
     def __init__(self, session: Session, group: str, options: ProducerOptions) -> None:
         self.group = group
@@ -162,7 +167,13 @@ class Producer:
         return small and len(message.body) <= self._options.compress_above and not message.delay_level
 
     async def send_retry(self, message: Message, unique_key: str, times: int, most: int) -> SendResult:
-        """A consumer's copy of a message that failed; times: failures so far, of `most` allowed."""
+        """Send a consumer's copy of a message that failed.
+
+        - message: the copy
+        - unique_key: of the message that it copies
+        - times: failures so far
+        - most: of them allowed
+        """
         out = self.outgoing(message, {PROPERTY_UNIQ_KEY: unique_key})
         out = replace(out, ids=(unique_key,), reconsume_times=times, max_reconsume_times=most)
         return (await self.deliver(out))[0]
@@ -323,13 +334,13 @@ class Producer:
             else:
                 found = await self.deliver(self.outgoing(batch.messages[0]))
         except BaseException as error:
-            told = (
+            failure = (
                 error
                 if isinstance(error, Exception)
                 else Closed("the send that led this batch was cancelled")
             )
             for waiter in batch.followers:
-                waiter.fail(told)
+                waiter.fail(failure)
             raise
         else:
             for waiter, result in zip(batch.followers, found[1:], strict=True):

@@ -67,9 +67,11 @@ class PullProgress:
     ) -> tuple[NextStep, int]:
         """What comes next, and the offset to go on from.
 
-        answer: to a pull from offset `at`
-        address: who gave it
-        by_master: is that the master of the group?
+        - answer: to a pull
+        - address: who gave it
+        - at: the offset it asked for
+        - by_master: is that the master of the group?
+        - now: seconds
 
         Raises Refused for an answer that isn't about offsets, BadAnswer for one that lacks them.
         """
@@ -138,7 +140,14 @@ ALL_AT_ONCE: Final = PullTerms()
 def pull_fields(
     group: str, queue: MessageQueue, at: int, count: int, terms: PullTerms = ALL_AT_ONCE
 ) -> dict[str, object]:
-    """extFields of a pull of at most `count` messages from offset `at` on."""
+    """extFields of a pull.
+
+    - group: that reads
+    - queue: which
+    - at: offset of the first message
+    - count: messages at most
+    - terms: how long the broker may wait, and what is filtered
+    """
     return {
         "consumerGroup": group,
         "topic": queue.topic,

@@ -41,7 +41,12 @@ class PullStats(Protocol):
     """Who counts what was read."""
 
     def pulled(self, topic: str, messages: int, seconds: float) -> None:
-        """An answer to a pull brought `messages`."""
+        """An answer to a pull brought messages.
+
+        - topic: of the queue
+        - messages: in it
+        - seconds: after the request
+        """
 
 
 class ReaderOwner(Protocol):
@@ -63,7 +68,15 @@ class ReaderOwner(Protocol):
 
 
 class QueueReader(ProcessQueue):
-    """start: offset of the first message to read."""
+    """Reads one queue.
+
+    - session: asks the brokers
+    - owner: takes what is read
+    - queue: which
+    - subscription: its topic's
+    - start: offset of the first message
+    - options: how much is held, how long a pull waits
+    """
 
     def __init__(
         self,

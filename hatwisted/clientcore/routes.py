@@ -137,7 +137,12 @@ class Routes:
         return found
 
     def address(self, topic: str, broker_name: str, preferred_id: int = MASTER_ID) -> str | None:
-        """Where to read: the broker with this id, or else another of its name that can be reached."""
+        """Where to read; None while nobody has the queue.
+
+        - topic: of the queue
+        - broker_name: whose queue it is
+        - preferred_id: the broker with this id, or else another of its name that can be reached
+        """
         route = self._routes.get(topic)
         addresses = {} if route is None else addresses_of(route, broker_name)
         order = sorted(addresses, key=lambda number: (number != preferred_id, number < preferred_id, number))
@@ -175,7 +180,12 @@ def replicas_of(route: TopicRoute, broker_name: str) -> Replicas:
 
 
 def writable_queues(topic: str, route: TopicRoute, at_most: int | None = None) -> list[MessageQueue]:
-    """All queues that take messages, by broker: those of groups with a live master. at_most: of each group."""
+    """All queues that take messages, by broker: those of groups with a live master.
+
+    - topic: of the queues
+    - route: of the topic
+    - at_most: of each group; None: all
+    """
     queues = []
     for data in sorted(route.queue_datas, key=_broker_name):
         if data.perm & PERM_WRITE and MASTER_ID in addresses_of(route, data.broker_name):

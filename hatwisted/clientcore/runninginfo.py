@@ -13,7 +13,12 @@ from hatwisted.wire.messagequeue import MessageQueue, queue_table
 
 
 def queue_info(reader: QueueReader, locked: bool, locked_at: float | None) -> dict[str, object]:
-    """One queue of a running consumer (307). Times in ms; locked_at: seconds."""
+    """One queue of a running consumer (307). Times in ms.
+
+    - reader: of the queue
+    - locked: is the lock held at its broker?
+    - locked_at: seconds; None: never
+    """
     held = reader.buffered > 0
     return {
         "cachedMsgCount": reader.buffered,

@@ -36,7 +36,12 @@ class BrokerFaults:
         self._failures: dict[str, int] = {}
 
     def answered(self, broker: str, latency: float, now: float) -> None:
-        """It took `latency` seconds to say yes."""
+        """A broker has stored something.
+
+        - broker: its name
+        - latency: seconds it took
+        - now: seconds
+        """
         self._failures.pop(broker, None)
         pause = next((pause for step, pause in LATENCY_STEPS if latency >= step), 0.0)
         if pause:
@@ -64,7 +69,13 @@ class RoundRobin:
     def choose(
         self, queues: Sequence[MessageQueue], faults: BrokerFaults, now: float, tried: Collection[str] = ()
     ) -> MessageQueue:
-        """One of `queues`, which aren't empty. tried: brokers that have just failed this very message."""
+        """The queue for a message.
+
+        - queues: to choose from, not empty
+        - faults: brokers better left alone
+        - now: seconds
+        - tried: brokers that have just failed this very message
+        """
         first = self._next % len(queues)
         order = [*queues[first:], *queues[:first]]
         self._next += 1

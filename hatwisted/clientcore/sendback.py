@@ -31,7 +31,13 @@ SEND_BACK_PAUSE: Final = 5.0
 
 
 class SendBack:
-    """copies: gives the producer for copies; max_reconsume: failures until a dead letter."""
+    """Gives a group's failed messages back.
+
+    - session: asks the brokers
+    - group: whose
+    - copies: gives the producer for copies, where a broker is gone
+    - max_reconsume: failures until a dead letter
+    """
 
     def __init__(
         self, session: Session, group: str, copies: Callable[[], Producer], max_reconsume: int = MAX_RECONSUME
@@ -99,7 +105,13 @@ class SendBack:
 
 
 def log_failed(log: Log, message: ReceivedMessage, error: Exception, what: str) -> None:
-    """The program failed on `message`: its traceback at error. A rejected one is the program's decision."""
+    """The program failed on a message: its traceback at error. A rejected one is the program's decision.
+
+    - log: the client's
+    - message: which
+    - error: what the program raised
+    - what: becomes of the message, in words
+    """
     if isinstance(error, Rejected):
         log.info("message {id} of {queue} {what}", id=message.message_id, queue=message.queue, what=what)
         return

@@ -89,7 +89,12 @@ class Outgoing:
         return replace(self, sys_flag=self.sys_flag | layout.SYS_TRANSACTION_PREPARED)
 
     def fields(self, group: str, queue: MessageQueue, now_ms: int) -> Mapping[str, object]:
-        """extFields for `queue`."""
+        """extFields of the request.
+
+        - group: the producer's
+        - queue: where to
+        - now_ms: time of birth
+        """
         return {
             "a": group,
             "b": self.topic,
@@ -115,9 +120,13 @@ class Outgoing:
 def single(
     message: Message, unique_key: str, *, above: int, limit: int, extra: Mapping[str, str]
 ) -> Outgoing:
-    """One message; above: bytes from which it's compressed; limit: bytes its body may have.
+    """One message as a request. Raises BadMessage.
 
-    Raises BadMessage.
+    - message: which
+    - unique_key: its id
+    - above: bytes from which its body is compressed
+    - limit: bytes its body may have
+    - extra: properties besides its own
     """
     body, sys_flag = compress(checked_body(message.body), above)
     if len(body) > limit:
@@ -137,7 +146,12 @@ def single(
 
 
 def batched(messages: Sequence[Message], unique_keys: Sequence[str], limit: int) -> Outgoing:
-    """Several messages as one request, stored in one queue in this order. Raises BadMessage."""
+    """Several messages as one request, stored in one queue in this order. Raises BadMessage.
+
+    - messages: of one topic
+    - unique_keys: their ids
+    - limit: bytes of all bodies
+    """
     if not messages:
         raise BadMessage("an empty batch")
     first = messages[0]
@@ -172,7 +186,13 @@ def batch_share(message: Message) -> int:
 
 
 def results(answer: RemotingCommand, out: Outgoing, queue: MessageQueue, address: str) -> list[SendResult]:
-    """One result per message of a stored request. BadAnswer if the answer lacks something."""
+    """One result per message of a stored request. BadAnswer if the answer lacks something.
+
+    - answer: the broker's
+    - out: the request
+    - queue: it went to
+    - address: of the broker
+    """
     status = SendStatus(answer.code)
     ids = answer.ext.get("msgId", "").split(",")
     first = number_in(address, answer, "queueOffset")

@@ -50,7 +50,12 @@ class GroupMember(Protocol):
 
 
 class Session:
-    """driver: the loop it runs on; name_servers: "host:port" each; client_id: unique among all clients."""
+    """One identity among the brokers.
+
+    - driver: the loop it runs on
+    - name_servers: "host:port" each
+    - client_id: unique among all clients
+    """
 
     def __init__(self, driver: Driver, name_servers: Sequence[str], client_id: str) -> None:
         self.driver = driver
@@ -122,7 +127,14 @@ class Session:
         body: bytes = b"",
         timeout: float = CALL_TIMEOUT,
     ) -> RemotingCommand:
-        """The answer, whatever its code. CallFailed if there's none; who can't be reached is remembered."""
+        """The answer, whatever its code. CallFailed if there's none; who can't be reached is remembered.
+
+        - address: "host:port"
+        - code: a RequestCode
+        - ext: fields, see `command`
+        - body: bytes
+        - timeout: seconds
+        """
         try:
             return await self.driver.call(address, command(code, ext, body), timeout)
         except ConnectFailed:

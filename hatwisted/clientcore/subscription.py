@@ -57,7 +57,12 @@ class Sql:
 
 
 def parse_subscription(topic: str, expression: str | Sql, version: int) -> Subscription:
-    """expression: "*", tags separated by "||", or Sql. BadMessage for a bad topic."""
+    """What a group wants of a topic. BadMessage for a bad topic.
+
+    - topic: its name
+    - expression: "*", tags separated by "||", or Sql
+    - version: rises with each change
+    """
     if isinstance(expression, Sql):
         return Subscription(checked_topic(topic), expression.expression, SQL92, version)
     return Subscription(checked_topic(topic), expression.strip() or ALL_TAGS, TAG, version)

@@ -27,14 +27,14 @@ class Cancelled(BaseException):
 class Waiter(Generic[T]):
     """One value, or an error, that is to come. on_cancel: called once if the task that waits is cancelled."""
 
-    __slots__ = ("_done", "_error", "_listeners", "_value", "on_cancel")
+    __slots__ = ("_done", "_error", "_listeners", "_on_cancel", "_value")
 
     def __init__(self, on_cancel: Callable[[], object] | None = None) -> None:
         self._done = False
         self._value: T
         self._error: BaseException | None = None
         self._listeners: tuple[Callable[[Any], object], ...] = ()
-        self.on_cancel = on_cancel
+        self._on_cancel = on_cancel
 
     @property
     def done(self) -> bool:
@@ -74,8 +74,8 @@ class Waiter(Generic[T]):
 
     def give_up(self) -> None:
         """Nobody waits for it any more."""
-        if self.on_cancel is not None and not self._done:
-            on_cancel, self.on_cancel = self.on_cancel, None
+        if self._on_cancel is not None and not self._done:
+            on_cancel, self._on_cancel = self._on_cancel, None
             on_cancel()
 
     def __await__(self) -> Generator[Waiter[T], None, T]:
@@ -86,7 +86,7 @@ class Waiter(Generic[T]):
     def _end(self) -> None:
         self._done = True
         # Mostly it leads back here: kept, each wait would be left to the garbage collector.
-        self.on_cancel = None
+        self._on_cancel = None
         listeners, self._listeners = self._listeners, ()
         for listener in listeners:
             listener(self)
@@ -156,8 +156,7 @@ class Lock:
 
     async def __aenter__(self) -> None:
         if self.locked:
-            turn: Waiter[None] = Waiter()
-            turn.on_cancel = lambda: self._line.remove(turn)
+            turn: Waiter[None] = Waiter(lambda: self._line.remove(turn))
             self._line.append(turn)
             await turn
         self.locked = True
@@ -203,14 +202,18 @@ class Clock(Protocol):
 
 async def sleep(clock: Clock, seconds: float) -> None:
     """Wait."""
-    over: Waiter[None] = Waiter()
+    over: Waiter[None] = Waiter(lambda: timer.cancel())
     timer = clock.call_later(seconds, lambda: over.fire(None))
-    over.on_cancel = timer.cancel
     await over
 
 
 async def ends_within(clock: Clock, waited: Waiter[Any], seconds: float) -> bool:
-    """Is `waited` done, however it ends, within this many seconds? It isn't cancelled."""
+    """Does a wait end in time, however it ends? What is waited for isn't cancelled.
+
+    - clock: the driver's
+    - waited: for
+    - seconds: it may take
+    """
     ended: Waiter[bool] = Waiter()
     timer = clock.call_later(seconds, lambda: ended.fire(False))
 

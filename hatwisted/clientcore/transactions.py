@@ -2,7 +2,7 @@
 
 A half message is stored where no consumer sees it; then the program does its work and says commit or rollback
 (37, oneway). If that word is lost, or the program said UNKNOWN, the broker asks any producer of the group (39),
-which is why a producer of transactions is given a `check` at birth.
+which is why a producer of transactions is given a `check` when it is made.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ Check = Callable[[ReceivedMessage], TransactionState | Awaitable[TransactionStat
 
 
 class TransactionProducer(Producer):
-    """check: answers the brokers' questions about undecided messages."""
+    """A group's producer of transactions.
+
+    - session: its identity among the brokers
+    - group: which
+    - check: answers the brokers' questions about undecided messages
+    - options: how it sends
+    """
 
     def __init__(self, session: Session, group: str, check: Check, options: ProducerOptions) -> None:
         super().__init__(session, group, options)

@@ -12,7 +12,12 @@ from hatwisted.clientcore.sending import RETRY_CODES, Outgoing, SendResult, Send
 
 
 class Tries:
-    """Of `out`, from `now` on. Times in seconds of one clock."""
+    """The tries of one request. Times in seconds of one clock.
+
+    - out: the request
+    - options: how many, how long
+    - now: when it begins
+    """
 
     def __init__(self, out: Outgoing, options: ProducerOptions, now: float) -> None:
         self.failures: list[Exception] = []

@@ -99,7 +99,12 @@ def with_path(loaded: Loaded[BrokerConfig], path: str | None) -> Loaded[BrokerCo
 def load_namesrv_config(
     path: str | None, overrides: Sequence[str] = (), *, host: Host
 ) -> Loaded[NamesrvConfig]:
-    """The same for a name server."""
+    """The same for a name server.
+
+    - path: of the file; None: defaults
+    - overrides: "key=value", which count more than the file
+    - host: what it learns of the host
+    """
     return _load(NamesrvConfig, host.of_name_server(), UNUSED_NAMESRV_KEYS, read_source(path, overrides))
 
 

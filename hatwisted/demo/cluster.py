@@ -72,7 +72,12 @@ def free_ports() -> Ports:
 
 
 class Cluster:
-    """The three processes. `folder` is theirs alone; `addresses` are `host:port`."""
+    """The three processes; `addresses` are "host:port".
+
+    - reactor: the process's
+    - folder: theirs alone
+    - ports: what they listen on
+    """
 
     def __init__(self, reactor: Any, folder: str, ports: Ports) -> None:
         self._reactor = reactor
@@ -160,7 +165,12 @@ class Cluster:
 
 
 class ServerProcess(ProcessProtocol):
-    """One `twistd -n` process; what it prints goes to `NAME.log` in its folder."""
+    """One `twistd -n` process.
+
+    - reactor: the process's
+    - name: of the server; what it prints goes to NAME.log
+    - folder: where it runs, and its log
+    """
 
     def __init__(self, reactor: Any, name: str, folder: str) -> None:
         self._reactor = reactor
@@ -183,7 +193,12 @@ class ServerProcess(ProcessProtocol):
 
     @inlineCallbacks
     def ready(self, link: client.Cluster, address: str, code: int) -> Any:
-        """Fires when the server answers a request; fails with DemoError if it ends or takes too long."""
+        """Fires when the server answers; fails with DemoError if it ends or takes too long.
+
+        - link: asks it
+        - address: its "host:port"
+        - code: of the request
+        """
         give_up = self._reactor.seconds() + READY_LIMIT
         while True:
             if self.pid is None:

@@ -39,7 +39,12 @@ class ReadBackError(Exception):
 
 
 class Consumer:
-    """Reads from one broker. `read` counts messages that came back as they were sent."""
+    """Reads from one broker. `read` counts messages that came back as they were sent.
+
+    - cluster: where to
+    - reactor: the process's
+    - broker: its "host:port"
+    """
 
     def __init__(self, cluster: Cluster, reactor: Any, broker: str) -> None:
         self._session = cluster.session

@@ -21,9 +21,11 @@ class Comparison(NamedTuple):
 
 
 def compare_logs(one: str, other: str, end: int) -> Comparison:
-    """Compare two commit log folders from the first's beginning up to offset `end`.
+    """Compare two commit log folders from the first's beginning on. A file that one of them lacks differs at its
+    first byte.
 
-    A file that one of them lacks differs at its first byte.
+    - one, other: the folders
+    - end: offset to stop at
     """
     digest = hashlib.sha256()
     size = 0

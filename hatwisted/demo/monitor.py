@@ -51,7 +51,11 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class Monitor:
-    """Keeps `figures` up to date, one `refresh` at a time."""
+    """Keeps `figures` up to date, one `refresh` at a time.
+
+    - cluster: asks for them
+    - master, slave: "host:port"
+    """
 
     def __init__(self, cluster: Cluster, master: str, slave: str) -> None:
         self._session = cluster.session

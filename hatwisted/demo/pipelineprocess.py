@@ -27,7 +27,12 @@ def missing_packages() -> list[str]:
 
 
 class PipelineProcess(ProcessProtocol):
-    """One run; `log_path` gets what Spark says."""
+    """One run; `log_path` gets what Spark says.
+
+    - reactor: the process's
+    - screen: shows how it goes
+    - folder: of stores and tables
+    """
 
     def __init__(self, reactor: Any, screen: Screen, folder: str) -> None:
         self._reactor = reactor

@@ -52,7 +52,15 @@ EXPECTED = (
 
 
 class Scenario:
-    """One run. `status` is the exit status so far: 1 until everything was found right."""
+    """One run. `status` is the exit status so far: 1 until everything was found right.
+
+    - reactor: the process's
+    - cluster: the servers
+    - source: what is sent
+    - screen: shows how it goes
+    - once: end after the checks instead of going on
+    - pipeline: run the jobs as well
+    """
 
     def __init__(
         self, reactor: Any, cluster: Cluster, source: Source, screen: Screen, once: bool, pipeline: bool

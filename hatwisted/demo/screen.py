@@ -67,7 +67,13 @@ class Screen:
     def update(
         self, figures: Figures, statuses: Mapping[str, int], read: int, total: int, count: int
     ) -> None:
-        """Redraw: `read` of `total` input bytes are sent, as `count` messages."""
+        """Redraw.
+
+        - figures: of both brokers
+        - statuses: answers to sends, counted by status
+        - read, total: input bytes sent, and all
+        - count: messages sent
+        """
         self._progress.update(self._bar, completed=read, total=total, sent=messages(count), visible=True)
         if self._live is not None:
             self._live.update(Group(self._progress, figures_table(figures, statuses)), refresh=True)

@@ -10,7 +10,6 @@ class ImplausibleReport(HaProtocolError):
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"reported offset {offset}: {reason}")
-        self.offset = offset
 
 
 class FrameMismatch(HaProtocolError):

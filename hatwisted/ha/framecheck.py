@@ -28,8 +28,8 @@ class FrameCheck:
         self._prefix = plan.prefix
         self.expected = plan.expected
         """Offset of the next frame; None while the log is empty and any file start will do."""
-        self.accepted = 0
-        """Frames taken on this link, heartbeats included."""
+        self.accepted = False
+        """Was a frame taken on this link, be it a heartbeat?"""
 
     def check(self, offset: int, size: int) -> None:
         """Raise FrameMismatch if a frame with this header can't be next; its body isn't needed (B61)."""
@@ -69,7 +69,7 @@ class FrameCheck:
                 break
             if start is None:
                 start = offset
-            self.accepted += 1
+            self.accepted = True
             self.expected = offset + size
             if size:
                 bodies.append(body)

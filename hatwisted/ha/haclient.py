@@ -26,7 +26,7 @@ from hatwisted.ha.interfaces import FlushNow, IHaDialect
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import SlaveEvent
-from hatwisted.ha.sockets import CLOSE_LINGER, tune
+from hatwisted.ha.sockets import CLOSE_LINGER, peer_names, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
@@ -129,15 +129,14 @@ class HAClient(Protocol):
     @property
     def progressed(self) -> bool:
         """Has a frame of this link been taken, and was nothing of our log left to compare?"""
-        return self._overlap is None and self.frame_check is not None and self.frame_check.accepted > 0
+        return self._overlap is None and self.frame_check is not None and self.frame_check.accepted
 
     # -- life ----------------------------------------------------------------------------------
 
     def connectionMade(self) -> None:
         """Connected; once the link is open, the service says when to begin."""
         transport: Any = self.transport
-        address = transport.getPeer()
-        self.peer = f"{getattr(address, 'host', 'unknown')}:{getattr(address, 'port', 0)}"
+        _, self.peer = peer_names(transport.getPeer())
         self.begun_at = self.last_read = self.last_report = self._service.clock.seconds()
         tune(transport, self._service.settings.sockets)
         transport.registerProducer(self, True)

@@ -29,7 +29,7 @@ from hatwisted.ha.events import FirstReport, MasterEvent, Report
 from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
-from hatwisted.ha.sockets import CLOSE_LINGER, tune
+from hatwisted.ha.sockets import CLOSE_LINGER, peer_names, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import StoreError
@@ -120,9 +120,7 @@ class HAConnection(Protocol):
     def connectionMade(self) -> None:
         """Accepted: nothing is sent before the first report."""
         transport: Any = self.transport
-        address = transport.getPeer()
-        self.host = getattr(address, "host", "unknown")
-        self.peer = f"{self.host}:{getattr(address, 'port', 0)}"
+        self.host, self.peer = peer_names(transport.getPeer())
         self.last_read = self.last_write = self._service.clock.seconds()
         tune(transport, self._service.settings.sockets)
         if isinstance(transport, tcp.Connection):

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, succeed
-from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort, IProtocolFactory, IReactorTime
+from twisted.internet.interfaces import IAddress, IListeningPort, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.ha.classic import ClassicDialect
+from hatwisted.ha.drain import Drain
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haconnection import HAConnection
 from hatwisted.ha.interfaces import IHaDialect, IReplication
@@ -31,7 +31,7 @@ from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.replicas import ReplicaTable
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slavehosts import REPORT_SLACK, SlaveHosts
-from hatwisted.ha.slaveprogress import TRANSFERRING, LinkState
+from hatwisted.ha.slaveprogress import TRANSFERRING, LinkState, SlaveStatus
 from hatwisted.ha.slavewatch import SlaveWatch
 from hatwisted.store.interfaces import Buffer, IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
@@ -39,22 +39,6 @@ from hatwisted.timing.periodic import PeriodicCall
 MAX_UNREPORTED = 64
 """Connections without an accepted first report (each a socket and about 3 KiB). One more pushes out the
 oldest of the host that holds most of them, so that a scanner can't lock a slave out."""
-
-
-@dataclass(frozen=True)
-class SlaveStatus:
-    """One slave's link for monitoring; offsets and lag in bytes of the log, times in clock seconds."""
-
-    address: str
-    state: str
-    since: float
-    ack_offset: int
-    sent_offset: int
-    lag_bytes: int
-    last_report: float
-    last_write: float
-    sent_per_second: int
-    """Bytes of frames in the last second."""
 
 
 class HAMasterFactory(Factory):
@@ -116,7 +100,7 @@ class HAService(Service):
         self._unreported: dict[HAConnection, None] = {}
         self._live: dict[HAConnection, None] = {}
         self._listening_to_log = False
-        self._drain: _Drain | None = None
+        self._drain: Drain | None = None
         self._watch = SlaveWatch(clock, log, self.replicas, missed=lambda: self.settings.waits_for_slaves)
         self._look_loop = PeriodicCall(clock, "checking the slaves' links", self._look)
 
@@ -161,7 +145,7 @@ class HAService(Service):
         """Fires True once every transferring slave has acknowledged the whole log, or False after `limit`
         s."""
         if self._drain is None or self._drain.done.called:
-            self._drain = _Drain(self.clock, limit)
+            self._drain = Drain(self.clock, limit)
         drained = self._drain.done
         self._check_drain()
         return drained
@@ -400,28 +384,3 @@ class HAService(Service):
 def _stop_listening(port: IListeningPort) -> Deferred[None]:
     stopping: Deferred[None] | None = port.stopListening()
     return succeed(None) if stopping is None else stopping
-
-
-class _Drain:
-    """A wait for the slaves to have everything."""
-
-    def __init__(self, clock: IReactorTime, limit: float) -> None:
-        self.done: Deferred[bool] = Deferred()
-        self._timer: IDelayedCall | None = clock.callLater(limit, self._late)
-
-    def finish(self) -> None:
-        self._settle(True)
-
-    def give_up(self) -> None:
-        self._settle(False)
-
-    def _late(self) -> None:
-        self._timer = None
-        if not self.done.called:
-            self.done.callback(False)
-
-    def _settle(self, drained: bool) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self.done.callback(drained)

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -28,8 +28,8 @@ from twisted.python.failure import Failure
 
 from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.errors import FrameMismatch
-from hatwisted.ha.firstsync import plan_join
 from hatwisted.ha.haclient import HAClient, HAClientFactory
+from hatwisted.ha.handshake import Handshake
 from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog
 from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.settings import SlaveSettings
@@ -43,18 +43,14 @@ from hatwisted.ha.slavestate import (
     StateBox,
 )
 from hatwisted.remoting.interfaces import IConnecting
-from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
-from hatwisted.wire.haframe import HaAck, HaFirstSync
+from hatwisted.wire.haframe import HaAck
 from hatwisted.wire.hostport import host_and_port
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one attempt to connect, as RocketMQ."""
-
-RANGE_TIMEOUT = 3.0
-"""Seconds for the master to say what its log holds; RocketMQ's limit for calls between brokers."""
 
 ADDRESS_LOOK = 1.0
 """Seconds between two looks for a master address while there is none (RocketMQ: 5)."""
@@ -113,6 +109,7 @@ class HAClientService(Service):
         if self.settings.ack is HaAck.DURABLE and parts.flush_now is None:
             raise ValueError("haAck=durable needs a log that can be flushed")
         self.flush_now = parts.flush_now
+        self._handshake = Handshake(self, parts.master_log)
         self.dialect: IHaDialect = dialect or ClassicDialect()
         self.connects_total = 0
         self.suspect_from: int | None = None
@@ -217,76 +214,7 @@ class HAClientService(Service):
         self._logger.info("HA link to master {peer} established", peer=link.peer)
         for listener in self._join_listeners:
             listener()
-        master_log = self._parts.master_log
-        if master_log is None:
-            self._begin(None, link)
-        elif self.log.max_offset or self.settings.first_sync is HaFirstSync.LAST_FILE:
-            self._begin(None, link)
-            self._ask_bounds(master_log).addCallbacks(self._judge, self._unknown, callbackArgs=(link,))
-        else:
-            self._ask_bounds(master_log).addCallbacks(
-                self._begin, self._no_range, callbackArgs=(link,), errbackArgs=(link,)
-            )
-
-    def _ask_bounds(self, master_log: IMasterLog) -> Deferred[tuple[int, int]]:
-        asked: Deferred[tuple[int, int]] = maybeDeferred(master_log.bounds)
-        return asked.addTimeout(RANGE_TIMEOUT, self.clock)
-
-    def _begin(self, master_range: tuple[int, int] | None, link: HAClient) -> None:
-        if link.failed:
-            return
-        if self.flush_now is not None and self.settings.ack is HaAck.DURABLE and self._unflushed():
-            # The first report is an acknowledgement too; it must not run ahead of the disk.
-            maybeDeferred(self.flush_now).addCallbacks(
-                self._begin_flushed, self._flush_failed, callbackArgs=(link,), errbackArgs=(link,)
-            )
-            return
-        self._begin_where(link, master_range)
-
-    def _begin_where(self, link: HAClient, master_range: tuple[int, int] | None) -> None:
-        try:
-            plan = plan_join(self.log, self.settings.first_sync, master_range)
-        except (OSError, StoreError) as error:
-            self.store_failed(link, f"it can't be read: {error}")
-            return
-        link.begin(plan)
-
-    def _begin_flushed(self, _: object, link: HAClient) -> None:
-        if link.failed:
-            return
-        if self._unflushed():
-            self.store_failed(
-                link, f"the log is flushed to {self.log.flushed_offset} of {self.log.max_offset} only"
-            )
-            return
-        self._begin_where(link, None)
-
-    def _unflushed(self) -> bool:
-        return bool(self.log.flushed_offset < self.log.max_offset)
-
-    def _flush_failed(self, failure: Failure, link: HAClient) -> None:
-        self.store_failed(link, f"flush failed: {failure.getErrorMessage()}")
-
-    def _no_range(self, failure: Failure, link: HAClient) -> None:
-        self.fail(
-            link,
-            SlaveEvent.LOSE,
-            f"haFirstSync=minOffset: the master didn't say what its log holds ({failure.getErrorMessage()})",
-        )
-
-    def _unknown(self, failure: Failure) -> None:
-        self._logger.debug("the master didn't say what its log holds: {why}", why=failure.getErrorMessage())
-
-    def _judge(self, master_range: tuple[int, int], link: HAClient) -> None:
-        """Does the master have our offset? RocketMQ's goes on sending heartbeats even if it doesn't."""
-        oldest, end = master_range
-        plan = link.plan
-        if plan is None or link.failed:
-            return
-        if 0 < plan.report < oldest:
-            self.master_lacks(link, oldest, begins=True)
-        elif max(plan.report, plan.held) > end:
-            self.master_lacks(link, end, begins=False)
+        self._handshake.begin(link)
 
     def accepted(self, link: HAClient) -> None:
         """The link's first frame fits our log."""

@@ -11,6 +11,7 @@ this link was sent. RocketMQ counts any eight bytes as an acknowledgement; here 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -126,3 +127,19 @@ class SendProgress:
         """Log bytes [start, start + size) were handed to the transport."""
         assert start == self.next_offset, f"bytes of {start} sent where {self.next_offset} was due"
         self.next_offset += size
+
+
+@dataclass(frozen=True)
+class SlaveStatus:
+    """One slave's link for monitoring; offsets and lag in bytes of the log, times in clock seconds."""
+
+    address: str
+    state: str
+    since: float
+    ack_offset: int
+    sent_offset: int
+    lag_bytes: int
+    last_report: float
+    last_write: float
+    sent_per_second: int
+    """Bytes of frames in the last second."""

@@ -26,6 +26,12 @@ class SocketSizes:
     receive: int = 0
 
 
+def peer_names(address: object) -> tuple[str, str]:
+    """A peer's host, and host and port as logs and tools name it."""
+    host = getattr(address, "host", "unknown")
+    return host, f"{host}:{getattr(address, 'port', 0)}"
+
+
 def tune(transport: object, sizes: SocketSizes) -> None:
     """Set the options on a connected TCP transport; any other transport has none."""
     if not ITCPTransport.providedBy(transport):

@@ -32,9 +32,11 @@ def parse_delay_levels(text: str) -> list[int]:
 
 
 def deliver_time(level: bytes, store_timestamp: int, levels: Sequence[int]) -> int | None:
-    """When a message stored at `store_timestamp` (ms) with this DELAY property is due (ms).
+    """When a message with a DELAY property is due (ms); None if the property isn't a number above 0.
 
-    None if the property isn't a number above 0. A level beyond the highest counts as the highest.
+    - level: the property; beyond the highest level it counts as that
+    - store_timestamp: ms
+    - levels: ms by level, from level 1 on
     """
     digits = level.lstrip(b"0")
     if not digits.isdigit():

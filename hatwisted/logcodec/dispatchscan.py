@@ -39,8 +39,12 @@ def topic_prefix(topic: str) -> int:
 
 
 def dispatch_columns(scan: Records, delay_levels: Sequence[int], *, keys: bool = True) -> DispatchColumns:
-    """Tags codes and index items of scanned records. delay_levels: ms by level, from level 1 on; keys: False
-    leaves the index items out."""
+    """Tags codes and index items of scanned records.
+
+    - scan: the records
+    - delay_levels: ms by level, from level 1 on
+    - keys: False leaves the index items out
+    """
     if not len(scan):
         none = np.zeros(0, np.int64)
         return DispatchColumns(none, none, np.zeros(0, np.int32))

@@ -76,10 +76,14 @@ class RecordEncoder:
         timestamp: int,
         queue_offset: int,
     ) -> None:
-        """Add the put's records to the `parts` that are joined later, and set the put's offsets.
+        """Add the put's records to what is written later, and set the put's offsets.
 
-        topic_field: see there; at: physical offset of the first record; timestamp: ms; queue_offset: of the first
-        message, -1 for messages that have none (prepared, rolled back).
+        - put: its messages
+        - topic_field: from `topic_field`
+        - parts: joined later
+        - at: physical offset of the first record
+        - timestamp: ms
+        - queue_offset: of the first message, -1 for messages that have none (prepared, rolled back)
         """
         sys_flag = put.sys_flag & ~layout.SYS_STORE_HOST_V6 | self._store_v6
         pack = layout.HEADS[sys_flag >> 4 & 3].pack

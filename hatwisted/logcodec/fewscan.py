@@ -58,8 +58,14 @@ _DELAY: Final = layout.PROPERTY_DELAY.encode()
 def scan_few(
     buf: Buffer, base: int, delay_levels: Sequence[int], *, start: int = 0, limit: int = MAX_RECORDS
 ) -> tuple[list[Entry], ScanEnd]:
-    """The records of `buf` from position `start` on; `base` is the physical offset of `buf[0]`.
-    delay_levels: ms by level, from level 1 on."""
+    """The records of a piece of log, and why there are no more.
+
+    - buf: the piece
+    - base: physical offset of its first byte
+    - delay_levels: ms by level, from level 1 on
+    - start: position of the first record
+    - limit: records at most
+    """
     positions, end = walk(buf, start, limit)
     return decode_few(buf, base, positions, end, delay_levels)
 
@@ -67,7 +73,14 @@ def scan_few(
 def decode_few(
     buf: Buffer, base: int, positions: Sequence[int], end: ScanEnd, delay_levels: Sequence[int]
 ) -> tuple[list[Entry], ScanEnd]:
-    """The entries of walked records, cut before the first that isn't valid."""
+    """The entries of walked records, cut before the first that isn't valid.
+
+    - buf: the piece of log
+    - base: physical offset of its first byte
+    - positions: where in it the records begin
+    - end: why there are no more
+    - delay_levels: ms by level, from level 1 on
+    """
     entries: list[Entry] = []
     for at in positions:
         entry = _entry(buf, at, base + at, delay_levels)

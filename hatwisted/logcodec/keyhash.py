@@ -54,10 +54,10 @@ _DOT: Final = [tuple(POWERS[:units][::-1].tolist()) for units in range(WIDTHS[-2
 
 
 def hash_spans(data: bytes, starts: Positions, ends: Positions) -> tuple[Hashes, Positions]:
-    """Hash of each data[start:end] (UTF-8) and its length in UTF-16 units.
+    """Hashes of pieces of UTF-8, uint32[n] (Java's int, unsigned), and their lengths in UTF-16 units, int64[n].
 
-    starts, ends: int64[n], 0 <= start <= end <= len(data). Returns uint32[n] (Java's int, unsigned)
-    and int64[n].
+    - data: holds the pieces
+    - starts, ends: int64[n], 0 <= start <= end <= len(data)
     """
     units = ends - starts
     if not len(units):
@@ -122,7 +122,8 @@ def _patch_non_ascii(
 def index_hashes(prefixes: Hashes, hashes: Hashes, units: Positions) -> npt.NDArray[np.int32]:
     """Key hashes as an index file stores them: |hash(topic + "#" + key)|, 0 for -2**31.
 
-    prefixes: hash of each key's `topic#`; hashes, units: the keys' own, from `hash_spans`.
+    - prefixes: hash of each key's `topic#`
+    - hashes, units: the keys' own, from `hash_spans`
     """
     whole = (prefixes * POWERS[units] + hashes).view(np.int32)
     return np.maximum(np.abs(whole), np.int32(0))

@@ -58,8 +58,12 @@ class Evidence(Protocol):
     """What is known of a log besides its bytes."""
 
     def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
-        """Is this record after the log's `end` what an earlier cut left? last_timestamp: store time (ms) of the
-        last record before it."""
+        """Is this record after the log's end what an earlier cut left?
+
+        - record: the one that would follow
+        - end: offset of the log's end
+        - last_timestamp: store time (ms) of the last record before it
+        """
 
     def reaches_over(self, offset: int) -> bool:
         """Is it known that `offset` is inside a record?"""

@@ -12,5 +12,10 @@ Longs = npt.NDArray[np.int64]
 
 
 def at_every_byte(buf: Buffer, width: int, dtype: str | None = None) -> npt.NDArray[Any]:
-    """`width` bytes at every byte position of `buf`, without a copy."""
+    """What begins at every byte position, without a copy.
+
+    - buf: the bytes
+    - width: bytes at each position
+    - dtype: numpy's name of what they are; None: plain bytes
+    """
     return np.ndarray((max(len(buf) - width + 1, 0),), dtype or f"V{width}", buf, 0, (1,))

@@ -27,7 +27,12 @@ class ReadableBytes(Protocol):
 
 
 def whole_record(raw: bytes, *, offset: int | None = None, check_crc: bool = False) -> Record | None:
-    """The record that these bytes begin with, if it's whole; `offset`: the physical one it has to carry."""
+    """The record that these bytes begin with, if it's whole.
+
+    - raw: the bytes
+    - offset: the physical one it has to carry; None: any
+    - check_crc: compare its body's checksum
+    """
     try:
         found = decode_record(raw, check_crc=check_crc, at=offset)
     except CorruptRecord:
@@ -36,7 +41,12 @@ def whole_record(raw: bytes, *, offset: int | None = None, check_crc: bool = Fal
 
 
 def record_at(log: ReadableBytes, offset: int, *, check_crc: bool = True) -> Record | None:
-    """The whole record that begins at `offset`, if there is one."""
+    """The whole record that begins at an offset, if there is one.
+
+    - log: its bytes
+    - offset: physical; anything a peer may name
+    - check_crc: compare its body's checksum
+    """
     raw = raw_record_at(log, offset)
     return None if raw is None else whole_record(raw, offset=offset, check_crc=check_crc)
 

@@ -83,7 +83,12 @@ def plan_queue(runs: Sequence[Run], file_size: int) -> QueuePlan:
 
 
 def undeleted(run: Run, entries: bytes, deleted_end: int) -> tuple[Run, bytes]:
-    """What of a run is left when its queue was deleted at the log offset `deleted_end`; entries: the run's."""
+    """What of a run is left when its queue was deleted.
+
+    - run: of the queue
+    - entries: its bytes
+    - deleted_end: log offset after the deleted queue's last record
+    """
     if run.begin >= deleted_end:
         return run, entries
     columns = np.frombuffer(entries, ENTRY)
@@ -104,7 +109,12 @@ class ExpiredEntries(NamedTuple):
 
 def expired_entries(file: bytes, floor: int, log_begin: int) -> ExpiredEntries:
     """The entries that name expired records, below the log's start. What a queue says about the log that is there
-    can't be true when the log has no records of it. floor: of the file before, 0 for the first."""
+    can't be true when the log has no records of it.
+
+    - file: bytes of one of the queue's files
+    - floor: end (log offset) of the last record that the file before names, 0 for the first file
+    - log_begin: the log's first offset
+    """
     in_use, _ = count_in_use(file, floor)
     entries = np.frombuffer(file, ENTRY, in_use)
     sizes = entries["size"].astype(np.int64)

@@ -92,7 +92,12 @@ def queue_codes(scan: Records) -> npt.NDArray[Any]:
 
 
 def queue_entries(scan: Records, rows: npt.NDArray[Any], tags_codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """ENTRY[k]: the queue entries of these rows; tags_codes: of all records."""
+    """ENTRY[k]: queue entries.
+
+    - scan: the records
+    - rows: of which of them, k indices
+    - tags_codes: of all records
+    """
     entries = np.empty(len(rows), ENTRY)
     entries["physical"] = scan.physical_offsets[rows]
     entries["size"] = scan.sizes[rows]

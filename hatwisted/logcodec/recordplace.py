@@ -32,8 +32,14 @@ class QueueRecords:
         }
 
     def has(self, data: bytes, at: int, size: int, queue_offset: int, physical_offset: int) -> bool:
-        """Is the record of `size` bytes at byte `at` of `data` the queue's at `queue_offset`, and made for that
-        place in the log?"""
+        """Is this record the queue's, and made for its place in the log?
+
+        - data: holds it
+        - at: position of its first byte
+        - size: its bytes, by the entry that names it
+        - queue_offset: of that entry
+        - physical_offset: by that entry
+        """
         if size < layout.FIXED_SIZE or at + size > len(data):
             return False
         total, magic, queue_id, index, offset, flags, body = _HEAD.unpack_from(data, at)

@@ -76,9 +76,11 @@ Held = Callable[[int], bool]
 
 
 def written_end(log: LogBytes, offset: int, known: int = 0) -> int:
-    """Offset after the last byte at or after `offset` that isn't zero; `offset` if there is none.
+    """Offset after the last byte that isn't zero; `offset` if there is none.
 
-    known: something is said to have been written up to there, so it's looked at least that far.
+    - log: its bytes
+    - offset: where to look from
+    - known: something is said to have been written up to there, so it's looked at least that far
     """
     end = at = offset
     while at < log.capacity_end:
@@ -94,8 +96,13 @@ def written_end(log: LogBytes, offset: int, known: int = 0) -> int:
 def records_after(
     log: LogBytes, offset: int, end: int, *, check_crc: bool = True, held: Held | None = None
 ) -> Iterator[Record]:
-    """The records that begin in [offset, end), where the chain leads to `offset` and may break there: the first
-    that is proved, and what follows it, over further breaks. check_crc: as for RecordSearch."""
+    """The records that begin in [offset, end), over further breaks: the first that is proved, and what follows it.
+
+    - log: its bytes
+    - offset: to where the chain leads, and may break
+    - end: of the range
+    - check_crc, held: as for RecordSearch
+    """
     at = offset
     while at < end:
         search = RecordSearch(log, at, check_crc=check_crc, held=held)
@@ -113,10 +120,14 @@ def records_after(
 
 
 class RecordSearch:
-    """Looks for records in the log file that `offset` is in.
+    """Looks for records in one log file.
 
-    limit: where the log is known to end if that is in this file; elsewhere it ends with the blank at the file's
-    end. look_back: bytes; check_crc: is a record with a wrong body checksum none?
+    - log: its bytes
+    - offset: in the file
+    - limit: where the log is known to end if that is in this file; None: it ends with the blank at the file's end
+    - look_back: bytes
+    - check_crc: is a record with a wrong body checksum none?
+    - held: see Held; None: nothing is known
     """
 
     def __init__(

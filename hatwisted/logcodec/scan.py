@@ -110,8 +110,13 @@ _MOVED: Final = (
 def walk(
     buf: Buffer, start: int = 0, limit: int = MAX_RECORDS, before: int = NO_LIMIT
 ) -> tuple[list[int], ScanEnd]:
-    """Positions of the records that follow one another from `start` on, by magic and size alone: at most `limit`
-    of them, that start below the position `before`."""
+    """Positions of the records that follow one another, by magic and size alone.
+
+    - buf: a piece of log
+    - start: position of the first
+    - limit: records at most
+    - before: none that starts at this position or behind it
+    """
     positions: list[int] = []
     add, head = positions.append, _HEAD
     magic_v1, smallest, end = layout.MAGIC_V1_SIGNED, layout.FIXED_SIZE, len(buf)
@@ -136,7 +141,13 @@ def walk(
 
 
 def search(buf: Buffer, base: int, start: int, before: int) -> tuple[list[int] | Longs, ScanEnd]:
-    """The same positions, found by looking for the magic; `base` is the physical offset of `buf[0]`."""
+    """The same positions, found by looking for the magic.
+
+    - buf: a piece of log
+    - base: physical offset of its first byte
+    - start: position of the first
+    - before: none that starts at this position or behind it
+    """
     last = min(before, len(buf) - layout.BODY_AT + 1)
     octets = np.frombuffer(buf, np.uint8)[start + layout.MAGIC_AT : max(start, last) + layout.MAGIC_AT]
     starts: Longs = np.flatnonzero(octets == layout.MAGIC_V1 >> 24) + start
@@ -153,7 +164,13 @@ def search(buf: Buffer, base: int, start: int, before: int) -> tuple[list[int] |
 
 
 def look(buf: Buffer, at: int, base: int | None = None, check_crc: bool = False) -> ScanEnd:
-    """What is at a position where the chain of valid records ends."""
+    """What is at a position where the chain of valid records ends.
+
+    - buf: a piece of log
+    - at: the position
+    - base: physical offset of the piece's first byte; None: records carry any offset
+    - check_crc: compare body checksums
+    """
     if len(buf) - at < layout.BLANK_HEAD_SIZE:
         return ScanEnd(at, Stop.NEED_DATA)
     offset = None if base is None else base + at

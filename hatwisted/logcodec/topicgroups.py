@@ -1,4 +1,4 @@
-"""The distinct topics of many records: told apart by a hash of their bytes, which is verified.
+"""The distinct topics of many records: distinguished by a hash of their bytes, which is verified.
 
 Most pieces of log hold one topic, or a few that come again and again. Eight bytes of every topic at a time are
 mixed into its key; records whose keys share a slot and whose bytes are equal get one number, the others go round
@@ -17,7 +17,12 @@ from hatwisted.wire import layout
 
 
 def group_topics(buf: Buffer, starts: Longs, lengths: Longs) -> tuple[list[bytes], Longs]:
-    """The distinct topics and for every record its index among them."""
+    """The distinct topics and for every record its index among them.
+
+    - buf: a piece of log
+    - starts: position of each record's topic
+    - lengths: bytes of each
+    """
     rows = np.zeros(len(starts), np.int64)
     if not len(starts):
         return [], rows

@@ -57,8 +57,13 @@ def file_end(offset: int, file_size: int) -> int:
 
 
 class LogWindow:
-    """Moves along a log of files of `file_size` bytes. read_size: bytes; check_crc: is a record with a wrong body
-    checksum none?"""
+    """Moves along a log.
+
+    - fill: reads it
+    - file_size: bytes of its files
+    - read_size: bytes read at once
+    - check_crc: is a record with a wrong body checksum none?
+    """
 
     def __init__(
         self, fill: Fill, file_size: int, read_size: int = READ_SIZE, *, check_crc: bool = False

@@ -39,10 +39,12 @@ FIXED_KEYS = frozenset(("kvConfigPath", "configStorePath"))
 
 
 class NameServerProcessors:
-    """Answers for a route table and the settings.
+    """Answers what brokers, clients and operators ask.
 
-    config: shown and changed by operators; of its keys orderMessageEnable (add `orderTopicConf` to routes) has
-    effect at once.
+    - routes: the brokers' registrations
+    - settings: the operators' key-value pairs
+    - config: shown and changed by operators; of its keys orderMessageEnable (add `orderTopicConf` to routes) has
+      effect at once
     """
 
     _log = Logger()
@@ -51,7 +53,6 @@ class NameServerProcessors:
         self._routes = routes
         self._settings = settings
         self._config = config
-        self._watched: set[RemotingConnection] = set()
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
@@ -85,23 +86,13 @@ class NameServerProcessors:
             header.broker_addr,
             header.ha_server_addr,
         )
-        self._watch(connection)
+        connection.on_close(self._routes.closed)  # a broker lives on its connection
         master = self._routes.register(
             member, table.topic_config_table, table.data_version, connection, body.filter_server_list
         )
         ext = {} if master is None else {"haServerAddr": master.ha_address, "masterAddr": master.address}
         ordered = self._settings.namespace(ORDER_TOPIC_CONFIG)
         return response(request, ext=ext, body=b"" if ordered is None else _table(ordered))
-
-    def _watch(self, connection: RemotingConnection) -> None:
-        """A broker lives on its connection: hear of its end."""
-        if connection not in self._watched:
-            self._watched.add(connection)
-            connection.on_close(lambda: self._closed(connection))
-
-    def _closed(self, connection: RemotingConnection) -> None:
-        self._watched.discard(connection)
-        self._routes.closed(connection)
 
     def unregister_broker(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         header = parse_register_broker(request.ext)

@@ -100,7 +100,14 @@ class RouteTable:
         connection: Hashable,
         filter_servers: Iterable[str] = (),
     ) -> Master | None:
-        """Enter or renew a broker; returns its group's living master if it isn't the master itself."""
+        """Enter or renew a broker; returns its group's living master if it isn't the master itself.
+
+        - member: who it is, and where
+        - topics: its topics; those of a slave don't count
+        - version: of its topics
+        - connection: on which it lives
+        - filter_servers: their addresses
+        """
         former = self._leases.get(member.address)
         if former is not None and former.member.group != member.group:
             self._drop(member.address, f"it registers as {member.group} now")
@@ -121,7 +128,12 @@ class RouteTable:
                 self._topics.setdefault(topic, {})[data.broker_name] = data
 
     def unregister(self, group_name: str, broker_id: int, address: str) -> None:
-        """A broker stops in good order. Unknown ones are no error."""
+        """A broker stops in good order. Unknown ones are no error.
+
+        - group_name: of its broker group
+        - broker_id: 0: the master
+        - address: its "host:port"
+        """
         group = self._groups.get(group_name)
         if group is None or group.broker_addrs.get(broker_id) != address:
             self._log.info("unregistering {address}: not registered as {id}", address=address, id=broker_id)

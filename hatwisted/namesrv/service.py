@@ -31,8 +31,10 @@ class NameServerService(Service):
 
     - config: its configuration
     - clock: for leases
-    - fs: where the settings lie; worker: writes them
-    - listen: opens the port; release: gives it back if it was claimed and never opened
+    - fs: where the settings lie
+    - worker: writes them
+    - listen: opens the port
+    - release: gives the port back if it was claimed and never opened
     """
 
     name = "namesrv"

@@ -136,7 +136,7 @@ class RemotingConnection(Protocol):
         self._corked = False
         self._paused = False
         self._backlog: list[RemotingCommand] = []
-        self._closers: list[Callable[[], None]] = []
+        self._closers: dict[Callable[[RemotingConnection], object], None] = {}
         self._readers: list[Callable[[], None]] = []
         self._held = 0
         self._answer_taker: Callable[[RemotingCommand], None] | None = None
@@ -167,13 +167,13 @@ class RemotingConnection(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self.open = False
         self.factory.forget(self, self._held)
-        closers, self._closers = self._closers, []
+        closers, self._closers = self._closers, {}
         for closer in closers:
-            closer()
+            closer(self)
 
-    def on_close(self, closer: Callable[[], None]) -> None:
-        """Call `closer` when the connection is gone."""
-        self._closers.append(closer)
+    def on_close(self, closer: Callable[[RemotingConnection], object]) -> None:
+        """Call `closer` with this connection when it's gone; once, however often it's given."""
+        self._closers[closer] = None
 
     def on_answer(self, taker: Callable[[RemotingCommand], None]) -> None:
         """Have the client's answers go to `taker`: the one who asks it something."""
@@ -270,14 +270,8 @@ class RemotingConnection(Protocol):
             return
         handler = table.handlers.get(command.code)
         if handler is None:
-            self.reply(
-                command,
-                response(
-                    command,
-                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                    f" request type {command.code} not supported",
-                ),
-            )
+            remark = f" request type {command.code} not supported"
+            self.reply(command, response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
             return
         try:
             answer = handler(self, command)

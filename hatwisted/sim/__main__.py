@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         help="write a page that shows a seed: one that failed, or with many kinds of faults",
     )
+    parser.add_argument("--json", type=Path, help="write what all seeds came to")
     parser.add_argument("--bug", choices=[*BUGS, "all"], help="plant it, and count seeds (200) until caught")
     parser.add_argument("--starts", type=int, default=1, help="how often each bug is hunted (1)")
     given = parser.parse_args(arguments)
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     minutes = given.minutes or (float("inf") if given.seeds is not None else 1.0)
     workers = min(given.jobs, given.jobs if given.seeds is None else given.seeds)
     totals = soak.run_seeds(jobs, workers, minutes * 60)
+    if given.json is not None:
+        given.json.write_bytes(msgspec.json.format(msgspec.json.encode(totals.figures())) + b"\n")
     if given.page is not None and totals.telling is not None:
         _write_page(given.page, totals.telling.job)
     return 1 if totals.failed else 0

@@ -11,6 +11,7 @@ import msgspec
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.nameserver import build_name_server
+from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.ha.slavestate import SlaveState
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.linkfaults import LinkFaults
@@ -91,7 +92,8 @@ class Group:
         """The slave's HA client, if both brokers serve."""
         if not all(map(self.serves, HOSTS)):
             return None
-        return getattr(self.machines[self.slave].service.services, "ha_client", None)
+        services = self.machines[self.slave].service.services
+        return services.ha_client if isinstance(services, SlaveRole) else None
 
     def linked(self) -> bool:
         """Do both ends have the link?"""

@@ -15,6 +15,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.sim.history import Place, Sent
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
 TIMEOUT = 8.0
 """Seconds for an answer: longer than a put waits for its slave."""
@@ -123,7 +124,7 @@ def _request(sent: Sent, clock: IReactorTime) -> RemotingCommand:
     fields: dict[str, object] = {
         "a": "producers",
         "b": sent.topic,
-        "c": "TBW102",
+        "c": AUTO_CREATE_TOPIC,
         "d": QUEUES,
         "e": sent.queue_id,
         "f": 0,

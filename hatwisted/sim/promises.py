@@ -155,7 +155,7 @@ def _told(sent: Sent) -> str:
         place = sent.place
         where = f" at {place.topic}/{place.queue_id} #{place.queue_offset}, log offset {place.log_offset}"
     name = "no answer" if sent.code is None else ResponseCode(sent.code).name
-    return f"message {sent.number} was answered {name}{where}"
+    return f"message {sent.number} got {name}{where}"
 
 
 def _shown(seen: Seen | None) -> str:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.ha.slavestate import SlaveState
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.machine import Machine
@@ -92,7 +93,7 @@ class Recording:
             figures = self._figures(name, machine)
             before = known.hosts.get(name, {})
             changed = {key: value for key, value in figures.items() if before.get(key) != value}
-            changed |= dict.fromkeys(before.keys() - figures.keys())
+            changed |= dict.fromkeys(sorted(before.keys() - figures.keys()))
             if changed:
                 moment.hosts[name] = changed
                 known.hosts[name] = {**before, **changed}
@@ -113,8 +114,8 @@ class Recording:
         parts = service.parts
         log = parts.store.log
         figures |= {"start": log.min_offset, "end": log.max_offset, "flushed": log.flushed_offset}
-        client = getattr(service.services, "ha_client", None)
-        if client is not None:
+        if isinstance(service.services, SlaveRole):
+            client = service.services.ha_client
             link = client._link
             figures["link"] = client.state.value
             figures["reported"] = (

@@ -64,6 +64,8 @@ class Totals:
         self.struck: Counter[str] = Counter()
         self.refusals = 0
         self.emptied = 0
+        self.elapsed = 0.0
+        """Seconds that they took."""
         self.telling: Report | None = None
         """The one to look at: the first that failed, or else the one with the most kinds of faults."""
 
@@ -92,6 +94,19 @@ class Totals:
             f"{sum(self.struck.values())} faults, {self.refusals} starts refused, {self.emptied} slaves emptied, "
             f"{len(self.failed)} failed"
         )
+
+    def figures(self) -> dict[str, object]:
+        """All of it, for a report."""
+        return {
+            "seeds": self.seeds,
+            "simulated_hours": round(self.seconds / 3600, 2),
+            "simulated_seconds_a_second": round(self.seconds / max(self.elapsed, 0.001)),
+            "answers": dict(sorted(self.answers.items())),
+            "faults": dict(sorted(self.struck.items())),
+            "starts_refused": self.refusals,
+            "slaves_emptied": self.emptied,
+            "failed": [report.outcome.seed for report in self.failed],
+        }
 
 
 def run_job(job: Job) -> Report:
@@ -165,7 +180,8 @@ def run_seeds(jobs: Iterator[Job], workers: int, seconds: float) -> Totals:
             spoken = now
             sys.stdout.write(totals.line(now - begun) + "\n")
             sys.stdout.flush()
-    sys.stdout.write(totals.line(time.monotonic() - begun) + "\n")
+    totals.elapsed = time.monotonic() - begun
+    sys.stdout.write(totals.line(totals.elapsed) + "\n")
     sys.stdout.write(f"answers {dict(totals.answers)}; faults {dict(totals.struck)}\n")
     return totals
 

@@ -8,11 +8,10 @@ only then the abort file goes, because its absence claims that all of that happe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from os.path import join
-from typing import Any, cast
+from typing import Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -21,20 +20,13 @@ from hatwisted.logcodec.onerecord import NO_TIME, whole_record
 from hatwisted.store.dispatch.reput import Dispatcher, ReputService
 from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
-from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker, LocalTime
+from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.diskwatermark import DiskWatermark, WatermarkLimits
+from hatwisted.store.lifecycle.dispatchedsync import DispatchedSync
 from hatwisted.store.lifecycle.logages import LogAges
 from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts, recover
-from hatwisted.store.lifecycle.retention import (
-    FOR_A_MASTER,
-    DiskWatermark,
-    Expiring,
-    FullDisk,
-    Retention,
-    RetentionPolicy,
-    RetentionRules,
-    WatermarkLimits,
-)
+from hatwisted.store.lifecycle.retention import Expiring, Retention, RetentionRules
 from hatwisted.store.lifecycle.sidefile import keep_aside, side_file
 from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
 from hatwisted.store.log.commitlog import CommitLog
@@ -49,10 +41,11 @@ from hatwisted.store.queue.lookup import (
     raw_record_at,
 )
 from hatwisted.store.queue.queueremoval import QueueRemoval
-from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES, ConsumeQueueTable
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.store.queue.queuewriter import QueueWriter
 from hatwisted.store.queue.reading import ColdLimits, GetResult, GetStatus, ReadLimits, Wanted, get_messages
 from hatwisted.store.stats import StoreStats
+from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.timing.guard import FailedTurns
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.throttle import LogThrottle, more_like_it
@@ -68,44 +61,6 @@ accessMessageInMemoryMaxRatio)."""
 
 ArrivalListener = Callable[[str, int, int], None]
 """(topic, queue id, max queue offset): a queue has grown."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreOptions:
-    """What a store is made with; sizes in bytes, times in seconds. Defaults are RocketMQ 4.9.7's."""
-
-    root: str
-    store_host: bytes
-    commit_log_path: str | None = None
-    commit_log_file_size: int = 1 << 30
-    consume_queue_file_size: int = 6_000_000
-    max_message_size: int = 4 << 20
-    index_enable: bool = True
-    index_slots: int = 5_000_000
-    index_items: int = 20_000_000
-    check_crc_on_recover: bool = True
-    message_index_safe: bool = False
-    delay_levels: Sequence[int] = ()
-    """ms, by level - 1."""
-    sync_flush: bool = False
-    flush_interval: float = 0.5
-    flush_least_pages: int = 4
-    flush_thorough_interval: float = 10.0
-    flush_queue_interval: float = 10.0
-    """Seconds between syncs of queues, index and checkpoint (RocketMQ: 60, or 1 with 2 dirty pages): what an
-    unclean restart has to dispatch again."""
-    retention: Callable[[], RetentionPolicy] = RetentionPolicy
-    """The policy at present."""
-    local_time: LocalTime
-    """The clock for hours of housekeeping and names of index files."""
-    memory_bytes: int = 8 << 30
-    """Physical memory of the machine."""
-    open_queue_files: int = OPEN_QUEUE_FILES
-    """Descriptors of queue files kept open at a time."""
-    process_id: Callable[[], int]
-    """Of the process that serves."""
-    full_disk: Callable[[], FullDisk] = lambda: FOR_A_MASTER
-    """What a full disk means at present, in the log's words."""
 
 
 class MessageStore:
@@ -132,12 +87,10 @@ class MessageStore:
         self._fs = fs
         self._options = options
         self._clock = clock
-        self._worker = worker
         self._abort = AbortFile(fs, root, options.process_id)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._wrong_entries = LogThrottle(clock)
-        self._syncing: Deferred[bool] | None = None
         log_path = options.commit_log_path or join(root, LOG_FOLDER)
         self._lock = StoreLock(fs, root, log_path)
         self.watermark = DiskWatermark(
@@ -182,7 +135,9 @@ class MessageStore:
         rules = RetentionRules(options.retention, local_time=options.local_time)
         self.retention = Retention(fs, clock, worker, self.watermark, expiring, rules)
         self.stats = StoreStats(clock)
-        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self._sync_dispatched)
+        self._parts = StoreParts(self.log, self.queues, self.index, self.checkpoint, self.dispatcher)
+        self._sync = DispatchedSync(self.log, self._parts, self._queue_writer, worker)
+        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self._sync.run)
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -217,7 +172,7 @@ class MessageStore:
         if self.index is not None:
             self.index.load()
         report = recover(
-            StoreParts(self.log, self.queues, self.index, self.checkpoint, self.dispatcher),
+            self._parts,
             RecoveryOptions(
                 unclean=self._abort.exists,
                 same_boot=same_boot,
@@ -282,10 +237,10 @@ class MessageStore:
         self.flush.stop()
         flushed = yield self.flusher.flush_now()
         self.flusher.line.release_all()
-        yield self._syncing
+        yield self._sync.under_way
         if self.index is not None and dispatched:
             self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
-        synced = yield self._sync_dispatched()
+        synced = yield self._sync.run()
         self._queue_writer.stop()
         try:
             self.log.close()
@@ -313,45 +268,6 @@ class MessageStore:
 
     def _flushed(self, offset: int, store_timestamp: int) -> None:
         self.checkpoint.advance(physic=store_timestamp)
-
-    def _sync_dispatched(self) -> Deferred[bool]:
-        """Make queues and index durable, then say so in the checkpoint: never the other way round. Fires with
-        whether that was possible."""
-        if self._syncing is not None:
-            return self._syncing
-        queued = self.dispatcher.logics_timestamp
-        dispatched = self.dispatcher.dispatched_timestamp
-
-        def synced(_: object) -> object:
-            checkpoint = self.checkpoint
-            checkpoint.advance(logics=queued)
-            if self.log.last_store_timestamp == 0:
-                # Nothing was put here, so the log's newest time is known from dispatch only (a slave).
-                flushed = dispatched if self.log.flushed_offset >= self.dispatcher.reput_offset else 0
-                checkpoint.advance(physic=flushed)
-            if self.index is not None:
-                checkpoint.advance(index=self.index.checkpoint_timestamp)
-            return self._worker.run(checkpoint.flush)
-
-        done = cast("Deferred[bool]", self._queue_writer.write_all())
-        done.addCallback(lambda _: self._worker.run(self.queues.datasync))
-        if self.index is not None:
-            index = self.index
-            done.addCallback(lambda _: index.flush())
-        done.addCallback(synced).addCallbacks(lambda _: True, self._not_synced).addBoth(self._sync_ended)
-        self._syncing = None if done.called and not done.paused else done
-        return done
-
-    def _sync_ended(self, synced: bool) -> bool:
-        self._syncing = None
-        return synced
-
-    def _not_synced(self, failure: Failure) -> bool:
-        self._logger.error(
-            "queues or checkpoint couldn't be written: {why}; the next round tries again",
-            why=failure.getErrorMessage(),
-        )
-        return False
 
     # -- reading ---------------------------------------------------------------------------------------------
 

@@ -50,7 +50,12 @@ def room_for_connections() -> bool:
 
 @implementer(IProtocolFactory)
 class NewcomerGuard:
-    """`factory`, but without room a connection is closed as soon as it's accepted."""
+    """A factory whose new connections are closed as soon as they are accepted while there's no room.
+
+    - factory: the server's
+    - clock: for the log's throttle
+    - room: is there a descriptor for another one?
+    """
 
     _log = Logger()
 

@@ -78,6 +78,11 @@ def make_service(
 ) -> IService:
     """Load the configuration, report its warnings and build the service of real parts, on the default reactor.
 
+    - program: its name, for error messages
+    - options: of the command line
+    - load: gives the configuration
+    - build: puts the node together
+
     Exits with 1 and one line on standard error when a file, folder or port is at fault, and with 0 after
     `--print-config`.
     """
@@ -101,8 +106,13 @@ def make_service(
 
 
 class StartupService(MultiService):
-    """The server's services, run by steady `time`; a failure to start them is logged, and shown on the terminal,
-    which a daemon has left by then."""
+    """Runs the server's services. A failure to start them is logged, and shown on the terminal, which a daemon has
+    left by then.
+
+    - service: all of them
+    - terminal: of the operator who starts it
+    - time: runs as long as they do, and keeps their clock steady; None: nothing does
+    """
 
     def __init__(self, service: IService, terminal: Terminal, time: IService | None) -> None:
         super().__init__()

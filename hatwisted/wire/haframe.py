@@ -65,9 +65,11 @@ def encode_heartbeat(offset: int) -> bytes:
 
 
 def encode_frames(start: int, body: Buffer, batch_size: int) -> list[Buffer]:
-    """Header, slice, header, slice ... for log bytes that begin at `start`; no slice exceeds `batch_size`.
+    """Header, slice, header, slice ... The slices are views, nothing is copied.
 
-    The slices are views, nothing is copied. The caller sees to it that `body` crosses no file end.
+    - start: log offset of the first byte
+    - body: log bytes; the caller sees to it that they cross no file's end
+    - batch_size: bytes of a slice at most
     """
     if len(body) <= batch_size:
         return [_HEADER.pack(start, len(body)), body] if body else []

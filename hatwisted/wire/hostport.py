@@ -30,7 +30,12 @@ class HostPort(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes | memoryview, position: int = 0, *, ipv6: bool = False) -> HostPort:
-        """Read the 8 or 20 bytes at `position`; ValueError when there are fewer."""
+        """Read an address and a port; ValueError when there are fewer bytes.
+
+        - data: holds them
+        - position: of the first byte
+        - ipv6: 20 bytes instead of 8
+        """
         try:
             return cls(*(_V6 if ipv6 else _V4).unpack_from(data, position))
         except struct.error:

@@ -65,7 +65,11 @@ def find_property(raw: bytes, name: bytes) -> bytes | None:
 
 
 def set_destination(properties: dict[str, str], topic: str, queue_id: int) -> None:
-    """Note in the properties of a delayed or half message which topic and queue it is for."""
+    """Note which topic and queue a delayed or half message is for.
+
+    - properties: the message's, changed
+    - topic, queue_id: where it is to go
+    """
     properties[PROPERTY_REAL_TOPIC] = topic
     properties[PROPERTY_REAL_QUEUE_ID] = str(queue_id)
 

@@ -45,7 +45,7 @@ def decode_record(
     at: int | None = None,
     max_size: int = layout.MAX_RECORD_SIZE,
 ) -> Record | Blank | Literal[Scan.NEED_DATA, Scan.END]:
-    """What lies at `position` of `data`; `at` is the physical offset it should carry, if known. CorruptRecord."""
+    """As recordreader.decode_record, field by field."""
     if len(data) - position < 8:
         return NEED_DATA
     head = _Fields(bytes(data[position : position + 8]), position)
@@ -115,7 +115,12 @@ def _record(fields: _Fields, total: int, version: int) -> Record:
 
 
 def record_size(body: int, topic: int, properties: int, sys_flag: int = 0, version: int = 1) -> int:
-    """Total bytes of a record from the byte lengths of its parts."""
+    """Total bytes of a record.
+
+    - body, topic, properties: bytes of each
+    - sys_flag: says which hosts are IPv6
+    - version: 2 for topics longer than 127 bytes
+    """
     hosts = (sys_flag >> 4 & 1) + (sys_flag >> 5 & 1)
     return layout.FIXED_SIZE + body + topic + properties + hosts * layout.IPV6_EXTRA + version - 1
 
@@ -174,7 +179,14 @@ def make_record(
     prepared_transaction_offset: int = 0,
     version: int = 1,
 ) -> Record:
-    """A consistent record: checksum, size and the host bits of `sys_flag` are worked out here."""
+    """A consistent record of the given fields; size and checksum are worked out.
+
+    - topic, body, queue_id, queue_offset, physical_offset, flag, reconsume_times, version: as Record
+    - prepared_transaction_offset, born_host, store_host: as Record
+    - raw_properties: as they lie in the record
+    - sys_flag: without the bits that say which hosts are IPv6
+    - born_timestamp, store_timestamp: ms
+    """
     sys_flag = sys_flag & ~0x30 | host_bits(born_host, store_host)
     return Record(
         topic=topic,

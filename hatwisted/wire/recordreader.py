@@ -30,9 +30,13 @@ def decode_record(
     at: int | None = None,
     max_size: int = layout.MAX_RECORD_SIZE,
 ) -> Record | Blank | Literal[Scan.NEED_DATA, Scan.END]:
-    """What lies at `position` of `data`; `at` is the physical offset it should carry, if known.
+    """What lies at a position. Raises CorruptRecord; never any other error for any input.
 
-    Raises CorruptRecord; never any other error for any input.
+    - data: a piece of log
+    - position: in it
+    - check_crc: compare the body's checksum
+    - at: the physical offset it should carry; None: any
+    - max_size: bytes; a longer one is damage
     """
     available = len(data) - position
     if available < layout.BLANK_HEAD_SIZE:

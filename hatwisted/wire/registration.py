@@ -159,11 +159,16 @@ def encode_register_body(body: RegisterBody, compressed: bool = False) -> bytes:
 def decode_register_body(
     data: bytes, *, compressed: bool = False, version: int, checksum: int = 0
 ) -> RegisterBody:
-    """Body of a 103 from a broker of `version`; an empty one registers no topics.
+    """Body of a 103; an empty one registers no topics.
 
-    BadRegistration when it can't be read, or when `checksum` isn't 0 and isn't the body's ("crc32 not match",
-    the text a broker's operator looks for). What `compressed` says isn't relied on: 5.3.3's brokers compress
-    and say that they don't.
+    - data: the body
+    - compressed: what the request says of it, which isn't relied on: 5.3.3's brokers compress and say that they
+      don't
+    - version: of the broker
+    - checksum: crc32 of the body; 0: it isn't compared
+
+    BadRegistration when it can't be read, or isn't the checksum's ("crc32 not match", the text a broker's operator
+    looks for).
     """
     if checksum and checksum != body_checksum(data):
         raise BadRegistration("crc32 not match")

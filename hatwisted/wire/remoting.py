@@ -203,7 +203,8 @@ def _decode_other(kind: int, header: bytes) -> RemotingCommand:
 class RemotingReceiver:
     """Turns socket reads into commands. After a RemotingProtocolError it must not be used again.
 
-    typed_sends: give a good version 2 send as SendCommand; saves a broker a dict and its parsing per message.
+    - max_frame, max_header: bytes; a longer one is refused before it's held
+    - typed_sends: give a good version 2 send as SendCommand; saves a broker a dict and its parsing per message
     """
 
     __slots__ = ("_decode_json", "_max_frame", "_max_header", "_needed", "_pieces", "buffered")

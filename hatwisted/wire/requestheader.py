@@ -59,21 +59,36 @@ def _number(ext: Mapping[str, str], name: str, end: int) -> int:
 
 
 def int_field(ext: Mapping[str, str], name: str, default: int | None = None) -> int:
-    """An int32; with a `default` the field may be missing or empty."""
+    """An int32. BadRequestField if it's no number.
+
+    - ext: the request's fields
+    - name: of the field
+    - default: if it's missing or empty; None: it mustn't be
+    """
     if default is not None and not ext.get(name):
         return default
     return _number(ext, name, _INT32_END)
 
 
 def long_field(ext: Mapping[str, str], name: str, default: int | None = None) -> int:
-    """An int64; with a `default` the field may be missing or empty."""
+    """An int64. BadRequestField if it's no number.
+
+    - ext: the request's fields
+    - name: of the field
+    - default: if it's missing or empty; None: it mustn't be
+    """
     if default is not None and not ext.get(name):
         return default
     return _number(ext, name, _INT64_END)
 
 
 def bool_field(ext: Mapping[str, str], name: str, default: bool = False) -> bool:
-    """`true` in any case and `1` (which librocketmq writes) are true; all else is false."""
+    """`true` in any case and `1` (which librocketmq writes) are true; all else is false.
+
+    - ext: the request's fields
+    - name: of the field
+    - default: if it's missing
+    """
     text = ext.get(name)
     return default if text is None else text == "1" or text.lower() == "true"
 

@@ -25,7 +25,11 @@ DELETED_MARK: Final = "@"
 
 
 def deleted_queue_name(topic: str, queue_id: int, end: int) -> str:
-    """Name of a deleted queue's folder; end: log offset after its last record."""
+    """Name of a deleted queue's folder.
+
+    - topic, queue_id: of the queue
+    - end: log offset after its last record
+    """
     return f"{topic}{DELETED_MARK}{queue_id}{DELETED_MARK}{end}"
 
 

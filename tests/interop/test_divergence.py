@@ -15,7 +15,7 @@ from testbed.processes import wait_until
 from testbed.storefiles import check_queues, first_difference, log_end
 from tests.interop.conftest import needs
 from tests.support.hastatus import client_side
-from tests.system.test_failure_table_loss import put
+from tests.support.parting import put
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -175,3 +175,30 @@ def test_B105_groups_are_copied(group: BrokerGroup) -> None:
         SYNC_SECONDS,
         "the slave has the retry topic",
     )
+
+
+def test_B170_below_a_java_master_topics_are_copied_when_the_name_server_hears_of_them(
+    tmp_path: Path,
+) -> None:
+    needs(JAVA, OURS)
+    rounds_apart = {"slaveSyncInterval": 600_000}
+
+    def topics() -> dict[str, object]:
+        return table(pair.slave_port, ALL_TOPICS, "topicConfigTable")
+
+    with BrokerGroup(
+        tmp_path, JAVA, OURS, namesrv_kind=OURS, settings={**SMALL_STORE, **rounds_apart}
+    ) as pair:
+        pair.start()
+        with pair.master_client() as client:
+            assert client.send(TOPIC, b"x", 0).code == 0
+            wait_until(lambda: TOPIC in topics(), SYNC_SECONDS, "the slave has had its first round")
+            for number in range(3):
+                create(client, f"{LATER}{number}")
+                wait_until(lambda n=number: f"{LATER}{n}" in topics(), 30, "no round was due")  # type: ignore[misc]
+            beat(client, GROUP)
+        wait_until(
+            lambda: GROUP in table(pair.slave_port, ALL_GROUPS, "subscriptionGroupTable"),
+            30,
+            "its retry topic has brought the group along",
+        )

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from click.testing import CliRunner, Result
 from twisted.internet.task import Clock
@@ -17,12 +16,12 @@ from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.filequeue import FileQueue
-from hatwisted.store.messagestore import MessageStore, StoreOptions
+from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import file_name
-from hatwisted.wire.record import encode_blank, encode_record, make_record
-from hatwisted.wire.storedrecord import Record
+from tests.support.logbuilder import START_TIME, LogBuilder
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
 GOLDEN_END = 111713
@@ -58,42 +57,26 @@ def overwrite(store: Path, offset: int, data: bytes, file_size: int = 65536) -> 
         file.write(data)
 
 
-class Written(NamedTuple):
-    """A log as it was written: its records and where they end."""
+def write_log(store: Path, bodies: Sequence[bytes], *, file_size: int = 4096, topic: str = "T") -> LogBuilder:
+    """Make a log of two queues in turn, its records one second apart.
 
-    records: list[Record]
-    end: int
-
-
-def write_log(store: Path, bodies: Sequence[bytes], *, file_size: int = 4096, topic: str = "T") -> Written:
-    """Make a log of these bodies, topics and queues in turn of two, one second apart; the last file isn't full."""
-    folder = store / "commitlog"
-    folder.mkdir(parents=True)
-    files: list[bytearray] = [bytearray()]
-    records: list[Record] = []
+    - store: the folder
+    - bodies: of the messages
+    - file_size: bytes of a file
+    - topic: of all
+    """
+    log = LogBuilder(file_size=file_size)
     for number, body in enumerate(bodies):
-        plain = make_record(topic, body, raw_properties=b"KEYS\x01k%d" % number)
-        start = (len(files) - 1) * file_size
-        if len(files[-1]) + plain.total_size + 8 > file_size:
-            room = file_size - len(files[-1])
-            files[-1] += encode_blank(room) + bytes(room - 8)
-            files.append(bytearray())
-            start += file_size
-        record = make_record(
+        log.add(
             topic,
+            number % 2,
             body,
-            raw_properties=b"KEYS\x01k%d" % number,
-            queue_id=number % 2,
-            queue_offset=number // 2,
-            physical_offset=start + len(files[-1]),
-            store_timestamp=1_700_000_000_000 + 1000 * number,
+            raw=b"KEYS\x01k%d" % number,
+            store_timestamp=START_TIME + 1000 * number,
             born_host=HostPort(b"\x0a\0\0\1", 1),
         )
-        files[-1] += encode_record(record)
-        records.append(record)
-    for number, content in enumerate(files):
-        (folder / file_name(number * file_size)).write_bytes(content.ljust(file_size, b"\0"))
-    return Written(records, (len(files) - 1) * file_size + len(files[-1]))
+    log.save(store)
+    return log
 
 
 def open_log(store: Path, file_size: int) -> FileQueue:

@@ -9,63 +9,32 @@ from pathlib import Path
 
 from hatwisted.pipeline.decode.storefolder import LogFile
 from hatwisted.pipeline.jobs.logbytes import StoreBytes
-from hatwisted.wire.layout import file_name
-from hatwisted.wire.record import encode_blank, encode_record, make_record
 from hatwisted.wire.storedrecord import Record
+from tests.support.logbuilder import LogBuilder
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
 GOLDEN_END = 111713
 FILE_SIZE = 8192
 TOPICS = ("Orders", "Events", "%RETRY%group", "Größen")
-START_TIME = 1_700_000_000_000  # ms
 
 
 def write_store(
     folder: Path, count: int, *, base: int = 0, file_size: int = FILE_SIZE, seed: int = 1
 ) -> list[Record]:
-    """A log of `count` records of random topics, queues, bodies and keys from `base` (a file's start) on."""
-    random_ = random.Random(seed)
-    log = folder / "commitlog"
-    log.mkdir(parents=True)
-    queues: dict[tuple[str, int], int] = {}
-    data, records = bytearray(), []
-    for number in range(count):
+    """A log of random topics, queues and bodies.
+
+    - folder: the store
+    - count: of records
+    - base: where the log begins, a file's start
+    - file_size: bytes of a file
+    - seed: for chance
+    """
+    random_, log = random.Random(seed), LogBuilder(base, file_size)
+    for _ in range(count):
         topic, queue_id = random_.choice(TOPICS), random_.randrange(3)
-        index = queues.get((topic, queue_id), 0)
-        record = make_record(
-            topic,
-            random_.randbytes(random_.choice((0, 1, 20, 300, 900))),
-            raw_properties=b"UNIQ_KEY\x01u%08d\x02KEYS\x01k%d m%d\x02TAGS\x01t%d"
-            % (number, number, number % 3, number % 5),
-            queue_id=queue_id,
-            queue_offset=index,
-            store_timestamp=START_TIME + 10 * number,
-        )
-        room = file_size - len(data) % file_size
-        if record.total_size + 8 > room:
-            data += encode_blank(room) + bytes(room - 8)
-        record = make_record(
-            topic,
-            record.body,
-            raw_properties=record.raw_properties,
-            queue_id=queue_id,
-            queue_offset=index,
-            store_timestamp=record.store_timestamp,
-            physical_offset=base + len(data),
-        )
-        data += encode_record(record)
-        queues[topic, queue_id] = index + 1
-        records.append(record)
-    save_log(folder, bytes(data), base=base, file_size=file_size)
-    return records
-
-
-def save_log(folder: Path, data: bytes, *, base: int = 0, file_size: int = FILE_SIZE) -> None:
-    """The bytes of a log as files."""
-    log = folder / "commitlog"
-    log.mkdir(parents=True, exist_ok=True)
-    for at in range(0, max(1, len(data)), file_size):
-        (log / file_name(base + at)).write_bytes(data[at : at + file_size].ljust(file_size, b"\0"))
+        log.add(topic, queue_id, random_.randbytes(random_.choice((0, 1, 20, 300, 900))))
+    log.save(folder)
+    return log.records
 
 
 def copy_store(source: Path, target: Path) -> Path:

@@ -24,7 +24,8 @@ from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.trace import Trace
 from hatwisted.store.errors import DamagedLog
 from hatwisted.store.log.put import Put, PutStatus
-from hatwisted.store.messagestore import MessageStore, StoreOptions
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import MAGIC_BLANK, QUEUE_ENTRY, RECORD_HEAD
 from tests.support.manualworker import ManualWorker

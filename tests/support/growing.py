@@ -12,8 +12,9 @@ from pathlib import Path
 
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
-from hatwisted.wire.record import encode_blank, encode_record, make_record
+from hatwisted.wire.record import make_record
 from hatwisted.wire.storedrecord import Record
+from tests.support.logbuilder import LogBuilder
 
 FILE_SIZE = 1 << 20
 TOPICS = ("orders", "%RETRY%billing", "SCHEDULE_TOPIC_XXXX", "logs")
@@ -26,27 +27,32 @@ class GrowingStore:
 
     def __init__(self, root: Path, seed: int = 0) -> None:
         self.root = root
-        self.offsets: list[int] = []
         self._seed = seed
-        self._end = 0
+        self._log = LogBuilder(file_size=FILE_SIZE)
         (root / "commitlog").mkdir(parents=True)
-        self._new_file()
+        self._file(0)
+
+    @property
+    def offsets(self) -> list[int]:
+        """Where each record begins."""
+        return self._log.offsets
+
+    @property
+    def end(self) -> int:
+        """Where the log ends."""
+        return self._log.end
 
     def append(self, count: int) -> None:
+        """So many records more."""
+        begin = self._log.end
         for _ in range(count):
-            self._append_one()
-
-    def _append_one(self) -> None:
-        data = encode_record(self._record(len(self.offsets)))
-        room = FILE_SIZE - self._end % FILE_SIZE
-        if len(data) + layout.BLANK_MIN_SIZE > room:
-            self._write(encode_blank(room))
-            self._end += room
-            self._new_file()
-            data = encode_record(self._record(len(self.offsets)))
-        self._write(data)
-        self.offsets.append(self._end)
-        self._end += len(data)
+            self._log.place(self._record(len(self._log.records)))
+        while begin < self._log.end:
+            data = bytes(self._log.data[begin : begin + FILE_SIZE - begin % FILE_SIZE])
+            with self._file(begin).open("r+b") as file:
+                file.seek(begin % FILE_SIZE)
+                file.write(data)
+            begin += len(data)
 
     def _record(self, number: int) -> Record:
         keys = {"KEYS": f"k{number}", "UNIQ_KEY": f"U{number:015d}", "TAGS": f"t{number % 3}"}
@@ -56,22 +62,17 @@ class GrowingStore:
             raw_properties=encode_properties(keys),
             queue_id=number % 8 // 4,
             queue_offset=number // 8,
-            physical_offset=self._end,
             born_timestamp=FIRST_TIME + STEP * number - 5,
             store_timestamp=FIRST_TIME + STEP * number,
         )
 
-    def _path(self) -> Path:
-        return self.root / "commitlog" / layout.file_name(self._end - self._end % FILE_SIZE)
-
-    def _new_file(self) -> None:
-        with self._path().open("wb") as file:
-            file.truncate(FILE_SIZE)
-
-    def _write(self, data: bytes) -> None:
-        with self._path().open("r+b") as file:
-            file.seek(self._end % FILE_SIZE)
-            file.write(data)
+    def _file(self, offset: int) -> Path:
+        """The file that holds `offset`, made if need be."""
+        path = self.root / "commitlog" / layout.file_name(offset - offset % FILE_SIZE)
+        if not path.exists():
+            with path.open("wb") as file:
+                file.truncate(FILE_SIZE)
+        return path
 
 
 def main(root: str, records: str, per_second: str) -> None:

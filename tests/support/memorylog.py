@@ -37,6 +37,11 @@ class MemoryLog:
         self._bytes = bytearray()
         self._listeners: list[AppendListener] = []
 
+    @property
+    def capacity_end(self) -> int:
+        """Where its last file ends."""
+        return -(-self.max_offset // self.file_size) * self.file_size
+
     def __bytes__(self) -> bytes:
         return bytes(self._bytes)
 

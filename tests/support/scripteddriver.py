@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 
 from hatwisted.clientcore.driver import Answer, StandardLog
 from hatwisted.clientcore.errors import CallTimedOut
+from hatwisted.clientcore.process import LocalFile
 from hatwisted.clientcore.tasks import Timer, Waiter
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
@@ -58,6 +59,7 @@ class ScriptedDriver:
         self.clock = Clock()
         self.randomness = FirstOfAll(1)
         self.process_name = "host@1"
+        self.file = LocalFile
         self.log = StandardLog("scripted")
         self.calls: list[tuple[float, str, int]] = []
         self.requests: list[Asked] = []

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.record import encode_blank, encode_record, make_record
-from hatwisted.wire.storedrecord import Record
+from hatwisted.wire.record import make_record
+from tests.support.logbuilder import START_TIME, LogBuilder
 
-FILE_SIZE = 65536
-START_TIME = 1_700_000_000_000  # ms
 TOPICS = ("Orders", "Größen🚀", "%RETRY%group", layout.SCHEDULE_TOPIC, layout.HALF_TOPIC)
 FLAGS = (
     *(0, 0, 0, 0, layout.SYS_TRANSACTION_PREPARED, layout.SYS_TRANSACTION_ROLLBACK),
@@ -19,81 +17,65 @@ FLAGS = (
 )
 
 
-class VariedLog:
+class VariedLog(LogBuilder):
     """Records at random: delayed, transactional, of IPv6 hosts, with many keys or none, of topics that were
     deleted and made anew, with queue offsets left out. first_offset: of every queue."""
 
     def __init__(self, seed: int, base: int = 0, first_offset: int = 0) -> None:
+        super().__init__(base)
         self._random = random.Random(seed)
-        self._base = base
         self._first = first_offset
-        self._queues: dict[tuple[str, int], int] = {}
+        self._next: dict[tuple[str, int], int] = {}
         self._time = START_TIME
-        self.data = bytearray()
-        self.records: list[Record] = []
 
-    @property
-    def end(self) -> int:
-        return self._base + len(self.data)
-
-    def fill(self, count: int) -> VariedLog:
+    def vary(self, count: int) -> VariedLog:
         """Append records."""
         for _ in range(count):
-            self._add()
+            self._vary_one()
         return self
 
     def begin_anew(self, topic: str, queue_id: int) -> None:
         """The topic has been deleted; with its next record it is made anew."""
-        self._queues[topic, queue_id] = 0
+        self._next[topic, queue_id] = 0
 
-    def _add(self) -> None:
+    def _vary_one(self) -> None:
         pick = self._random
         topic, queue_id, sys_flag = pick.choice(TOPICS), pick.choice((0, 1, 7)), pick.choice(FLAGS)
         queued = not sys_flag & layout.SYS_TRANSACTION_PREPARED
         self._time += pick.choice((0, 1, 3, 5000))
         body = pick.randbytes(pick.choice((0, 1, 50, 400)))
         raw = b"\2".join(self._properties())
-
-        def made(offset: int) -> Record:
-            return make_record(
-                topic,
-                body,
-                raw_properties=raw,
-                queue_id=queue_id,
-                queue_offset=self._queue_offset(topic, queue_id) if queued else 0,
-                sys_flag=sys_flag,
-                store_timestamp=self._time,
-                born_host=self._hosts[0],
-                store_host=self._hosts[1],
-                physical_offset=offset,
-            )
-
-        self._hosts = [HostPort(bytes(pick.choice((4, 4, 4, 16))), 1) for _ in range(2)]
+        born, stored = (HostPort(bytes(pick.choice((4, 4, 4, 16))), 1) for _ in range(2))
         if queued:
             self._move(topic, queue_id)
-        size = made(0).total_size
-        room = FILE_SIZE - self.end % FILE_SIZE
-        if size + 8 > room:
-            self.data += encode_blank(room) + bytes(room - 8)
-        record = made(self.end)
-        self.data += encode_record(record)
-        self.records.append(record)
+        record = make_record(
+            topic,
+            body,
+            raw_properties=raw,
+            queue_id=queue_id,
+            queue_offset=self._queue_offset(topic, queue_id) if queued else 0,
+            sys_flag=sys_flag,
+            store_timestamp=self._time,
+            born_host=born,
+            store_host=stored,
+        )
+        self.place(record)
         if queued:
-            self._queues[topic, queue_id] = record.queue_offset + 1
+            self._next[topic, queue_id] = record.queue_offset + 1
 
     def _queue_offset(self, topic: str, queue_id: int) -> int:
-        return self._queues.get((topic, queue_id), self._first)
+        return self._next.get((topic, queue_id), self._first)
 
     def _move(self, topic: str, queue_id: int) -> None:
         """Now and then the next queue offset isn't the next one."""
         offset = self._queue_offset(topic, queue_id)
         chance = self._random.random()
         if chance < 0.01:
-            self._queues[topic, queue_id] = 0
+            self._next[topic, queue_id] = 0
         elif chance < 0.03:
-            self._queues[topic, queue_id] = offset + self._random.randrange(1, 150)
+            self._next[topic, queue_id] = offset + self._random.randrange(1, 150)
         elif chance < 0.04 and offset > self._first + 1:
-            self._queues[topic, queue_id] = offset - 1
+            self._next[topic, queue_id] = offset - 1
 
     def _properties(self) -> Iterator[bytes]:
         pick = self._random

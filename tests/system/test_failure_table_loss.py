@@ -30,6 +30,7 @@ from testbed.storefiles import (
     read_records,
 )
 from tests.support.clusterclient import RoutedConsumer, RoutedProducer, route_of
+from tests.support.parting import put
 from tests.support.producer import TOPICS, Producer, broken_promises
 from tests.system.test_replication_silence import NO_SLAVE, OK, client_side
 
@@ -192,14 +193,6 @@ def log_command(status: int, *arguments: object) -> dict[str, Any]:
     assert result.exit_code == status, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
-
-
-def put(port: int, body: bytes, count: int) -> list[int]:
-    """Log offsets of that many puts."""
-    with RemotingClient("127.0.0.1", port) as client:
-        results = [client.send("Parted", body, 0) for _ in range(count)]
-    assert {result.code for result in results} == {OK}
-    return [result.physical for result in results]
 
 
 def role_of(group: BrokerGroup, name: str, command: str, port: int, store: Path) -> ServerProcess:

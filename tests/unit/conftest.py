@@ -1,15 +1,43 @@
-"""The unit layer under pytest: guarded as by trial (tests/unit/nosockets.py)."""
+"""The unit layer under pytest: guarded as by trial (tests/unit/nosockets.py), its files in memory."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.unit.nosockets import guarded
+
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where a sync costs nothing: these tests make thousands of small files and sync them."""
+LEAST_FREE = 1 << 30
+"""Bytes that it must have free; where it hasn't, or isn't there, tests write to the disk. A module's files are
+removed when it ends."""
 
 
 @pytest.fixture(autouse=True)
 def _nothing_outside() -> Iterator[None]:
     with guarded():
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _folder_of_the_module(_working_folder: None) -> Iterator[None]:
+    """Where TestCase.mktemp makes folders meanwhile."""
+    before = os.getcwd()
+    folder = tempfile.mkdtemp(prefix="hatwisted-unit-", dir=_place())
+    os.chdir(folder)
+    yield
+    os.chdir(before)
+    shutil.rmtree(folder)
+
+
+def _place() -> Path | None:
+    """None: the usual place for temporary files."""
+    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < LEAST_FREE:
+        return None
+    return MEMORY

@@ -24,10 +24,10 @@ WITHOUT_TEST: dict[str, str] = {
 """id -> why no test can show it."""
 
 
-def names_of_tests(path: Path) -> Iterator[str]:
+def names_of_tests(text: str) -> Iterator[str]:
     """Of the functions that pytest and trial would run: in the module and in its classes, not those always
     skipped."""
-    tree = ast.parse(path.read_text())
+    tree = ast.parse(text)
     classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
     for body in (tree.body, *(each.body for each in classes)):
         for each in body:
@@ -47,7 +47,9 @@ def layers_of_behaviours() -> dict[str, set[str]]:
     """Folders of the tests that bear each id."""
     layers: dict[str, set[str]] = defaultdict(set)
     for path in TESTS.rglob("test_*.py"):
-        for name in names_of_tests(path):
+        if not re.search(r"def test\w*_B\d", text := path.read_text()):
+            continue
+        for name in names_of_tests(text):
             for behaviour in ids_of(name):
                 layers[behaviour].add(path.relative_to(TESTS).parts[0])
     return layers
@@ -60,7 +62,7 @@ class BehaviourTests(SynchronousTestCase):
 
     def test_the_rows_are_numbered_through(self) -> None:
         numbered = [row for row in self.rows if row[-1].isdigit()]
-        self.assertEqual(numbered, [f"B{number:02d}" for number in range(1, 170)])
+        self.assertEqual(numbered, [f"B{number:02d}" for number in range(1, 171)])
 
     def test_every_row_has_a_test_or_a_reason(self) -> None:
         self.assertEqual([row for row in self.rows if row not in self.layers and row not in WITHOUT_TEST], [])

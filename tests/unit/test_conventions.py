@@ -13,8 +13,13 @@ from twisted.trial.unittest import SynchronousTestCase
 import hatwisted
 
 PACKAGE = Path(hatwisted.__file__).parent
-LISTED_ROOMS = ("aio", "assembly", "blocking", "client", "ha", "pipeline", "remoting", "store")
-"""Rooms whose public callables have been gone through for lists of arguments."""
+UNIT = Path(__file__).parent
+TESTS = UNIT.parent
+LAYERS = ("unit", "system", "interop", "pipeline")
+UNLISTED_ROOMS = ("sim",)
+"""Rooms whose public callables needn't list their arguments: for tests alone, and changed with them."""
+MOST_LINES = 400
+"""Of one module."""
 MOST_ARGUMENTS = 6
 """Of one callable: an order of seven can't be remembered, and a call of seven can't be read."""
 MORE_ARGUMENTS = {
@@ -28,12 +33,11 @@ MORE_ARGUMENTS = {
 LISTED = re.compile(r"^ *(?:- )?(\w+(?:, \w+)*): ", re.MULTILINE)
 
 
-def modules(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
-    """(path below the package, tree) of every module, or of those in `rooms`."""
+def modules(having: str = "") -> Iterator[tuple[str, ast.Module]]:
+    """(path below the package, tree) of every module whose text has the pattern `having`."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
-        if not rooms or name.startswith(tuple(f"{room}/" for room in rooms)):
-            yield name, ast.parse(path.read_text())
+        if re.search(having, text := path.read_text()):
+            yield path.relative_to(PACKAGE).as_posix(), ast.parse(text)
 
 
 def dataclass_keywords(node: ast.ClassDef) -> set[str] | None:
@@ -50,7 +54,7 @@ class ValueClassTests(SynchronousTestCase):
     def test_options_settings_and_results_are_frozen_and_keyword_only(self) -> None:
         found = {
             f"{name}: {node.name}": keywords
-            for name, tree in modules()
+            for name, tree in modules(having=r"class \w+(Options|Settings|Result)\b")
             for node in ast.walk(tree)
             if isinstance(node, ast.ClassDef) and node.name.endswith(("Options", "Settings", "Result"))
             if (keywords := dataclass_keywords(node)) is not None
@@ -63,7 +67,7 @@ class ValueClassTests(SynchronousTestCase):
 def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """A command of the command line: click calls it, with its options by their names."""
     calls = (each.func for each in node.decorator_list if isinstance(each, ast.Call))
-    return any(isinstance(called, ast.Attribute) and called.attr == "command" for called in calls)
+    return any(isinstance(called, ast.Attribute) and called.attr in ("command", "group") for called in calls)
 
 
 def argument_count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -71,21 +75,34 @@ def argument_count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return len([name for name in names if name not in ("self", "cls")])
 
 
+class ModuleTests(SynchronousTestCase):
+    def test_no_module_is_longer_than_a_reader_holds_in_mind(self) -> None:
+        lengths = {
+            path.relative_to(PACKAGE).as_posix(): len(path.read_text().splitlines())
+            for path in PACKAGE.rglob("*.py")
+        }
+        long = {name: length for name, length in lengths.items() if length > MOST_LINES}
+        self.assertEqual(long, {}, "split it along a noun of the field")
+
+
+def callables(tree: ast.AST, owner: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """(name, node) of functions and methods, local ones too; a method's name begins with its class's."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{owner}{node.name}", node
+        # None stands within an expression.
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from callables(node, f"{node.name}." if isinstance(node, ast.ClassDef) else "")
+
+
 class ArgumentTests(SynchronousTestCase):
     def test_no_callable_has_more_than_six(self) -> None:
-        many = set()
-        for name, tree in modules():
-            owners = {
-                id(method): each.name
-                for each in ast.walk(tree)
-                if isinstance(each, ast.ClassDef)
-                for method in each.body
-            }
-            for node in ast.walk(tree):
-                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_command(node):
-                    continue
-                if argument_count(node) > MOST_ARGUMENTS:
-                    many.add(f"{name}: {'.'.join(filter(None, (owners.get(id(node)), node.name)))}")
+        many = {
+            f"{name}: {called}"
+            for name, tree in modules()
+            for called, node in callables(tree)
+            if not is_command(node) and argument_count(node) > MOST_ARGUMENTS
+        }
         self.assertEqual(many - set(MORE_ARGUMENTS), set(), "take an option struct")
         self.assertEqual(set(MORE_ARGUMENTS) - many, set(), "no exception is needed any more")
 
@@ -135,8 +152,9 @@ class DocstringTests(SynchronousTestCase):
     def test_public_callables_list_their_arguments(self) -> None:
         missing = [
             f"{name}: {called}: {', '.join(names)}"
-            for name, tree in modules(*LISTED_ROOMS)
+            for name, tree in modules()
             for called, node, doc in public_callables(tree)
+            if not name.startswith(UNLISTED_ROOMS) and not is_command(node)
             if (names := unlisted(node, doc))
         ]
         self.assertEqual("\n".join(missing), "", "add a line `- name: what it is` for each to the docstring")
@@ -150,3 +168,36 @@ class SuiteTests(SynchronousTestCase):
         paths = [root / path for path in setup["tool:pytest"]["testpaths"].split()]
         stray = [path for path in (root / "tests").rglob("test_*.py") if not set(paths) & set(path.parents)]
         self.assertEqual(stray, [])
+
+    def test_no_layer_of_tests_imports_anothers(self) -> None:
+        """What they share is in tests/support; tests/unit/nosockets.py is about the layers themselves."""
+        found = []
+        for layer in LAYERS:
+            others = "|".join(set(LAYERS) - {layer})
+            wrong = re.compile(rf"^from tests\.(?:{others})[. ](?!import nosockets)", re.MULTILINE)
+            found += [path.name for path in (TESTS / layer).rglob("*.py") if wrong.search(path.read_text())]
+        self.assertEqual(found, [])
+
+    def test_neither_support_nor_benchmarks_import_tests(self) -> None:
+        wrong = {
+            TESTS / "support": re.compile(r"^(?:from|import) tests\.(?!support)", re.MULTILINE),
+            TESTS.parent / "bench": re.compile(r"^(?:from|import) tests\b", re.MULTILINE),
+            TESTS.parent / "testbed": re.compile(r"^(?:from|import) tests\b", re.MULTILINE),
+        }
+        found = [
+            path.name
+            for folder, pattern in wrong.items()
+            for path in folder.rglob("*.py")
+            if pattern.search(path.read_text())
+        ]
+        self.assertEqual(found, [])
+
+    def test_trial_runs_every_test_of_the_unit_layer(self) -> None:
+        """A plain function would run by pytest alone."""
+        functions = re.compile(r"^(?:async )?def test_\w+", re.MULTILINE)
+        alone = {
+            path.relative_to(UNIT).as_posix(): found
+            for path in UNIT.rglob("test_*.py")
+            if (found := functions.findall(path.read_text()))
+        }
+        self.assertEqual(alone, {})

@@ -46,7 +46,12 @@ EFFECTIVE = frozenset(
 
 
 class BrokerConfigProcessors:
-    """Answers 25 and 26. check(config): ConfigError if a broker of this role can't start with it."""
+    """Answers 25 and 26.
+
+    - clock: dates the answer
+    - live: the configuration at present
+    - check: ConfigError if a broker of this role can't start with it
+    """
 
     _log = Logger()
 

@@ -83,7 +83,12 @@ class Series:
         ]
 
     def sample(self, now: float, due: Iterable[bool], totals: Totals) -> None:
-        """Add a sample to the windows that are due."""
+        """Add a sample to the windows that are due.
+
+        - now: seconds
+        - due: which windows, in their order
+        - totals: counted so far
+        """
         for window, wanted in zip(self.windows, due, strict=True):
             if wanted or len(window) == 1:
                 window.append((now, totals))
@@ -103,8 +108,10 @@ class Series:
 class BrokerStats:
     """Counts what consumers get, samples it and what the store counts, and answers for the windows.
 
-    cluster: key of the broker's own totals; topic_exists: a topic that doesn't any more is forgotten with the
-    next sample.
+    - clock: times the samples
+    - store: counts what is put
+    - cluster: key of the broker's own totals
+    - topic_exists: a topic that doesn't any more is forgotten with the next sample
     """
 
     def __init__(
@@ -135,7 +142,12 @@ class BrokerStats:
     # -- counting --------------------------------------------------------------------------------------------
 
     def count_get(self, group: str, topic: str, messages: int, size: int) -> None:
-        """A pull of `group` got this many messages and bytes."""
+        """A pull was answered with messages.
+
+        - group: that pulled
+        - topic: of the messages
+        - messages, size: how many, and their bytes
+        """
         _add(self._gets, f"{topic}{SEPARATOR}{group}", messages, size)
 
     def count_sent_back(self, group: str, topic: str) -> None:

@@ -24,6 +24,15 @@ from hatwisted.store.messagestore import MessageStore
 
 
 class ConsumerAdmin:
+    """Answers about groups' members and progress.
+
+    - clock: tells what is recent
+    - store: has the queues
+    - tables: topics, groups, offsets
+    - consumers: who is connected
+    - identity: whose queues they are
+    """
+
     def __init__(
         self,
         clock: IReactorTime,

@@ -75,7 +75,15 @@ class QueueTimeSpan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ConsumeStatsProcessors:
-    """Answers for groups' progress."""
+    """Answers for groups' progress.
+
+    - clock: tells how late a group is
+    - store: has the queues
+    - tables: topics, groups, offsets
+    - clients: who is connected
+    - stats: has what groups get per second
+    - identity: whose queues they are
+    """
 
     def __init__(
         self,

@@ -26,7 +26,14 @@ _INT_MAX = (1 << 31) - 1
 
 
 class GroupAdmin:
-    """Answers that change the table of groups. role: see above; copied: as in TableSpread."""
+    """Answers that change the table of groups.
+
+    - groups: the table
+    - offsets: those of a deleted group go
+    - stats: likewise
+    - role: a slave leaves it to its master
+    - copied: as in TableSpread
+    """
 
     _log = Logger()
 

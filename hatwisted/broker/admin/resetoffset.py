@@ -40,7 +40,14 @@ Offsets = Mapping[int, int]
 
 
 class OffsetResets:
-    """Answers 222 and 314. broker_name: as in queues' names."""
+    """Answers 222 and 314.
+
+    - store: has the queues
+    - tables: topics, groups, offsets
+    - consumers: who is connected, and commits
+    - calls: notify the members
+    - broker_name: as in queues' names
+    """
 
     _log = Logger()
 

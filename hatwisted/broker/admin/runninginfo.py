@@ -33,7 +33,13 @@ _Status = tuple[str, dict[MessageQueue, int]]
 
 
 class ConsumerRunningInfo:
-    """Passes questions on. broker_name: goes along with 309."""
+    """Passes questions on to clients.
+
+    - calls: carries them
+    - clients: who is connected
+    - store: has the message of 309
+    - broker_name: goes along with 309
+    """
 
     _log = Logger()
 

@@ -27,7 +27,12 @@ _POOLS = {"send": 10_000, "pull": 100_000, "query": 20_000}
 
 
 class DayTotals:
-    """What a rising total was this morning and the morning before, in local time."""
+    """What a rising total was this morning and the morning before.
+
+    - clock: seconds since the epoch
+    - total: the present one
+    - local_time: the one that days are counted by
+    """
 
     def __init__(self, clock: IReactorTime, total: Callable[[], int], local_time: LocalTime) -> None:
         self._clock = clock
@@ -57,7 +62,12 @@ class DayTotals:
 
 
 class RuntimeInfo:
-    """Gathers the figures of a store. local_time: the wall clock's time of seconds since the epoch."""
+    """Gathers the figures of a store.
+
+    - clock: tells since when
+    - store: whose
+    - local_time: the one that days are counted by
+    """
 
     def __init__(self, clock: IReactorTime, store: MessageStore, local_time: LocalTime) -> None:
         self._sources: list[Callable[[], Mapping[str, str]]] = []

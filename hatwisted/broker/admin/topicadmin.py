@@ -68,8 +68,15 @@ class TableSpread(NamedTuple):
 
 
 class TopicAdmin:
-    """spread: how far a change has come; role: see above; hears_master(): has a slave a master that it copies
-    topics from?"""
+    """Answers that change the table of topics, or delete a topic's queues.
+
+    - clock: bounds the wait for name servers
+    - store: has the queues
+    - tables: topics, and what belongs to them
+    - spread: how far a change has come
+    - role: a slave leaves most to its master
+    - hears_master: has a slave a master that it copies topics from?
+    """
 
     _log = Logger()
 

@@ -43,7 +43,13 @@ class ConsumeQueueEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class TopicView:
-    """Answers from the tables and the store. broker_name: as in queues' names."""
+    """Answers from the tables and the store.
+
+    - store: has the queues
+    - topics, offsets, filters: the tables
+    - clients: who is connected
+    - broker_name: as in queues' names
+    """
 
     def __init__(
         self,

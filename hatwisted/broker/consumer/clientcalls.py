@@ -60,8 +60,13 @@ class ClientCalls:
     def call(
         self, connection: RemotingConnection, command: RemotingCommand, timeout: float = CALL_TIMEOUT
     ) -> Deferred[RemotingCommand]:
-        """Send `command` (its opaque is set here). Fires with the answer, whatever its code; fails with
-        CallTimedOut, ConnectionGone or TooManyCalls. Cancelling gives the answer up."""
+        """Ask a client. Fires with the answer, whatever its code; fails with CallTimedOut, ConnectionGone or
+        TooManyCalls. Cancelling gives the answer up.
+
+        - connection: the client's
+        - command: the question; its opaque is set here
+        - timeout: seconds
+        """
         peer = connection.peer
         if not connection.open:
             return fail(ConnectionGone(peer, "the client is gone"))
@@ -93,7 +98,7 @@ class ClientCalls:
     def _watch(self, connection: RemotingConnection) -> dict[int, _Call]:
         calls = self._pending[connection] = {}
         connection.on_answer(partial(self._answered, connection))
-        connection.on_close(partial(self._closed, connection))
+        connection.on_close(self._closed)
         return calls
 
     def _forget(self, connection: RemotingConnection, opaque: int) -> _Call | None:

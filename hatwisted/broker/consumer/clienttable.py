@@ -84,7 +84,12 @@ class ConsumerGroup:
         return [member.client_id for member in self.members.values()]
 
     def join(self, key: Hashable, member: Member, data: ConsumerData) -> bool:
-        """Take a heartbeat; was it news to the group?"""
+        """Take a heartbeat; was it news to the group?
+
+        - key: the connection it came on
+        - member: who it is
+        - data: the group's part of it
+        """
         self.data = data
         known = self.members.get(key)
         self.members[key] = member
@@ -105,8 +110,12 @@ class ConsumerGroup:
 
 
 class ClientTable:
-    """All groups. notify(group name, member connections): called when a group's members or topics changed;
-    gone(group name): when its last member has left."""
+    """All groups and their members.
+
+    - clock: tells who has been silent for too long
+    - notify: called with a group's name and its members' connections when its members or topics changed
+    - gone: called with a group's name when its last member has left
+    """
 
     _log = Logger()
 
@@ -126,7 +135,12 @@ class ClientTable:
         """Client id -> connection of a producer, for replies, and back."""
 
     def heartbeat(self, key: Hashable, beat: Heartbeat, language: str, version: int) -> None:
-        """`key`: the connection the heartbeat came on."""
+        """A client is there.
+
+        - key: the connection the heartbeat came on
+        - beat: its groups
+        - language, version: of the client, as in the request's head
+        """
         member = Member(beat.client_id, language, version, self._clock.seconds())
         for data in beat.consumers:
             group = self.consumers.get(data.group)
@@ -143,7 +157,11 @@ class ClientTable:
             self._producer_ids[key] = beat.client_id
 
     def unregister(self, key: Hashable, producer_group: str | None, consumer_group: str | None) -> None:
-        """A client leaves; groups that aren't there are no error."""
+        """A client leaves; groups that aren't there are no error.
+
+        - key: its connection
+        - producer_group, consumer_group: which of its groups; None: none of that kind
+        """
         if producer_group:
             self._drop_producer(producer_group, key)
             if not any(key in members for members in self.producers.values()):

@@ -73,8 +73,12 @@ class ConsumerOffsetTable:
         self._joined.append(listener)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """The group's next message of the queue is the one at queue offset `offset`. A step back is a
-        reset."""
+        """Note where a group stands. A step back is a reset.
+
+        - group: which
+        - topic, queue_id: of the queue
+        - offset: queue offset of the next message
+        """
         key = f"{topic}{SEPARATOR}{group}"
         row = self._offsets.setdefault(key, {})
         if offset < row.get(queue_id, offset):
@@ -111,7 +115,11 @@ class ConsumerOffsetTable:
         row[queue_id] = latest
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The committed queue offset; None if there is none."""
+        """The committed queue offset; None if there is none.
+
+        - group: which
+        - topic, queue_id: of the queue
+        """
         return self._offsets.get(f"{topic}{SEPARATOR}{group}", {}).get(queue_id)
 
     def queues(self, group: str, topic: str) -> dict[int, int]:
@@ -130,7 +138,12 @@ class ConsumerOffsetTable:
         return (key.partition(SEPARATOR) for key in self._offsets)
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """`target` gets the offsets that `source` has in the topic; nothing happens if it has none."""
+        """Give a group the offsets that another one has in a topic; nothing happens if it has none.
+
+        - source: the other one
+        - target: the group
+        - topic: whose queues
+        """
         for queue_id, offset in self.queues(source, topic).items():
             self.reset(target, topic, queue_id, offset)
 

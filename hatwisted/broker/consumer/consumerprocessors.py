@@ -52,7 +52,11 @@ class ConsumerTables(Protocol):
 class ConsumerProcessors:
     """Answers for the tables of clients, groups, topics, offsets and filters.
 
-    starts_hot: see StartsHot; queue_end(topic, queue id): a queue's max offset.
+    - clock: tells who is silent
+    - tables: the tables
+    - starts_hot: see StartsHot
+    - queue_end: (topic, queue id) -> the queue's max offset
+    - role: a slave makes no topics
     """
 
     _log = Logger()
@@ -73,7 +77,6 @@ class ConsumerProcessors:
         self._filters = tables.filters
         self._starts_hot = starts_hot
         self._role = role
-        self._watched: set[RemotingConnection] = set()
         self._scan = PeriodicCall(clock, "scanning for silent clients", self.clients.expire)
 
     def start(self) -> None:
@@ -102,7 +105,7 @@ class ConsumerProcessors:
         beat = parse_heartbeat(fastjson.loads(request.body))
         for data in beat.consumers:
             self._prepare(data)
-        self._watch(connection)
+        connection.on_close(self._closed)
         self.clients.heartbeat(connection, beat, request.language, request.version)
         for data in beat.consumers:
             self._filters.register(data.group, data.subscriptions)
@@ -117,13 +120,7 @@ class ConsumerProcessors:
         flags = UNIT_SUBSCRIPTION if data.unit_mode else 0
         self._topics.ensure(retry_topic, group.retry_queue_nums, sys_flag=flags)
 
-    def _watch(self, connection: RemotingConnection) -> None:
-        if connection not in self._watched:
-            self._watched.add(connection)
-            connection.on_close(lambda: self._closed(connection))
-
     def _closed(self, connection: RemotingConnection) -> None:
-        self._watched.discard(connection)
         self.clients.closed(connection)
         self.progress.closed(connection)
 

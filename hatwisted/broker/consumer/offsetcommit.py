@@ -39,7 +39,13 @@ _Key = tuple[str, str, int]
 
 
 class OffsetCommits:
-    """Applies commits to `offsets`. clients: who is a member; queue_end(topic, queue id): its max offset."""
+    """Applies commits.
+
+    - clock: ends what a reset allows
+    - offsets: the table
+    - clients: who is a member
+    - queue_end: (topic, queue id) -> the queue's max offset
+    """
 
     _log = Logger()
 
@@ -61,14 +67,25 @@ class OffsetCommits:
         offsets.on_joined(self._overtaken)
 
     def asked(self, connection: RemotingConnection, group: str, topic: str, queue_id: int) -> None:
-        """A member asks where to begin: it holds the queue from here on."""
+        """A member asks where to begin: it holds the queue from here on.
+
+        - connection: the member's
+        - group: which
+        - topic, queue_id: of the queue
+        """
         if self._is_member(connection, group):
             self._hold((group, topic, queue_id), connection)
 
     def commit(
         self, connection: RemotingConnection, group: str, topic: str, queue_id: int, offset: int
     ) -> bool:
-        """Take a commit, unless it's a late one; was it taken?"""
+        """Take a commit, unless it's a late one; was it taken?
+
+        - connection: the member's
+        - group: which
+        - topic, queue_id: of the queue
+        - offset: queue offset of the next message
+        """
         key = (group, topic, queue_id)
         if self.stale.standing(group, topic, queue_id, offset) is not None:
             return False
@@ -91,7 +108,12 @@ class OffsetCommits:
         return True
 
     def reset(self, group: str, topic: str, queue_ids: Iterable[int]) -> None:
-        """An operator has reset these queues of the group: its members may go back for a while."""
+        """An operator has reset queues of a group: its members may go back for a while.
+
+        - group: which
+        - topic: of the queues
+        - queue_ids: which of them
+        """
         now = self._clock.seconds()
         self._resets = {key: until for key, until in self._resets.items() if until >= now}
         for queue_id in queue_ids:

@@ -43,10 +43,11 @@ MiB."""
 class OffsetSyncProcessors:
     """GET_ALL_CONSUMER_OFFSET on every broker, JOIN_CONSUMER_OFFSET on masters alone.
 
-    - queue_end(topic, queue id): a queue's max offset. A slave's offsets beyond it are left out: this master
+    - offsets: the table
+    - queue_end: (topic, queue id) -> the queue's max offset. A slave's offsets beyond it are left out: this master
       has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
     - flushed_offset: how far this broker's log is on its disk
-    - asked(id, address, host): called for each slave that says who it is
+    - asked: called with (id, address, host) of each slave that says who it is
     """
 
     def __init__(

@@ -62,7 +62,12 @@ class QueueLocks:
         self._sweeper.stop()
 
     def lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Lock or renew; returns the queues that are the client's now."""
+        """Lock or renew; returns the queues that are the client's now.
+
+        - group: that consumes in order
+        - queues: to be locked
+        - client_id: of the member that asks
+        """
         return [queue for queue in dict.fromkeys(queues) if self._lock((group, queue), client_id)]
 
     def _lock(self, key: _Key, client_id: str) -> bool:
@@ -81,7 +86,12 @@ class QueueLocks:
         return True
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Give back; queues that another member holds, or none, are left as they are."""
+        """Give back; queues that another member holds, or none, are left as they are.
+
+        - group: that consumes in order
+        - queues: to be given back
+        - client_id: of the member that asks
+        """
         for queue in queues:
             held = self._locks.get((group, queue))
             if held is not None and held[0] == client_id:

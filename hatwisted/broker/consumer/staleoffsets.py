@@ -62,7 +62,12 @@ class StaleOffsets:
         self._ends = {}
 
     def standing(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
-        """Where the group really stands if `offset` can't be believed; None if it can."""
+        """Where a group really stands if an offset can't be believed; None if it can.
+
+        - group: which
+        - topic, queue_id: of the queue
+        - offset: where it says it is
+        """
         if not self._ends:
             return None
         end = self._ends.get(f"{topic}{SEPARATOR}{group}", {}).get(queue_id)
@@ -72,7 +77,12 @@ class StaleOffsets:
         return known if known is not None and known <= end else None
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
-        """The group pulls at `offset`: as `standing`, and once that can be believed, so is all that follows."""
+        """A group pulls: as `standing`, and once that can be believed, so is all that follows.
+
+        - group: which
+        - topic, queue_id: of the queue
+        - offset: where it pulls
+        """
         standing = self.standing(group, topic, queue_id, offset)
         if standing is None and self._ends:
             key = f"{topic}{SEPARATOR}{group}"

@@ -70,7 +70,9 @@ class GroupTable(msgspec.Struct, kw_only=True, rename="camel"):
 class SubscriptionGroupTable:
     """All groups' settings.
 
-    clock: dates the versions; role: see above; auto_create: is an unknown group made on demand at present?
+    - clock: dates the versions
+    - role: a slave makes no group on demand
+    - auto_create: is an unknown group made on demand at present?
     """
 
     _log = Logger()

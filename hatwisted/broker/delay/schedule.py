@@ -79,7 +79,10 @@ class Undeliverable(Exception):
 class ScheduleService:
     """Delivers on a master between `start` and `stop`.
 
-    store: loaded; offsets: how far delivery has come, read already.
+    - clock: tells what is due
+    - store: loaded
+    - puts: store what is due
+    - offsets: how far delivery has come, read already
     """
 
     def __init__(
@@ -130,7 +133,14 @@ class ScheduleService:
 
 
 class LevelDelivery:
-    """One level: looks at its queue's head, delivers, and waits for the next thing to happen."""
+    """One level: looks at its queue's head, delivers, and waits for the next thing to happen.
+
+    - clock: tells what is due
+    - store: has the level's queue
+    - puts: store what is due
+    - offsets: how far delivery has come
+    - level: its number, from 1 on
+    """
 
     _log = Logger()
 

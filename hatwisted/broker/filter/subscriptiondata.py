@@ -44,7 +44,13 @@ def tags_codes(expression: str | None) -> frozenset[int] | None:
 
 
 def subscribe(topic: str, expression: str | None, expression_type: str | None, version: int) -> Subscription:
-    """The subscription a pull request carries itself (flag 4)."""
+    """The subscription a pull request carries itself (flag 4).
+
+    - topic: of the queue
+    - expression: tags, or SQL92; None: everything
+    - expression_type: "TAG" or "SQL92"; None: tags
+    - version: ms when it was made
+    """
     kind = expression_type or TAG
     codes = tags_codes(expression) if kind == TAG else None
     return Subscription(topic, expression or ALL_TAGS, version, codes, kind)

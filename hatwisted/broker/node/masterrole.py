@@ -30,7 +30,9 @@ DRAIN_LIMIT = 3.0
 class MasterRole:
     """What a node does as a master.
 
-    - acks: answers all puts; state: may clients send at present?
+    - node: what both roles have
+    - acks: answers all puts
+    - state: may clients send at present?
     - checks: when undecided transactions are asked about
     """
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import msgspec
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -38,6 +38,7 @@ from hatwisted.wire.registration import (
     MASTER_ID,
     PERM_READ,
     PERM_WRITE,
+    BadRegistration,
     DataVersion,
     RegisterBody,
     body_checksum,
@@ -56,6 +57,9 @@ FIRST_RETRY = 1.0
 
 UNREGISTER_TIMEOUT = 3.0
 """Seconds an orderly stop waits for a name server."""
+
+NO_VERSION = DataVersion(counter=-1)
+"""No table has it: a question with the version that the name server holds would renew the broker's lease."""
 
 MAX_UNDER_WAY = 4
 """Registrations one name server may owe an answer to. Topics made meanwhile go out with the one that
@@ -80,7 +84,15 @@ class RegistrationOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registration:
-    """Keeps this broker registered between `start` and `stop`."""
+    """Keeps this broker registered between `start` and `stop`.
+
+    - client: calls name servers
+    - clock: of the rounds
+    - topics: what is registered
+    - identity: who we are
+    - role: master or slave
+    - options: which name servers, and how often
+    """
 
     _log = Logger()
 
@@ -144,6 +156,14 @@ class Registration:
         """Fires when no name server owes an answer any more (each has a timeout); never fails."""
         waits = [name_server.settled() for name_server in self._name_servers.values()]
         return DeferredList(waits).addCallback(lambda _: None)
+
+    def version_of(self, master: str) -> Deferred[DataVersion | None]:
+        """Which topics of the master at `master` ("host:port") a name server that we are registered with has; None
+        if none says. Never fails."""
+        for name_server in self._name_servers.values():
+            if name_server.master is not None:
+                return name_server.version_of(master)
+        return succeed(None)
 
     def stop(self) -> Deferred[None]:
         """Unregister everywhere; fires when all have answered or taken too long."""
@@ -260,6 +280,14 @@ class _NameServer:
             self._once_more = True
         self._done(None)
 
+    def version_of(self, master: str) -> Deferred[DataVersion | None]:
+        header = msgspec.structs.replace(self._owner.header(), broker_addr=master, broker_id=MASTER_ID)
+        command = RemotingCommand(
+            RequestCode.QUERY_DATA_VERSION, ext=header.to_ext(), body=encode_body(NO_VERSION)
+        )
+        call = self._client.ask(self._address, command, self._owner.timeout)
+        return call.addCallbacks(_version_in, _no_version)
+
     def unregister(self) -> Deferred[None]:
         self._retry.cancel()
         self._once_more = False
@@ -323,6 +351,18 @@ def _holds(answer: RemotingCommand, version: DataVersion) -> bool:
     if answer.ext.get("changed") != "false":
         return False
     return not answer.body or decode_body(answer.body, DataVersion) == version
+
+
+def _version_in(answer: RemotingCommand) -> DataVersion | None:
+    """The version that the answer to a QUERY_DATA_VERSION names."""
+    try:
+        return decode_body(answer.body, DataVersion) if answer.body else None
+    except BadRegistration:
+        return None
+
+
+def _no_version(failure: Failure) -> None:
+    failure.trap(CallFailed, Refused)
 
 
 def _unanswered(failure: Failure) -> bool:

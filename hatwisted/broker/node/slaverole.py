@@ -34,7 +34,12 @@ def logs_agree(link: HAClientService) -> bool:
 
 
 class SlaveRole:
-    """What a node does as a slave. ha_client: copies the master's log; sync: how its tables are asked for."""
+    """What a node does as a slave.
+
+    - node: what both roles have
+    - ha_client: copies the master's log
+    - sync: how its tables are asked for
+    """
 
     def __init__(self, node: NodeParts, ha_client: HAClientService, sync: SyncOptions) -> None:
         self._store = node.store

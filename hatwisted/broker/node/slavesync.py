@@ -9,8 +9,8 @@ What speaks of messages (progress of consumers and of delay levels) is held unti
 master's had then, see `tablehold`; as long as it's held, it isn't asked for again.
 
 A topic made within the last ten seconds would be unknown to a slave whose master dies now, though its messages are
-there. So the first message of a topic that the slave doesn't know makes it ask at once; and a master of ours says
-when topics or groups have changed, see `tablewatch`.
+there. So the first message of a topic that the slave doesn't know makes it ask at once; a master of ours says when
+topics or groups have changed, see `tablewatch`, and of RocketMQ's a name server knows, see `topicversions`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from hatwisted.broker.consumer.subscriptiongroup import GroupTable
 from hatwisted.broker.node.masterlog import log_bounds
 from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.node.tablewatch import TableWatch
+from hatwisted.broker.node.topicversions import AskVersion, TopicVersions, no_name_server
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.clientcore.errors import CallFailed, Refused
 from hatwisted.remoting.client import RemotingClient
@@ -69,17 +70,23 @@ class SyncOptions:
     - first_delay: from the start to the first round, by when the name server has said where the master is
       (`slaveSyncFirstDelay`)
     - interval: between rounds (`slaveSyncInterval`)
+    - ask_version: asks a name server how new a master's topics are
     """
 
     own_address: str
     broker_id: int = 1
     first_delay: float = 3.0
     interval: float = 10.0
+    ask_version: AskVersion = no_name_server
 
 
 class SlaveSynchronizer:
     """Runs the rounds between `start` and `stop`.
 
+    - client: calls the master
+    - clock: of the rounds
+    - tables: what is copied
+    - options: how often
     - hold: waits for our log
     - may_send_progress: are our messages the master's? If the logs have diverged, so have the offsets.
     """
@@ -98,6 +105,9 @@ class SlaveSynchronizer:
         self._may_send_progress = may_send_progress
         self._hold = hold
         self._watch = TableWatch(client, clock, tables, self._copy_settings)
+        self._versions = TopicVersions(
+            clock, options.ask_version, lambda: tables.topics.version, self._copy_settings
+        )
         self._master: str | None = None
         self._client = client
         self._clock = clock
@@ -146,6 +156,7 @@ class SlaveSynchronizer:
 
     def _drop(self) -> None:
         self._watch.follow(None)
+        self._versions.follow(None)
         self._under_way.cancel()
         self._hold.drop()
         self._held.cancel()
@@ -217,7 +228,9 @@ class SlaveSynchronizer:
             yield self._copy(code, master, partial(answers.__setitem__, code), ext)
         progress = answers.get(RequestCode.GET_ALL_CONSUMER_OFFSET)
         if progress is not None and self._running:
-            self._watch.follow(master if joins_offsets(progress) else None)
+            ours = joins_offsets(progress)
+            self._watch.follow(master if ours else None)
+            self._versions.follow(None if ours else master)
         if answers:
             hold = partial(self._hold_answers, answers)
             yield self._copy(RequestCode.GET_BROKER_RUNTIME_INFO, master, hold)

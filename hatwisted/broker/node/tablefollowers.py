@@ -75,7 +75,12 @@ class _Wait:
 
 
 class TableFollowers:
-    """Of one master. linked: hosts of the slaves that copy its log."""
+    """Of one master.
+
+    - clock: bounds what is held and waited for
+    - tables: whose changes they wait for
+    - linked: hosts of the slaves that copy its log
+    """
 
     _log = Logger()
 
@@ -122,7 +127,7 @@ class TableFollowers:
                 remark = f"{MAX_FOLLOWERS} slaves are watching already"
                 return response(request, ResponseCode.SYSTEM_BUSY, remark)
             follower = self._followers[connection] = _Follower(connection.peer.rpartition(":")[0])
-            connection.on_close(lambda: self._left(connection))
+            connection.on_close(self._left)
         self._release(follower)
         ours = versions_of(self._tables)
         theirs = tuple(request.ext.get(field, "") for field in ours)

@@ -24,7 +24,12 @@ HOLD_LOOK = 0.2
 
 
 class TableHold:
-    """Waits for one offset of `log` at a time. flush_now: syncs it."""
+    """Waits for one offset of the log at a time.
+
+    - clock: of its looks
+    - log: a slave's
+    - flush_now: syncs it
+    """
 
     def __init__(self, clock: IReactorTime, log: IReplicatedLog, flush_now: FlushNow) -> None:
         self._log = log

@@ -31,7 +31,13 @@ RETRY = 10.0
 
 
 class TableWatch:
-    """Watches one master at a time. copy: takes its topics and groups over; doesn't fail."""
+    """Watches one master at a time.
+
+    - client: asks it
+    - clock: of its pauses
+    - tables: whose versions the master is sent
+    - copy: takes its topics and groups over; doesn't fail
+    """
 
     def __init__(
         self,

@@ -116,7 +116,7 @@ class PullHold:
         held = self._connections.get(pull.connection)
         if held is None:
             held = self._connections[pull.connection] = {}
-            pull.connection.on_close(lambda: self._closed(pull.connection))
+            pull.connection.on_close(self._closed)
         held[pull] = None
         self._queues.setdefault(pull.queue, {})[pull] = None
         self._buckets.setdefault(pull.bucket, {})[pull] = None
@@ -124,7 +124,11 @@ class PullHold:
         return True
 
     def arrived(self, topic: str, queue_id: int, next_offset: int) -> None:
-        """The queue has entries up to `next_offset` (exclusive) now."""
+        """A queue has grown.
+
+        - topic, queue_id: of the queue
+        - next_offset: its max offset now
+        """
         queue = (topic, queue_id)
         if queue in self._queues:
             self._mark(queue)

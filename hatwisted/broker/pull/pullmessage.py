@@ -40,6 +40,9 @@ MAX_COUNT = 32
 MAX_BYTES = 256 * 1024
 """Bytes in one answer, but at least one message (maxTransferBytesOnMessageInMemory)."""
 
+BEFORE_ALL = -1
+"""An offset that no queue has: a read there tells the queue's bounds and touches no record."""
+
 MAX_SENT_ON = 10_000
 """Queues of groups, for each connection, that a slave remembers having sent to its master."""
 
@@ -79,9 +82,11 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
 class PullProcessor:
     """Answers pulls, at once or when something arrives.
 
-    - read: see ReadQueue; tables, consumers: who may pull what, and how far they have come
+    - read: see ReadQueue
+    - tables, consumers: who may pull what, and how far they have come
     - hold: where pulls wait
-    - options: those at present; count_get: see CountGet
+    - options: those at present
+    - count_get: see CountGet
     """
 
     _log = Logger()
@@ -153,10 +158,9 @@ class PullProcessor:
     ) -> RemotingCommand:
         """To where the group stands: what it asks for are messages of before a loss (`staleoffsets`)."""
         queue = (header.topic, header.queue_id)
-        pull = HeldPull(connection, request, queue, standing, 1, 1, None, self._retry)
-        found = self._look(pull)
-        low, high = found.min_offset, found.max_offset
-        return self._answer(pull, GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, standing, low, high))
+        found = self._read(*queue, BEFORE_ALL, 1, 1, None)
+        sent_to = GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, standing, found.min_offset, found.max_offset)
+        return self._answer(HeldPull(connection, request, queue, standing, 1, 1, None, self._retry), sent_to)
 
     def _retry(self, pull: HeldPull, final: bool) -> bool:
         """Look again for a held pull; see HeldPull."""

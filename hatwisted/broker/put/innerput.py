@@ -53,7 +53,12 @@ _InnerPut = Put["Deferred[Put] | None"]
 
 
 class InnerPuts:
-    """Puts of a master's own. store_host: 8 or 20 bytes, born host of what was born here."""
+    """Puts of a master's own.
+
+    - store: where they go
+    - acks: settles them as clients' puts
+    - store_host: 8 or 20 bytes, born host of what was born here
+    """
 
     def __init__(self, store: MessageStore, acks: PutAcks, store_host: bytes) -> None:
         self._store = store

@@ -40,6 +40,7 @@ Wait = Callable[[int, int, float], "Deferred[int]"]
 class PutAcks:
     """Settles appended puts.
 
+    - clock: times their waits
     - flush: the store's flush policy
     - flush_timeout: seconds (`syncFlushTimeout`)
     - replication: provider of IReplication on a SYNC_MASTER, None elsewhere

@@ -48,7 +48,11 @@ def _refused(refusal: Refusal) -> Refused:
 
 
 class Admission:
-    """Judges sends. The arguments are SendProcessor's."""
+    """Judges sends.
+
+    - store, tables, state: as SendProcessor
+    - cluster: is in every stored message
+    """
 
     def __init__(
         self,
@@ -69,7 +73,9 @@ class Admission:
     ) -> Put[RemotingCommand]:
         """What to append for a request. Raises Refused, BadRequestField or CorruptBatch.
 
-        known: number of queues of the topics that this read's sends may go to.
+        - connection: the producer's
+        - request: of one of SEND_CODES
+        - known: number of queues of the topics that this read's sends may go to
         """
         header = _header_of(request)
         topic, queue_id = header.topic, header.queue_id

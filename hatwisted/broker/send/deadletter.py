@@ -20,12 +20,23 @@ MAX_TIMES_SINCE = 121
 
 
 def max_times(group: GroupConfig, version: int, asked: int | None) -> int:
-    """How often a message of `group` is tried; asked: what the consumer says, None if nothing."""
+    """How often a message is tried.
+
+    - group: its consumers' settings
+    - version: of its client; what an old one says doesn't count
+    - asked: what the consumer says, None if nothing
+    """
     return asked if asked is not None and version >= MAX_TIMES_SINCE else group.retry_max_times
 
 
 def retry_topic(topics: TopicConfigTable, group: str, queues: int, sys_flag: int = 0) -> str | Refusal:
-    """The topic of what the group is to try again; made on demand."""
+    """The topic of what a group is to try again; made on demand.
+
+    - topics: the table
+    - group: its name
+    - queues: that it gets if it's made
+    - sys_flag: that it gets if it's made
+    """
     return _writable(topics, RETRY_PREFIX + group, queues, sys_flag)
 
 

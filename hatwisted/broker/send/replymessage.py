@@ -36,7 +36,14 @@ _STORED_NOWHERE = {"msgId": "0", "queueOffset": "0", "MSG_REGION": "DefaultRegio
 
 
 class ReplyProcessor:
-    """Answers 324 and 325. store_address: "host:port" of this broker, as its messages carry it."""
+    """Answers 324 and 325.
+
+    - clock: dates the replies
+    - topics: who may be sent to
+    - clients: who is connected
+    - calls: pass a reply on
+    - store_address: "host:port" of this broker, as its messages carry it
+    """
 
     def __init__(
         self,

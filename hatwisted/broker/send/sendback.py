@@ -71,8 +71,14 @@ def parse_send_back(request: RemotingCommand) -> SendBackHeader:
 
 
 class SendBackProcessor:
-    """Takes messages back on a master. count:
-    called with (group, topic) of each message taken back."""
+    """Takes messages back on a master.
+
+    - store: has them
+    - puts: store the copies
+    - tables: the groups' settings, and their topics
+    - state: may clients send at present?
+    - count: called with (group, topic) of each message taken back
+    """
 
     def __init__(
         self,

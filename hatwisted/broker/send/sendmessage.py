@@ -37,7 +37,8 @@ SEND_CODES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode
 class SendProcessor:
     """Answers sends on a master.
 
-    - store: where puts go; acks: answers them
+    - store: where puts go
+    - acks: answers them
     - tables: who may be sent to, and how often the groups of the retry topics try
     - identity: its cluster is in every stored message, its store_host in every message id
     - state: may clients send at present?

@@ -105,8 +105,9 @@ def name_problem(topic: str) -> str | None:
 class TopicConfigTable:
     """All topics of this broker.
 
-    clock: dates the versions; first: the topics it has without a file; auto_create: is an unknown one made on
-    demand at present (as `first` says if not given)?
+    - clock: dates the versions
+    - first: the topics it has without a file
+    - auto_create: is an unknown one made on demand at present? None: as `first` says
     """
 
     _log = Logger()
@@ -144,8 +145,13 @@ class TopicConfigTable:
     def for_send(
         self, topic: str, default_topic: str, default_queue_nums: int, sys_flag: int = 0
     ) -> TopicConfig | Refusal:
-        """The topic a producer sends to, made from `default_topic` if it is unknown and that one allows
-        it."""
+        """The topic a producer sends to, or why it can't.
+
+        - topic: its name
+        - default_topic: whose settings an unknown one gets, if that one allows it
+        - default_queue_nums: queues that an unknown one gets at most
+        - sys_flag: that an unknown one gets
+        """
         config = self._topics.get(topic)
         if config is not None and config.perm & PERM_WRITE and topic not in NOT_FOR_PRODUCERS:
             return config
@@ -179,7 +185,13 @@ class TopicConfigTable:
     def ensure(
         self, topic: str, queues: int, perm: int = PERM_READ | PERM_WRITE, sys_flag: int = 0
     ) -> TopicConfig:
-        """The topic; made like this if it is unknown (retry and dead-letter topics of groups)."""
+        """The topic; made like this if it is unknown (retry and dead-letter topics of groups).
+
+        - topic: its name
+        - queues: to read and to write
+        - perm: PERM_READ, PERM_WRITE, or both
+        - sys_flag: its units
+        """
         config = self._topics.get(topic)
         if config is None:
             config = _topic(topic, queues, perm, sys_flag)

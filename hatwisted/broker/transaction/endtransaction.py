@@ -83,7 +83,14 @@ def parse_end_transaction(request: RemotingCommand) -> EndTransaction:
 
 
 class EndTransactionProcessor:
-    """Answers 37 on a master."""
+    """Answers 37 on a master.
+
+    - clock: dates the ends
+    - store: has the halves
+    - puts: store what is decided
+    - topics: where committed messages go
+    - state: may clients send at present?
+    """
 
     _log = Logger()
 

@@ -31,7 +31,12 @@ PROPERTY_FIRST_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 
 
 def park(properties: dict[str, str], topic: str, queue_id: int, group: str) -> None:
-    """Make the properties of a send those of a half. Transactions aren't delayed."""
+    """Make the properties of a send those of a half. Transactions aren't delayed.
+
+    - properties: the message's, changed
+    - topic, queue_id: where it is to go
+    - group: its producer's
+    """
     properties.pop(layout.PROPERTY_DELAY, None)
     properties.setdefault(layout.PROPERTY_PRODUCER_GROUP, group)
     set_destination(properties, topic, queue_id)
@@ -51,7 +56,11 @@ def number(text: str) -> int:
 
 
 def again(record: Record, topic: str, queue_id: int) -> InnerMessage:
-    """The record once more, elsewhere; without its transaction bits."""
+    """A record once more, elsewhere; without its transaction bits.
+
+    - record: a half
+    - topic, queue_id: where it goes
+    """
     return InnerMessage(
         topic=topic,
         queue_id=queue_id,

@@ -93,7 +93,15 @@ def check_options(config: BrokerConfig) -> CheckOptions:
 
 
 class TransactionCheck:
-    """Asks on a master between `start` and `stop`. clients: who can be asked."""
+    """Asks on a master between `start` and `stop`.
+
+    - clock: tells what is due
+    - store: has the halves
+    - puts: store what is decided
+    - tables: topics and groups
+    - clients: who can be asked
+    - options: when, and how often
+    """
 
     _log = Logger()
 

@@ -21,14 +21,16 @@ ANSWER_TIMEOUT: Final = 1.0
 
 
 def topics(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Topics that begin with what is typed; those of retries and dead letters only once something is typed."""
+    """As click's shell_complete: topics that begin with what is typed; those of retries and dead letters only once
+    something is typed.
+    """
     found = _ask(context, lambda admin: admin.topics())
     inner = (RETRY_PREFIX, DLQ_PREFIX)
     return [each for each in found if each.startswith(begun) and (begun or not each.startswith(inner))]
 
 
 def groups(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Consumer groups that begin with what is typed."""
+    """As click's shell_complete: consumer groups that begin with what is typed."""
     return [each for each in _ask(context, lambda admin: admin.groups()) if each.startswith(begun)]
 
 

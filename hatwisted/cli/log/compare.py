@@ -53,7 +53,12 @@ class LogComparison(msgspec.Struct, rename="camel", kw_only=True):
 def compare_logs(
     one: FileQueue, other: FileQueue, names: tuple[str, str], progress: Callable[[int], None]
 ) -> LogComparison:
-    """Compare two loaded logs. Raises CannotRun for logs that have nothing in common."""
+    """Compare two loaded logs. Raises CannotRun for logs that have nothing in common.
+
+    - one, other: the logs
+    - names: of both, for the result
+    - progress: called with the offset reached
+    """
     if one.file_size != other.file_size:
         raise CannotRun(
             f"logs with files of {one.file_size} and of {other.file_size} bytes can't be copies of each other"
@@ -89,7 +94,12 @@ def log_end(log: FileQueue, name: str) -> int:
 def first_difference(
     one: FileQueue, other: FileQueue, begin: int, end: int, progress: Callable[[int], None]
 ) -> int | None:
-    """Offset of the first byte in [begin, end) that isn't the same in both."""
+    """Offset of the first byte that isn't the same in both.
+
+    - one, other: the logs
+    - begin, end: the range that both hold
+    - progress: called with the offset reached
+    """
     at = begin
     while at < end:
         size = min(CHUNK, end - at, one.capacity_end_of(at) - at)

@@ -84,7 +84,13 @@ def cut_command(directory: str, at: int, yes: bool, as_json_object: bool) -> int
 
 
 def plan_cut(folder: StoreFolder, log: FileQueue, offset: int, progress: Callable[[int], None]) -> RepairPlan:
-    """What a cut at `offset` would do. Raises CannotRun where none is possible."""
+    """What a cut would do. Raises CannotRun where none is possible.
+
+    - folder: the store
+    - log: its log
+    - offset: where the log is to end
+    - progress: called with the offset reached
+    """
     if offset <= log.min_offset:
         raise CannotRun(
             f"the log begins at {log.min_offset}: nothing would be left; move the store away instead"

@@ -117,7 +117,14 @@ def dump(
     show: Callable[[Record], None],
     progress: Callable[[int], None] = lambda offset: None,
 ) -> LogWalk:
-    """Show what passes the filter, at most `limit` records. The walk comes back for what it met."""
+    """Show what passes the filter. The walk comes back for what it met.
+
+    - log: which
+    - wanted: the filter
+    - limit: records shown at most; None: all
+    - show: called with each
+    - progress: called with the offset reached
+    """
     walk = LogWalk(log, start_of(log, wanted), options=WITHOUT_CRC, progress=progress)
     shown = 0
     for scan in walk:
@@ -132,7 +139,11 @@ def dump(
 
 
 def last_records(log: FileQueue, wanted: RecordFilter, count: int) -> tuple[list[Record], int]:
-    """The last `count` records that pass, in log order, and the offset after the log's last record.
+    """The last records that pass, in log order, and the offset after the log's last record.
+
+    - log: which
+    - wanted: the filter
+    - count: records at most
 
     File by file from the newest on: each begins with a record, so nothing before it has to be read.
     """
@@ -154,7 +165,13 @@ def last_records(log: FileQueue, wanted: RecordFilter, count: int) -> tuple[list
 def follow(
     log: FileQueue, at: int, wanted: RecordFilter, sleep: Callable[[float], None], warn: Callable[[str], None]
 ) -> Iterator[Record]:
-    """Records that pass, as they are appended from offset `at` on; never ends by itself.
+    """Records that pass, as they are appended; never ends by itself.
+
+    - log: which
+    - at: offset to begin at
+    - wanted: the filter
+    - sleep: waits for some seconds
+    - warn: called with what is wrong
 
     A record that is only half there looks corrupt until its writer has finished: that is waited for, and taken
     for damage only after STALLED looks.

@@ -25,7 +25,12 @@ class Findings:
         self._kinds: dict[str, Finding] = {}
 
     def add(self, kind: str, example: str, count: int = 1) -> None:
-        """Note `count` problems of a kind, the first of which is `example`."""
+        """Note problems of a kind.
+
+        - kind: in words
+        - example: the first of them
+        - count: how many
+        """
         finding = self._kinds.setdefault(kind, Finding(kind))
         finding.count += count
         if len(finding.examples) < EXAMPLES:

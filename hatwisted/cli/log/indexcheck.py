@@ -28,7 +28,13 @@ _ITEM: Final = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("seconds", ">i4"
 
 
 class IndexItems:
-    """All items of all files in order, block by block; the files are verified on the way."""
+    """All items of all files in order, block by block; the files are verified on the way.
+
+    - fs: the disk
+    - folder: of the index
+    - slots, items: of each file
+    - findings: gets what is wrong with them
+    """
 
     def __init__(self, fs: IFileSystem, folder: str, slots: int, items: int, findings: Findings) -> None:
         self._fs = fs
@@ -98,7 +104,12 @@ class IndexItems:
 
 
 class IndexComparison:
-    """Feed it every scan of the log in order, then call `finish`. capacity_end: of the log's last file."""
+    """Feed it every scan of the log in order, then call `finish`.
+
+    - items: the index's
+    - findings: gets what differs
+    - capacity_end: of the log's last file
+    """
 
     def __init__(self, items: IndexItems, findings: Findings, capacity_end: int) -> None:
         self._capacity_end = capacity_end

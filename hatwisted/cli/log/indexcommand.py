@@ -41,10 +41,13 @@ class RebuildReport(msgspec.Struct, rename="camel"):
 def rebuild(
     folder: StoreFolder, log: FileQueue, layout: Layout, progress: Callable[[int], None]
 ) -> RebuildReport:
-    """Build, make durable, swap, in a store that is locked. progress: called with the log offset reached.
+    """Build, make durable, swap. DamagedLog if the log has damage in the middle, StoreFull without room. Whatever
+    fails before the swap, the store is as it was.
 
-    DamagedLog if the log has damage in the middle, StoreFull without room. Whatever fails before the swap, the
-    store is as it was.
+    - folder: a store that is locked
+    - log: its log
+    - layout: sizes of what is built
+    - progress: called with the offset reached
     """
     root = folder.required_root()
     try:

@@ -56,7 +56,12 @@ def locked(folder: StoreFolder) -> Iterator[None]:
 
 
 def print_result(found: Found, as_json: bool, lines: Callable[[Found], Iterable[str]]) -> None:
-    """Print the result: as one JSON object, or as the lines that `lines` makes of it."""
+    """Print the result of a command.
+
+    - found: the result
+    - as_json: as one JSON object
+    - lines: else: makes the lines
+    """
     if as_json:
         click.echo(msgspec.json.encode(found))
         return

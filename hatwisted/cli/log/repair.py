@@ -50,7 +50,12 @@ class RepairPlan(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class LogInspection:
-    """The damages of a log, and how many valid records come after each."""
+    """The damages of a log, and how many valid records come after each.
+
+    - log: which
+    - queues: say where records are; None: there are none
+    - progress: called with the offset reached
+    """
 
     def __init__(
         self, log: FileQueue, queues: ConsumeQueueTable | None, progress: Callable[[int], None]
@@ -88,7 +93,12 @@ class LogInspection:
 
 
 def plan_repair(folder: StoreFolder, inspection: LogInspection, offset: int | None) -> RepairPlan:
-    """Choose the damage and say what a cut there would do."""
+    """Choose the damage and say what a cut there would do.
+
+    - folder: the store
+    - inspection: of its log
+    - offset: of the damage; None: the only one
+    """
     damage = inspection.choose(offset)
     return RepairPlan(
         directory=folder.path,
@@ -103,8 +113,13 @@ def plan_repair(folder: StoreFolder, inspection: LogInspection, offset: int | No
 
 
 def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Callable[[int], None]) -> None:
-    """Carry the plan out on a log opened for writing, in a locked store. The cut begins only when the side
-    file is on disk."""
+    """Carry the plan out. The cut begins only when the side file is on disk.
+
+    - folder: a locked store
+    - log: its log, opened for writing
+    - plan: what to do
+    - progress: called with the offset reached
+    """
     fs = folder.fs
     side_folder = join(folder.required_root(), SIDE_FOLDER)
     fs.makedirs(side_folder)

@@ -49,7 +49,12 @@ source_options = option_group(
 
 
 def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
-    """The stores, or the topics of a cluster, as the jobs take them."""
+    """The stores, or the topics of a cluster, as the jobs take them.
+
+    - stores: folders
+    - topics: of the cluster
+    - options: those of `source_options`
+    """
     from hatwisted.pipeline.jobs.land import landingsources
 
     if bool(stores) == (options["namesrv"] is not None):

@@ -49,7 +49,12 @@ DEFAULT_MASTER: Final = "local[*]"
 
 
 class JobBar:
-    """The progress of a job in bytes, with rate and time left, on a terminal; a spinner until there is any."""
+    """The progress of a job in bytes, with rate and time left, on a terminal; a spinner until there is any.
+
+    - title: the job's name
+    - before: what is shown after it until something is done
+    - console: where; None: standard error
+    """
 
     def __init__(self, title: str, before: str = ": starting Spark", console: Console | None = None) -> None:
         console = console or _terminal()
@@ -144,7 +149,7 @@ def _first_line(error: Exception) -> str:
 
 
 def key_values(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """KEY=VALUE, several times, as a dict."""
+    """As click's callback: KEY=VALUE, several times, as a dict."""
     settings = {}
     for value in values:
         key, mark, setting = value.partition("=")
@@ -223,7 +228,12 @@ def session(master: str, conf: dict[str, str]) -> Any:
 
 
 def print_result(result: Any, as_json: bool, lines: Callable[[Any], Iterator[str]]) -> None:
-    """Print the result: as JSON, or as the lines that `lines` makes of it."""
+    """Print the result of a job.
+
+    - result: of the job
+    - as_json: as one JSON object
+    - lines: else: makes the lines
+    """
     if as_json:
         found = result.as_json()
         click.echo(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str))

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import pyarrow as pa
 
+from hatwisted.blocking.closing import Closing
 from hatwisted.blocking.connection import Clock
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
@@ -42,7 +42,7 @@ Queues = dict[MessageQueue, Replicas]
 """Queues in order, with the brokers that have them."""
 
 
-class ClusterReader:
+class ClusterReader(Closing):
     """For one thread. Its methods raise BrokerGone, Refused, NoRoute and OffsetsGone.
 
     - settings: of the cluster
@@ -58,14 +58,6 @@ class ClusterReader:
     ) -> None:
         self._driver = BlockingDriver(Links(settings, clock, sleep))
         self._routes = Routes(self._driver)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close all connections."""

@@ -1,10 +1,8 @@
 """The key index: a sequence of index files, the last one being filled.
 
-Files are named by when they were made and never change once full. The next one (420 MB by default) is made
-and reserved in the worker, under a name beside the folder because RocketMQ takes every file in it for an
-index file, and only renamed when its first item comes. Until it's there `append` takes nothing: the
-dispatcher waits for `when_ready` and offers the same items again. It's begun early (`PREPARE_AT`), so that
-happens at a store's very first message only.
+Files are named by when they were made and never change once full. The next one is made in the worker
+(`nextindexfile`); until it's there `append` takes nothing: the dispatcher waits for `when_ready` and offers the
+same items again. It's begun early (`PREPARE_AT`), so that happens at a store's very first message only.
 
 Differences from RocketMQ, none visible in the bytes of a store that was never killed: items of records that a
 recovery has cut are cut as well (RocketMQ leaves them and then doesn't index new records below them); an
@@ -21,7 +19,7 @@ from os.path import basename, dirname, join
 from typing import cast
 
 import numpy as np
-from twisted.internet.defer import Deferred, execute, fail, succeed
+from twisted.internet.defer import Deferred, execute, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -39,7 +37,8 @@ from hatwisted.store.index.indexfile import (
     file_length,
     file_name_at,
 )
-from hatwisted.store.interfaces import IFile, IFileSystem, IWorker, LocalTime
+from hatwisted.store.index.nextindexfile import NextIndexFile
+from hatwisted.store.interfaces import IFileSystem, IWorker, LocalTime
 from hatwisted.store.log.filequeue import NO_ROOM
 
 PREPARE_AT = 0.75
@@ -89,16 +88,12 @@ class IndexService:
         self._slots = slots
         self._items = items
         self._worker = worker
-        self._next: IFile | None = None
-        self._preparing = False
-        self._failure: Failure | None = None
-        self._waiting: list[Deferred[None]] = []
+        self._next = NextIndexFile(fs, directory, file_length(slots, items), worker)
         self._names_changed = False
         self.files: list[IndexFile] = []
         """Oldest first."""
         self.checkpoint_timestamp = 0
         """Last store timestamp (ms) of the newest full file that is on disk, for the checkpoint."""
-        self._blocking = False
 
     # -- what is there ---------------------------------------------------------------------------------------
 
@@ -112,7 +107,7 @@ class IndexService:
 
     def load(self) -> None:
         """Open the files. WrongFile for one that can't be an index file of these slots and items."""
-        self._fs.remove(self._next_path)
+        self._next.clear()
         for name in self._fs.listdir(self._directory):
             path = join(self._directory, name)
             if not (len(name) == NAME_DIGITS and name.isdigit()):
@@ -228,95 +223,26 @@ class IndexService:
         """The file that takes the next item; None while it's being made."""
         if self.files and self.files[-1].room:
             return self.files[-1]
-        if self._next is None:
-            self._prepare()
-        return self._roll() if self._next is not None else None
+        if not self._next.made:
+            self._next.prepare()
+        return self._roll() if self._next.made else None
 
     def _look_ahead(self, file: IndexFile) -> None:
-        if self._next is None and file.count >= self._items * PREPARE_AT:
-            self._prepare()
+        if file.count >= self._items * PREPARE_AT and not self._next.made:
+            self._next.prepare()
 
     def when_ready(self) -> Deferred[None]:
-        """Fires when `append` may take items again; fails with StoreFull or another OSError if the next file
-        couldn't be made, and the next `append` tries again."""
-        if not self._preparing:
-            # A worker that runs calls at once may have failed before anybody could wait.
-            failure, self._failure = self._failure, None
-            return succeed(None) if failure is None else fail(failure)
-        ready: Deferred[None] = Deferred()
-        self._waiting.append(ready)
-        return ready
+        """Fires when `append` may take items again; see NextIndexFile."""
+        return self._next.when_ready()
 
-    # -- the next file ---------------------------------------------------------------------------------------
-
-    @property
-    def _next_path(self) -> str:
-        return self._directory + ".next"
-
-    @contextlib.contextmanager
-    def files_at_once(self) -> Iterator[None]:
-        """Within it files are made here and now instead of in the worker: for a dispatch that runs before the
-        reactor does."""
-        self._blocking = True
-        try:
-            yield
-        finally:
-            self._blocking = False
-
-    def _prepare(self) -> None:
-        if self._preparing:
-            return
-        self._failure = None
-        if self._blocking or self._worker is None:
-            self._next = self._make()
-            return
-        self._preparing = True
-        made = cast("Deferred[IFile]", self._worker.run(self._make))
-        made.addCallbacks(self._made, self._not_made)
-
-    def _make(self) -> IFile:
-        """A reserved file of zeros under a name that isn't part of the index. Runs in any thread."""
-        self._fs.makedirs(self._directory)
-        self._fs.remove(self._next_path)
-        file = self._fs.open(self._next_path, create=True)
-        try:
-            file.reserve(file_length(self._slots, self._items))
-            file.datasync()  # before its name
-        except BaseException as error:
-            file.close()
-            self._fs.remove(self._next_path)
-            if isinstance(error, OSError) and error.errno in NO_ROOM:
-                raise StoreFull(
-                    f"no room for the next index file {self._next_path}: {error.strerror}"
-                ) from error
-            raise
-        return file
-
-    def _made(self, file: IFile) -> None:
-        self._preparing = False
-        self._next = file
-        waiting, self._waiting = self._waiting, []
-        for ready in waiting:
-            ready.callback(None)
-
-    def _not_made(self, failure: Failure) -> None:
-        self._preparing = False
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
-            self._failure = failure
-            self._log.warn(
-                "index file couldn't be created in advance ({error}); will try again when it's needed",
-                error=failure.value,
-            )
-        for ready in waiting:
-            ready.errback(failure)
+    def files_at_once(self) -> contextlib.AbstractContextManager[None]:
+        """See NextIndexFile.at_once."""
+        return self._next.at_once()
 
     def _roll(self) -> IndexFile:
         """Give the prepared file its name and its place after the last one, which is full now."""
         path = join(self._directory, self._new_name())
-        self._fs.replace(self._next_path, path)
-        file, self._next = self._next, None
-        assert file is not None
+        file = self._next.take(path)
         self._names_changed = True
         new = IndexFile(file, path, self._slots, self._items, reserved=True)
         old = self.files[-1] if self.files else None
@@ -416,11 +342,7 @@ class IndexService:
         """Close the files. One that was made ahead goes."""
         for file in self.files:
             file.close()
-        if self._next is not None:
-            self._next.close()
-            self._next = None
-            with contextlib.suppress(OSError):
-                self._fs.remove(self._next_path)
+        self._next.discard()
 
 
 @contextlib.contextmanager

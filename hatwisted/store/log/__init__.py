@@ -1,8 +1,9 @@
 """The commit log: one stream of bytes over files of one size.
 
-Begin with `filequeue` (the files of a stream), then `put` (what is appended) and `commitlog` (append, on a master
-and on a slave). `flush` decides when written bytes are synced, `waitline` who waits for it. `logfiles` is for
-programs that read another process's store.
+Begin with `filequeue` (the files of a stream) on `openfiles` (its descriptors), then `put` (what is appended)
+and `commitlog` (append, on a master and on a slave). `fileallocation` makes files ahead of the end,
+`lastrecord` finds the last record before it. `flush` decides when written bytes are synced, `waitline` who
+waits for it. `logfiles` is for programs that read another process's store.
 
 The log doesn't know queues or topics, and never syncs in the reactor's thread.
 """

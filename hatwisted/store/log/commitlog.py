@@ -23,24 +23,20 @@ from collections.abc import Callable, Sequence
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.logcodec.kernel import RecordEncoder, walk
-from hatwisted.logcodec.recordsearch import RecordSearch
-from hatwisted.logcodec.scan import MAX_RECORDS
+from hatwisted.logcodec.kernel import RecordEncoder
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
+from hatwisted.store.log.fileallocation import FileAllocation
 from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.lastrecord import last_record_start
 from hatwisted.store.log.put import Put, PutLimits, PutStatus
 from hatwisted.wire import layout
 
 CLOCK_STEP = 3600 * 1000
 """ms that store times stand still at most, after a clock was set back between two runs: consumers that go by
 time would miss what comes in later than that."""
-
-SEARCH_CHUNK = 1 << 20
-"""Bytes read at once in search of the last record: longer than most, and some ms of work."""
 
 QueueKey = tuple[str, int]
 
@@ -85,18 +81,15 @@ class CommitLog:
     ) -> None:
         self._files = files
         self._clock = clock
-        self._worker = worker
         self._encoder = RecordEncoder(store_host)
         self._listeners: list[AppendListener] = []
         self._wakers: list[Callable[[], None]] = []
         self._dirty_end = 0
         self._failed_at = -1
         self._on_full = on_full
+        self._allocation = FileAllocation(files, worker, on_full)
         self._least_timestamp = 0
         self._recovered_timestamp = 0
-        self._preparing = False
-        self._unprepared = -1
-        self._missing = -1
         self.file_size = files.file_size
         self.limits = PutLimits(max_message_size, files.file_size)
         self.queue_offsets: dict[QueueKey, int] = {}
@@ -190,29 +183,7 @@ class CommitLog:
 
     def last_record_start(self) -> int:
         """See IReplicatedLog."""
-        at = self.max_offset
-        while at > self.min_offset:
-            end, at = at, RecordSearch(self._files, at - 1, at).before(at - 1)
-            last = self._last_record(at, end)
-            if last is not None:
-                return last
-        return at
-
-    def _last_record(self, at: int, end: int) -> int | None:
-        """The last whole record of those that follow one another from `at` on, before `end`, if there is
-        one."""
-        last = None
-        while at < end:
-            chunk = self.read(at, min(SEARCH_CHUNK, end - at))
-            positions, stop = walk(chunk, 0, MAX_RECORDS)
-            if not positions and stop.size > len(chunk) == SEARCH_CHUNK:
-                chunk = self.read(at, min(stop.size, end - at))
-                positions, stop = walk(chunk, 0, MAX_RECORDS)
-            if not positions:
-                break
-            last = at + positions[-1]
-            at += stop.position
-        return last
+        return last_record_start(self._files, self.max_offset)
 
     # -- master: append puts ---------------------------------------------------------------------------------
 
@@ -316,8 +287,6 @@ class CommitLog:
 
     # -- files -----------------------------------------------------------------------------------------------
 
-    _full_reason = "commit log has no room for another file"
-
     def _roll(self, run: AppendRun) -> tuple[AppendRun, str]:
         """Close the run's file with a blank and start a run in the next. Returns the run to go on with, and
         why there's no next file, or "".
@@ -325,48 +294,13 @@ class CommitLog:
         The next file comes first: a blank without a file after it would be taken for the log's end.
         """
         end = self._files.capacity_end_of(run.at)
-        if not self._have_file(end):
-            return run, self._full_reason
+        if not self._allocation.have(end):
+            return run, self._allocation.refusal
         room = end - run.at
         if room:
             run.parts += (struct.pack(">iI", room, layout.MAGIC_BLANK), bytes(room - layout.BLANK_MIN_SIZE))
         reason = self._write_run(run)
         return AppendRun(self.max_offset), reason
-
-    def _have_file(self, start: int) -> bool:
-        """Make sure that the file starting at `start` exists; the one after it is prepared off the thread."""
-        if not self._files.has(start):
-            try:
-                self._files.create(start)
-            except (OSError, StoreFull) as error:
-                self._log_no_file(start, error)
-                return False
-        self._prepare(start + self.file_size)
-        return True
-
-    def _log_no_file(self, start: int, error: Exception) -> None:
-        self._full_reason = str(error)
-        if not isinstance(error, StoreFull):
-            self._full_reason = f"commit log file {layout.file_name(start)} couldn't be made: {error}"
-        if self._missing != start:
-            self._missing = start
-            self._log.warn("{reason}", reason=self._full_reason)
-        self._on_full(self._full_reason)
-
-    def _prepare(self, start: int) -> None:
-        if self._preparing or self._unprepared == start or self._files.has(start):
-            return
-        self._preparing = True
-        done = self._files.prepare(start, self._worker)
-        done.addErrback(self._not_prepared, start).addBoth(self._prepared)
-
-    def _not_prepared(self, failure: Failure, start: int) -> None:
-        # Not again at the next append, which may be a moment away: when it's needed it's made on the spot.
-        self._unprepared = start
-        self._log.warn("the next commit log file couldn't be reserved in advance: {why}", why=failure.value)
-
-    def _prepared(self, _result: object) -> None:
-        self._preparing = False
 
     # -- slave: append what the master sent ------------------------------------------------------------------
 
@@ -411,8 +345,8 @@ class CommitLog:
         # A heartbeat into an empty or full last file makes the next file, as RocketMQ's slave does (B63).
         last = max(end - 1, offset)
         for start in range(offset - offset % self.file_size, last + 1, self.file_size):
-            if not self._have_file(start):
-                raise StoreFull(self._full_reason)
+            if not self._allocation.have(start):
+                raise StoreFull(self._allocation.refusal)
         file_end = self._files.capacity_end_of(offset)
         if end <= file_end:
             self._files.write(offset, buffers)

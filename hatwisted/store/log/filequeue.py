@@ -8,8 +8,8 @@ member of the sequence like any other, all zeros.
 A name is durable only when its folder is synced, which would be one more slow call at each roll. That is left
 to the next `datasync`, since nothing in a file counts as durable before that either.
 
-Open descriptors live in an `OpenFiles`; beyond its limit the least recently used one is closed. A store has
-one file queue per topic and queue id, and there may be thousands.
+Open descriptors are in an `OpenFiles`, which several queues may share: a store has one file queue per topic and
+queue id, and there may be thousands.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import errno
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Sequence
 from os.path import dirname, join
 from typing import cast
@@ -25,68 +24,13 @@ from typing import cast
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 
-from hatwisted.store.disk.filesystem import OUT_OF_DESCRIPTORS
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
-from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, IWorker
+from hatwisted.store.interfaces import Buffer, IFileSystem, IWorker
+from hatwisted.store.log.openfiles import OpenFiles
 from hatwisted.wire.layout import file_name, parse_file_name
-
-OPEN_FILE_LIMIT = 512
-"""Descriptors that one file queue keeps open by itself: half a terabyte of commit log within reach of a
-pread, and half of the usual limit of 1024 descriptors per process left for sockets."""
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """errno values that mean "no room now, perhaps later"."""
-
-
-class OpenFiles:
-    """Open files by path. `get` belongs to one thread, `peek` may be called from others.
-
-    - fs: the disk
-    - limit: files open at a time
-    - read_only: how they are opened
-    """
-
-    def __init__(self, fs: IFileSystem, limit: int = OPEN_FILE_LIMIT, read_only: bool = False) -> None:
-        self._fs = fs
-        self._limit = limit
-        self._read_only = read_only
-        self._files: OrderedDict[str, IFile] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def get(self, path: str) -> IFile:
-        """The open file; opened if need be, and then the least recently used one may be closed."""
-        file = self._files.get(path)
-        if file is not None:
-            self._files.move_to_end(path)
-            return file
-        if len(self._files) >= self._limit:
-            self._close_oldest(1)
-        try:
-            file = self._fs.open(path, read_only=self._read_only)
-        except OSError as error:
-            if error.errno not in OUT_OF_DESCRIPTORS or not self._files:
-                raise
-            self._close_oldest(len(self._files) // 2 + 1)
-            file = self._fs.open(path, read_only=self._read_only)
-        self._files[path] = file
-        return file
-
-    def peek(self, path: str) -> IFile | None:
-        """The file if it happens to be open."""
-        return self._files.get(path)
-
-    def forget(self, path: str) -> None:
-        """Close it if it's open."""
-        file = self._files.pop(path, None)
-        if file is not None:
-            file.close()
-
-    def _close_oldest(self, count: int) -> None:
-        for _ in range(count):
-            _, file = self._files.popitem(last=False)
-            file.close()
 
 
 class FileQueue:

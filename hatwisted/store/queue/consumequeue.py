@@ -29,22 +29,15 @@ from hatwisted.logcodec.queueentry import (
     GAP_LIMIT,
     PLACE,
     blank_entry,
-    count_in_use,
-    has_data,
     place,
 )
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import StoreError
 from hatwisted.store.log.filequeue import FileQueue
-
-RECHECKED_FILES = 3
-"""Files at a queue's end that are scanned for the last entry in use, as RocketMQ does."""
+from hatwisted.store.queue.queuescan import RECHECKED_FILES, entries_end, zero_entries
 
 TAIL_LIMIT = 4096
 """Bytes of entries that wait in memory at most. If they can't be written then, nothing more is taken."""
-
-SCAN_CHUNK = 3276 * ENTRY_SIZE
-"""Bytes read at once by a scan: 64 KiB, so that a short queue costs one read."""
 
 
 class SyncMark(NamedTuple):
@@ -311,25 +304,14 @@ class ConsumeQueue:
             return
         # Whether what a killed process wrote has reached the disk isn't known: the next datasync covers it.
         begin = self._flushed = starts[max(0, len(starts) - RECHECKED_FILES)]
-        end, dirty = self._scan(begin)
+        end, dirty = entries_end(self._files, begin)
         if not self._read_only:
             self._files.delete_from(end + 1)
         self._settle(end)
         if dirty and not self._read_only:
             self._log.warn("{queue}: stale entries after the end are cleared", queue=self)
             self._cuts += 1
-            self._wipe(end, self._file_end)
-
-    def _scan(self, at: int) -> tuple[int, bool]:
-        """(end of the entries in use from `at` on, does something else than zeros follow it closely)"""
-        floor = 0
-        while at < self._files.capacity_end:
-            chunk = self._files.read(at, SCAN_CHUNK)
-            count, floor = count_in_use(chunk, floor)
-            at += count * ENTRY_SIZE
-            if count * ENTRY_SIZE < len(chunk):
-                return at, has_data(chunk[count * ENTRY_SIZE :])
-        return at, False
+            zero_entries(self._files, end, self._file_end)
 
     def _settle(self, end: int) -> None:
         """Take `end` (bytes) as the queue's end and look up all bounds again."""
@@ -339,14 +321,6 @@ class ConsumeQueue:
         first, self.max_offset = self._files.min_offset // ENTRY_SIZE, end // ENTRY_SIZE
         self.min_offset = self._search(first, self.max_offset, 0, 0)
         self.max_physical = self._place(self.max_offset - 1)[1] if self.max_offset > first else 0
-
-    def _wipe(self, begin: int, end: int) -> None:
-        """Zero [begin, end) (bytes) as far as it isn't yet: holes stay holes."""
-        while begin < end:
-            chunk = self._files.read(begin, min(SCAN_CHUNK, end - begin))
-            if has_data(chunk):
-                self._files.write(begin, (bytes(len(chunk)),))
-            begin += len(chunk)
 
     def truncate(self, physical_end: int) -> None:
         """Cut entries of records that don't end at or below `physical_end` (log offset). A queue that is cut
@@ -360,7 +334,7 @@ class ConsumeQueue:
         self._cuts += 1
         self._files.delete_from(end + 1 if end else 0)
         self._settle(end)
-        self._wipe(end, min(old_end, self._file_end))
+        zero_entries(self._files, end, min(old_end, self._file_end))
 
     # -- expiry ----------------------------------------------------------------------------------------------
 
@@ -384,10 +358,7 @@ class ConsumeQueue:
         """Remove all files: there's no log any more that they could name records of."""
         self._cuts += 1
         self._files.delete_from(0)
-        self._tail.clear()
-        self._end = self._written = self._file_end = self._flushed = 0
-        self._life += 1
-        self.min_offset = self.max_offset = self.max_physical = 0
+        self._begin_again()
 
     def close(self) -> None:
         """Close the files."""
@@ -396,6 +367,9 @@ class ConsumeQueue:
     def abandon(self) -> None:
         """The files belong to another queue from now on: what still holds this one finds it empty."""
         self._files.detach_before(self._file_end)
+        self._begin_again()
+
+    def _begin_again(self) -> None:
         self._tail.clear()
         self._end = self._written = self._file_end = self._flushed = 0
         self._life += 1

@@ -15,7 +15,8 @@ from os.path import join
 from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.log.filequeue import FileQueue, OpenFiles
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.openfiles import OpenFiles
 from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.store.queue.deletedqueues import DeletedQueues
 from hatwisted.wire.storenames import DELETED_SUFFIX, is_queue_name

@@ -19,7 +19,7 @@ pytest.importorskip("pyspark")
 from hatwisted.pipeline.errors import NotAStore, PipelineError
 from hatwisted.pipeline.jobs.htmlpage import STYLE
 from hatwisted.pipeline.jobs.messageselection import Selection
-from hatwisted.pipeline.jobs.report import reportplots
+from hatwisted.pipeline.jobs.report import plotsheets
 from hatwisted.pipeline.jobs.report.reporting import NothingToReport, ReportOptions, report
 from tests.support.goldenlog import MASTER, SLAVE, instant, records
 
@@ -66,7 +66,7 @@ def test_files_lie_beside_the_page(golden):
     assert result.page == str(out / "report.html")
     assert all(Path(path).stat().st_size for path in result.files)
     names = {path.name for path in (out / "plots").iterdir()}
-    assert {f"{sheet.name}.{suffix}" for sheet in reportplots.SHEETS for suffix in ("svg", "png")} == names
+    assert {f"{sheet.name}.{suffix}" for sheet in plotsheets.SHEETS for suffix in ("svg", "png")} == names
     assert (out / "plots" / "throughput.png").read_bytes().startswith(b"\x89PNG")
     with (out / "minutes.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -116,7 +116,7 @@ def test_the_page_stands_alone(golden):
         assert used in page.ids
     # No colour that a dark page couldn't change.
     svgs = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(svgs) == len(reportplots.SHEETS)
+    assert len(svgs) == len(plotsheets.SHEETS)
     for svg in svgs:
         ElementTree.fromstring(svg)
         assert not re.findall(r"#[0-9a-f]{6}\b", re.sub(r"(url\(|href=\")#[^)\"]+", "", svg))

@@ -12,7 +12,8 @@ from twisted.internet.task import Clock
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.log.put import STORED, Put
-from hatwisted.store.messagestore import MessageStore, StoreOptions
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 
 FILE_SIZE = 256 << 10

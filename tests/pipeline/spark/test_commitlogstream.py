@@ -87,9 +87,9 @@ def test_limits_make_more_triggers_and_progress_tells_the_lag(landing: Landing, 
     batches = [progress for progress in told if progress["numInputRows"]]
     assert [progress["numInputRows"] for progress in batches] == [300, 300, 300, 100]
     assert [lag(progress) for progress in batches] == [
-        store._end - store.offsets[300],
-        store._end - store.offsets[600],
-        store._end - store.offsets[900],
+        store.end - store.offsets[300],
+        store.end - store.offsets[600],
+        store.end - store.offsets[900],
         0,
     ]
     assert landing.rows() == of("broker-a", store)
@@ -107,7 +107,7 @@ def test_files_deleted_under_a_stream(landing: Landing, tmp_path: Path) -> None:
     store.append(100)
     landing.run(store.root)
     store.append(9000)
-    assert store._end > 2 << 20
+    assert store.end > 2 << 20
     (store.root / "commitlog" / f"{0:020d}").unlink()
     with pytest.raises(StreamingQueryException) as failed:
         landing.run(store.root)

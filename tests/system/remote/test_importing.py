@@ -17,7 +17,7 @@ from hatwisted.tap.realparts import real_parts
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.storedrecord import Record
 from testbed.processes import BROKER_PORTS, free_port
-from tests.unit.client.rig import ClusterRig, asynchronous
+from tests.support.clusterrig import ClusterRig, asynchronous
 
 BORN = "2026-11-21T00:33:12.756Z"
 

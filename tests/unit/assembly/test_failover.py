@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -62,6 +63,23 @@ class FailoverTests(SynchronousTestCase):
         self.assertLessEqual(self.read_until(seen, 8), BOUND)
         self.nodes.pass_time(60)
         self.assertEqual(sorted(seen), sent)
+
+    def test_B124_progress_is_at_the_broker_within_5_s(self) -> None:
+        self.assertEqual(self.nodes.send(f"{MASTER}:10911"), 0)
+        handled: Deferred[None] = Deferred()
+        seen: list[bytes] = []
+
+        async def take(messages: Any) -> None:
+            seen.extend(message.body for message in messages)
+            await handled
+
+        consumer = self.cluster.consumer("g", {"T": "*"}, on_messages=take, consume_from=ConsumeFrom.FIRST)
+        self.nodes.result(consumer.start())
+        self.read_until(seen, 1)
+        self.nodes.pass_time(1)  # the next pull is held by the broker: none will tell it of the progress soon
+        handled.callback(None)
+        self.nodes.pass_time(5.5)
+        self.assertEqual(self.master.parts.tables.offsets.query("g", "T", 0), 1)
 
     def test_B161_a_slave_whose_master_is_gone_stays_a_slave(self) -> None:
         self.nodes.crash(self.master, MASTER)

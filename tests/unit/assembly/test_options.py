@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.assembly.options import pull_options
+from hatwisted.assembly.options import pull_options, sync_options
 from hatwisted.broker.role import Role
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 
@@ -20,3 +20,13 @@ class PullOptionsTests(SynchronousTestCase):
     def test_B119_slaves_are_suggested_only_where_that_is_set(self) -> None:
         self.assertFalse(pull_options(BrokerConfig(), 1, ROLE).slave_read_enable)
         self.assertTrue(pull_options(BrokerConfig(slave_read_enable=True), 1, ROLE).slave_read_enable)
+
+
+class SyncOptionsTests(SynchronousTestCase):
+    def test_B98_a_slave_asks_first_after_3_s_and_then_every_10_s_unless_told(self) -> None:
+        for config, wanted in (
+            (BrokerConfig(), (3.0, 10.0)),
+            (BrokerConfig(slave_sync_first_delay=500, slave_sync_interval=2500), (0.5, 2.5)),
+        ):
+            options = sync_options(config, ROLE)
+            self.assertEqual((options.first_delay, options.interval), wanted)

@@ -1,4 +1,4 @@
-"""What the servers' rooms may reach by themselves, and how their classes are made: looked up in the sources."""
+"""What the servers' rooms may reach by themselves: looked up in the sources."""
 
 from __future__ import annotations
 
@@ -53,9 +53,6 @@ ALLOWED_FROM = {"random": {"Random"}}
 
 ALLOWED_OF_OS = {"os.path", "os.path.basename", "os.path.dirname", "os.path.join"}
 """What only works on names."""
-
-MOST_ARGUMENTS = 6
-"""Of a constructor, beyond self: more are a struct with named fields."""
 
 
 def sources(rooms: tuple[str, ...]) -> Iterator[tuple[str, ast.Module]]:
@@ -131,28 +128,3 @@ class SeamTests(SynchronousTestCase):
             self.assertTrue(any(map(is_forbidden, names_used(ast.parse(source)))), source)
         for source in ("from random import Random", "from os.path import join"):
             self.assertFalse(any(map(is_forbidden, names_used(ast.parse(source)))), source)
-
-
-WIRING_ROOMS = ("assembly", "broker", "ha", "namesrv", "remoting", "store", "tap", "timing")
-
-
-def constructors(rooms: tuple[str, ...]) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """(class, its __init__)"""
-    for path, tree in sources(rooms):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                for part in node.body:
-                    if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-                        yield f"{path}: {node.name}", part
-
-
-class ConstructorTests(SynchronousTestCase):
-    def test_no_constructor_takes_more_arguments_than_anybody_can_tell_apart(self) -> None:
-        counted = {}
-        for name, init in constructors(WIRING_ROOMS):
-            arguments = init.args
-            count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs) - 1
-            if count > MOST_ARGUMENTS:
-                counted[name] = count
-        self.assertEqual(counted, {})
-        self.assertGreater(len(list(constructors(WIRING_ROOMS))), 100)

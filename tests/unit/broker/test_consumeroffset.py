@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -16,6 +16,7 @@ from hatwisted.broker.consumer.consumeroffset import (
     parse_progress,
 )
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
+from tests.support.examples import examples
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 ANSWERS = json.loads((GOLDEN / "remoting-answers.json").read_text())
@@ -217,7 +218,7 @@ class TestJoining(SynchronousTestCase):
     )
 
     @given(ACTS)
-    @settings(max_examples=150, deadline=None)
+    @examples(50)
     def test_B162_any_history_converges_to_one_table_whatever_is_lost_on_the_way(self, acts):
         """`lose`: a side crashes and restarts from an older file."""
         self.setUp()

@@ -29,7 +29,7 @@ class Connection:
 
     def close(self):
         for closer in self.closers:
-            closer()
+            closer(self)
 
 
 class TestHold(SynchronousTestCase):

@@ -359,6 +359,34 @@ class TestFailures(RegistrationCase):
         yield registration.settled()
 
 
+class TestVersions(RegistrationCase):
+    @defer.inlineCallbacks
+    def test_B170_which_topics_of_a_master_a_name_server_has(self):
+        server = self.name_server()
+        master, slave = self.broker(server.address), self.broker(server.address, broker_id=1)
+        self.assertIsNone((yield slave.version_of("127.0.0.1:10911")), "not registered yet")
+        for each in (master, slave):
+            each.start()
+            yield each.settled()
+        self.assertEqual((yield slave.version_of("127.0.0.1:10911")), master.topics.version)
+        master.topics.put(TopicConfig(topic_name="Later"))
+        yield master.settled()
+        self.assertEqual((yield slave.version_of("127.0.0.1:10911")), master.topics.version)
+        self.assertIsNone((yield slave.version_of("127.0.0.1:9")), "unknown there")
+
+    @defer.inlineCallbacks
+    def test_B170_the_question_does_not_renew_the_masters_lease(self):
+        server = self.name_server()
+        master, slave = self.broker(server.address), self.broker(server.address, broker_id=1)
+        for each in (master, slave):
+            each.start()
+            yield each.settled()
+        renewed = []
+        self.patch(server.routes, "renew", renewed.append)
+        yield slave.version_of("127.0.0.1:10911")
+        self.assertEqual(renewed, [])
+
+
 class TestMaster(RegistrationCase):
     @defer.inlineCallbacks
     def test_B111_slave_first_then_master(self):

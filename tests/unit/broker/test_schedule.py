@@ -206,7 +206,7 @@ class ScheduleTests(ScheduleCase):
 
     def test_a_damaged_record_is_passed(self) -> None:
         self.delay(1, b"damaged!", b"good")
-        path = next(Path(self.rig.root, "commitlog").iterdir())
+        path = min(Path(self.rig.root, "commitlog").iterdir())
         data = path.read_bytes()
         path.write_bytes(data.replace(b"damaged!", b"DAMAGED!", 1))
         self.pass_time(1)

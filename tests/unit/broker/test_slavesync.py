@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.internet.error import CannotListenError
 from twisted.trial.unittest import TestCase
 
@@ -17,11 +17,12 @@ from hatwisted.broker.node.slavesync import (
     vip_address,
 )
 from hatwisted.broker.node.tablehold import HOLD_LOOK, TableHold
+from hatwisted.broker.node.topicversions import LOOK, no_name_server
 from hatwisted.broker.pull.pullmessage import PULL_CODES
 from hatwisted.ha.slavestate import SLOW_RETRY
 from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.registration import TopicConfig
+from hatwisted.wire.registration import DataVersion, TopicConfig
 from tests.support.memorylog import MemoryLog
 from tests.unit.broker.rig import BrokerRig, heartbeat
 from tests.unit.ha.rig import LogCatcher, SlaveRig
@@ -52,11 +53,16 @@ class SyncCase(TestCase):
             self.slave.client,
             self.slave.clock,
             self.tables,
-            SyncOptions(own_address=self.slave.address, broker_id=1),
+            SyncOptions(
+                own_address=self.slave.address,
+                broker_id=1,
+                ask_version=lambda master: self.ask_version(master),
+            ),
             self.hold(),
             lambda: self.may_send_progress(),
         )
         self.may_send_progress = lambda: True
+        self.ask_version = no_name_server
         self.addCleanup(self.sync.stop)
         self.asked = []
 
@@ -559,6 +565,67 @@ class TestRoundUnderWay(SyncCase):
         yield self.answer_late()
         self.assertIsNone(self.tables.offsets.query("late", "T", 0))
         self.assertEqual([code for code, _ in self.asked], [21, 43])
+
+
+class TestVersionsByNameServer(SyncCase):
+    """A RocketMQ master that a name server knows something of."""
+
+    @inlineCallbacks
+    def followed(self, **changed):
+        self.captured_master(**changed)
+        self.sync.start()
+        self.slave.clock.advance(FIRST_DELAY)
+        yield self.slave.until(lambda: self.sync._timer.pending)
+        self.known = self.tables.topics.version
+        self.questions = []
+        self.ask_version = lambda master: self.questions.append(master) or succeed(self.known)
+        self.asked.clear()
+
+    def codes(self):
+        return [code for code, _ in self.asked]
+
+    @inlineCallbacks
+    def test_B170_another_version_there_brings_topics_and_groups_within_a_second(self):
+        yield self.followed()
+        self.slave.clock.advance(LOOK)
+        self.assertEqual((len(self.questions), self.asked), (1, []))
+        self.known = self.known.following(7)
+        self.slave.clock.advance(LOOK)
+        yield self.slave.until(lambda: self.codes() == [21, 201])
+
+    @inlineCallbacks
+    def test_B170_a_name_server_that_is_behind_costs_one_copy(self):
+        yield self.followed()
+        self.known = DataVersion(counter=1, timestamp=1)
+        self.slave.clock.advance(LOOK)
+        yield self.slave.until(lambda: self.codes() == [21, 201])
+        for _ in range(3):
+            yield self.slave.until(lambda: self.sync._versions._timer.pending)
+            self.slave.clock.advance(LOOK)
+        self.assertEqual((len(self.questions), self.codes()), (4, [21, 201]))
+
+    @inlineCallbacks
+    def test_B170_a_name_server_that_says_nothing_is_asked_again(self):
+        yield self.followed()
+        self.known = None
+        self.slave.clock.pump([LOOK] * 3)
+        self.assertEqual((len(self.questions), self.asked), (3, []))
+
+    @inlineCallbacks
+    def test_B170_no_master_no_question(self):
+        yield self.followed()
+        self.sync.follow(None)
+        self.slave.clock.pump([LOOK] * 3)
+        self.assertEqual(self.questions, [])
+
+    @inlineCallbacks
+    def test_B170_a_master_of_ours_is_not_asked_about(self):
+        yield self.followed(
+            c43=lambda request: response(request, ext={offsetsync.JOINS: "true"}, body=b'{"offsetTable":{}}'),
+            c20044=lambda request: Deferred(),
+        )
+        self.slave.clock.pump([LOOK] * 3)
+        self.assertEqual(self.questions, [])
 
 
 class TestTimer(SyncCase):

@@ -66,6 +66,16 @@ class AfterALossTests(StaleOffsetsCase):
         self.assertEqual(got, [b"old"] * 10 + [b"new"] * 80)
 
     @inlineCallbacks
+    def test_B165_who_is_sent_back_costs_no_read_of_the_log(self):
+        """Nor can a damaged record at the place that it's sent to stand in its way."""
+        yield self.restarted(put=50, kept=40)
+        self.patch(self.rig.store.log, "read", lambda offset, limit: self.fail("the log is read"))
+        answer = yield self.rig.pull(100)
+        self.assertEqual(
+            (answer.code, answer.ext["nextBeginOffset"], answer.ext["maxOffset"]), (21, "40", "50")
+        )
+
+    @inlineCallbacks
     def test_B165_and_what_it_commits_of_that_is_no_progress(self):
         yield self.restarted(put=50, kept=40)
         self.rig.put(count=80, body=b"new")

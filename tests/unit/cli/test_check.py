@@ -181,7 +181,7 @@ class CheckTests(SynchronousTestCase):
 
     def test_queue_offsets_out_of_order_in_the_log(self) -> None:
         self.store = Path(self.mktemp())
-        records, _ = write_log(self.store, [b"x"] * 12)
+        records = write_log(self.store, [b"x"] * 12).records
         overwrite(self.store, records[6].physical_offset + 20, (9).to_bytes(8, "big"), 4096)
         kinds = self.kinds()
         self.assertEqual(kinds["queue offsets without a record in the log"], 6)

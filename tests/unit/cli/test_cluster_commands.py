@@ -22,9 +22,9 @@ from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routeinfo import Member
 from hatwisted.wire.registration import DataVersion
+from tests.support.clusterrig import ClusterRig, asynchronous
 from tests.support.loopback import loopback, loopback_parts
 from tests.support.patience import STALL_SECONDS, patient
-from tests.unit.client.rig import ClusterRig, asynchronous
 
 
 class Outcome:

@@ -157,20 +157,22 @@ class TailTests(SynchronousTestCase):
         self.store = Path(self.mktemp())
 
     def test_last_records_across_files(self) -> None:
-        records, end = write_log(self.store, [b"x" * 300] * 40)
+        log = write_log(self.store, [b"x" * 300] * 40)
+        records, end = log.records, log.end
         for count in (0, 1, 5, 39, 40, 100):
             found, reached = last_records(open_log(self.store, 4096), RecordFilter(), count)
             self.assertEqual(found, records[len(records) - min(count, 40) :], count)
             self.assertEqual(reached, end)
 
     def test_file_made_ahead_does_not_hide_the_end(self) -> None:
-        records, end = write_log(self.store, [b"x" * 300] * 5)
+        log = write_log(self.store, [b"x" * 300] * 5)
+        records, end = log.records, log.end
         (self.store / "commitlog" / layout.file_name(4096)).write_bytes(bytes(4096))
         found, reached = last_records(open_log(self.store, 4096), RecordFilter(), 2)
         self.assertEqual((found, reached), (records[-2:], end))
 
     def test_filters_count_before_the_limit(self) -> None:
-        records, _ = write_log(self.store, [b"x" * 300] * 40)
+        records = write_log(self.store, [b"x" * 300] * 40).records
         found, _ = last_records(open_log(self.store, 4096), RecordFilter(queue_id=1), 12)
         self.assertEqual(found, records[17::2])
 

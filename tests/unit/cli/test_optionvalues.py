@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.consume import _consume_from
 from hatwisted.cli.cluster.group import _timestamp
+from hatwisted.cli.log.loggroup import Position
 from hatwisted.cli.log.recordformat import iso_time
-from hatwisted.cli.main import Position
 from hatwisted.cli.optionvalues import Instant, milliseconds, parse_time, size_text
 
 NOON = 1_795_262_400_000

@@ -10,7 +10,7 @@ from hatwisted.clientcore.errors import Closed, NoNameServer, Refused
 from hatwisted.clientcore.message import Message
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.subscription import Sql
-from tests.unit.client.rig import ClusterRig, asynchronous
+from tests.support.clusterrig import ClusterRig, asynchronous
 
 FIRST = ConsumeFrom.FIRST
 

@@ -14,7 +14,7 @@ from hatwisted.clientcore.tasks import Waiter
 from hatwisted.wire import fastjson
 from hatwisted.wire.messagequeue import parse_queue_key
 from hatwisted.wire.remoting import RemotingCommand
-from tests.unit.client.rig import ClusterRig, asynchronous
+from tests.support.clusterrig import ClusterRig, asynchronous
 
 
 class TestConsumerRequests(TestCase):

@@ -8,8 +8,8 @@ from hatwisted.client.driver import deferred
 from hatwisted.clientcore.message import Message
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.queuelocks import LOCK_LIFE, RENEWAL_INTERVAL
+from tests.support.clusterrig import ClusterRig, asynchronous
 from tests.support.patience import patient
-from tests.unit.client.rig import ClusterRig, asynchronous
 
 FIRST = ConsumeFrom.FIRST
 QUEUES = 4

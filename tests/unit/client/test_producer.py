@@ -13,7 +13,7 @@ from hatwisted.clientcore.message import Message, decode_records, received
 from hatwisted.clientcore.routes import readable_queues
 from hatwisted.clientcore.sending import SendStatus
 from hatwisted.clientcore.session import ROUTE_INTERVAL
-from tests.unit.client.rig import ClusterRig, asynchronous
+from tests.support.clusterrig import ClusterRig, asynchronous
 
 
 async def stored(cluster, topic):

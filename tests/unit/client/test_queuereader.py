@@ -16,7 +16,7 @@ from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.record import encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
 from hatwisted.wire.storedrecord import Record, crc
-from tests.unit.client.rig import MemoryRig, asynchronous
+from tests.support.clusterrig import MemoryRig, asynchronous
 
 HOST = HostPort(b"\x7f\0\0\x01", 10911)
 QUEUE = MessageQueue(broker_name="b", queue_id=0, topic="T")

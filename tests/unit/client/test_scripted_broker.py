@@ -1,6 +1,6 @@
 """What a broker asks of producers and is asked by consumers, seen from a remoting server that notes it all."""
 
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import inlineCallbacks, succeed
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
@@ -16,7 +16,7 @@ from hatwisted.wire.record import encode_record
 from hatwisted.wire.registration import BrokerData, QueueData, TopicRoute, encode_body
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, encode_command
 from hatwisted.wire.storedrecord import Record, crc
-from tests.unit.client.rig import MemoryRig, asynchronous
+from tests.support.clusterrig import MemoryRig, asynchronous
 
 HOST = HostPort(b"\x7f\0\0\x01", 10911)
 OFFSET_ID = "7F00000100002A9F000000000000002A"
@@ -100,6 +100,14 @@ class TestTransactions(TestCase):
             self.assertEqual((decided, end.ext["commitOrRollback"]), (state, code))
             self.assertEqual((end.ext["tranStateTableOffset"], end.ext["commitLogOffset"]), ("9", "42"))
             self.assertEqual((end.ext["msgId"], end.ext["producerGroup"]), (result.message_id, "g"))
+
+    @asynchronous
+    async def test_work_may_take_its_time(self):
+        producer = self.broker.cluster.transaction_producer("g", lambda message: None)
+        _, decided = await producer.send_in_transaction(
+            Message(topic="T", body=b"x"), lambda message: succeed(TransactionState.ROLLBACK)
+        )
+        self.assertIs(decided, TransactionState.ROLLBACK)
 
     @asynchronous
     async def test_a_half_message_that_isnt_safe_is_rolled_back_without_the_work(self):

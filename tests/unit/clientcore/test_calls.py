@@ -89,7 +89,8 @@ class ChannelTests(SynchronousTestCase):
     def test_refused_at_once_the_call_fails_and_the_next_one_dials_again(self) -> None:
         self.refuse = True
         for number in (1, 2):
-            self.assertRaises(ConnectFailed, self.call().result)
+            error = self.assertRaises(ConnectFailed, self.call().result)
+            self.assertEqual(str(error), f"{BROKER}: can't connect: refused at once")
             self.assertEqual(len(self.dialled), number)
 
     def test_an_answer_in_pieces_and_one_that_comes_too_late(self) -> None:
@@ -133,8 +134,10 @@ class ChannelTests(SynchronousTestCase):
 
     def test_calls_and_waiting_frames_are_bounded(self) -> None:
         calls = [self.call() for _ in range(MAX_CALLS)]
-        self.assertRaises(TooManyCalls, self.call().result)
-        self.assertRaises(TooManyCalls, self.table.oneway, BROKER, RemotingCommand(ROUTE))
+        error = self.assertRaises(TooManyCalls, self.call().result)
+        self.assertEqual(str(error), f"{BROKER}: {MAX_CALLS} calls are waiting for answers")
+        error = self.assertRaises(TooManyCalls, self.table.oneway, BROKER, RemotingCommand(ROUTE))
+        self.assertEqual(str(error), f"{BROKER}: {MAX_CALLS} requests are waiting for the connection")
         for each in calls:
             each.give_up()
         self.assertEqual(self.clock.getDelayedCalls(), [])
@@ -160,7 +163,8 @@ class ChannelTests(SynchronousTestCase):
             self.assertRaises(ConnectionGone, call.result)
         channel.disconnected("closed")
         self.assertEqual((closed.done, self.lost), (True, []))
-        self.assertRaises(ConnectFailed, self.call().result)
+        error = self.assertRaises(ConnectFailed, self.call().result)
+        self.assertEqual(str(error), f"{BROKER}: this client is closed")
 
     def test_bytes_that_came_while_the_time_ran_out_give_the_call_a_grace(self) -> None:
         for answered in (True, False):

@@ -15,6 +15,7 @@ from hatwisted.clientcore.delivery import Listener
 from hatwisted.clientcore.errors import BadSetting, ClientError, ConnectFailed, Rejected
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom, ConsumerOptions
+from hatwisted.clientcore.queuelocks import LOCK_LIFE
 from hatwisted.clientcore.queuereader import PULL_TIMEOUT
 from hatwisted.clientcore.sendback import SEND_BACK_PAUSE
 from hatwisted.clientcore.tasks import Task, Waiter, Work
@@ -264,6 +265,12 @@ class SharingTests(ConsumerCase):
         consumer.rebalance()
         self.assertEqual((consumer.queues, len(self.driver.asked(34))), (before, beats + 2), "one a topic")
 
+    def test_one_that_hasnt_begun_shares_nothing_out(self) -> None:
+        consumer = self.link.consumer("g", {"T": "*"}, self.listen, ConsumerOptions())
+        consumer.rebalance()
+        self.assertEqual(self.driver.calls, [])
+        self.assertIsNone(consumer.on_request(MASTER, RemotingCommand(999)))
+
     def test_members_that_cant_be_asked_for_change_nothing(self) -> None:
         said = self.logged("info")
         consumer = self.start()
@@ -486,6 +493,19 @@ class OrderTests(ConsumerCase):
         given = [fastjson.loads(each.request.body) for each in self.driver.asked(42)]
         self.assertEqual(given, [body | {"mqSet": by_id}])
 
+    def test_a_lock_counts_for_half_of_its_life_at_the_broker(self) -> None:
+        consumer = self.start(orderly=True)
+        self.master.codes = {41: 1}
+        self.driver.pass_time(LOCK_LIFE - 0.25)
+        self.assertTrue(consumer.carries_progress(T0))
+        self.driver.pass_time(0.25)
+        self.assertFalse(consumer.carries_progress(T0))
+
+    def test_a_seek_is_noted_under_the_lock(self) -> None:
+        consumer = self.start(orderly=True)
+        self.done(consumer.seek(T0, 2))
+        self.assertEqual([each["commitOffset"] for each in self.fields(15)], ["2"])
+
     def test_a_queue_that_another_has_is_asked_for_each_second_and_read_when_its_ours(self) -> None:
         self.master.counts = {0: 1, 1: 1}
         self.master.refused_locks = {1}
@@ -550,6 +570,7 @@ class InfoTests(ConsumerCase):
 
     def test_running_info_row_by_row(self) -> None:
         self.master.counts = {0: 3, 1: 0}
+        self.master.offsets = {("T", 0): 1}
         block: Waiter[None] = Waiter()
         consumer = self.start(lambda batch: block, orderly=True, batch=2)
         self.driver.pass_time(5)
@@ -575,7 +596,8 @@ class InfoTests(ConsumerCase):
             [(each.topic, each.queue_id) for each in rows], [(RETRY, 0), (RETRY, 1), ("T", 0), ("T", 1)]
         )
         self.assertEqual(rows[T1], row)
-        self.assertEqual(rows[T0], row | {"cachedMsgCount": 3, "cachedMsgMaxOffset": 2})
+        held = {"cachedMsgCount": 2, "cachedMsgMaxOffset": 2, "cachedMsgMinOffset": 1, "commitOffset": 1}
+        self.assertEqual(rows[T0], row | held)
         properties = {
             "PROP_CLIENT_VERSION": "V4_9_7",
             "PROP_CONSUMEORDERLY": "true",

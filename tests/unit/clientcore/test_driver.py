@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 from collections.abc import Callable
 
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.client.driver import TwistedDriver
 from hatwisted.clientcore.driver import Repeating, StandardLog, in_background
 from hatwisted.clientcore.tasks import Waiter, sleep
+from hatwisted.sim.memorynet import MemoryNetwork
 from tests.support.scripteddriver import ScriptedDriver
 
 
@@ -77,6 +83,31 @@ class BackgroundTests(LoopCase):
         cancelled.cancel()
         self.assertEqual((cancelled.done, len(self.told)), (True, 1))
         self.assertEqual(self.driver.clock.getDelayedCalls(), [])
+
+
+class TwistedDriverTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.driver = TwistedDriver(Clock(), MemoryNetwork(Clock()).host("10.0.0.1"))  # type: ignore[arg-type]
+
+    def test_a_deferred_and_a_coroutine_are_waited_for_alike(self) -> None:
+        async def waits(given: Deferred[int]) -> int:
+            return await given + 1
+
+        for adopted, result in ((lambda given: given, 5), (waits, 6)):
+            given: Deferred[int] = Deferred()
+            waiter = self.driver.adopt(adopted(given))
+            self.assertFalse(waiter.done)
+            given.callback(5)
+            self.assertEqual(waiter.result(), result)
+            failing: Deferred[int] = Deferred()
+            waiter = self.driver.adopt(adopted(failing))
+            failing.errback(ValueError("bad"))
+            self.assertRaises(ValueError, waiter.result)
+
+    def test_its_name_is_the_processs_unless_it_has_another(self) -> None:
+        self.assertEqual(self.driver.process_name, f"{socket.gethostname()}@{os.getpid()}")
+        named = TwistedDriver(Clock(), MemoryNetwork(Clock()).host("10.0.0.1"), process_name="h@1")  # type: ignore[arg-type]
+        self.assertEqual(named.process_name, "h@1")
 
 
 class LogTests(SynchronousTestCase):

@@ -16,6 +16,7 @@ from hatwisted.clientcore.pullprogress import (
     PullProgress,
     PullTerms,
     pull_fields,
+    queue_fields,
 )
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand
@@ -110,6 +111,11 @@ class ProcessQueueTests(SynchronousTestCase):
         self.queue.settle()
         self.assertEqual((self.queue.progress, self.queue.take(1)), (8, []))
 
+    def test_dropped_its_progress_is_what_wasnt_taken(self) -> None:
+        self.queue.drop()
+        self.assertEqual((self.queue.progress, self.queue.buffered, self.queue.buffered_bytes), (5, 0, 0))
+        self.assertTrue(self.queue.dropped)
+
     def test_the_rest_of_a_batch_comes_again_in_order(self) -> None:
         taken = self.queue.take(3)
         self.queue.settle(taken[1:])
@@ -132,3 +138,27 @@ class ProcessQueueTests(SynchronousTestCase):
         self.assertEqual((self.queue.progress, self.queue.buffered), (5, 1))
         self.queue.settle()
         self.assertEqual((self.queue.progress, self.queue.waiting), (6, False))
+
+
+class FieldTests(SynchronousTestCase):
+    QUEUE = MessageQueue(broker_name="b", queue_id=3, topic="T")
+
+    def test_a_question_about_an_offset(self) -> None:
+        self.assertEqual(queue_fields(self.QUEUE), {"topic": "T", "queueId": 3, "bname": "b"})
+
+    def test_a_pull_of_all_there_is(self) -> None:
+        expected = {
+            "consumerGroup": "g",
+            "topic": "T",
+            "queueId": 3,
+            "queueOffset": 5,
+            "maxMsgNums": 32,
+            "sysFlag": 4,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 0,
+            "subscription": "*",
+            "subVersion": 0,
+            "expressionType": "TAG",
+            "bname": "b",
+        }
+        self.assertEqual(pull_fields("g", self.QUEUE, 5, 32), expected)

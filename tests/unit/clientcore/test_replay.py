@@ -22,8 +22,8 @@ from tests.support.memorynode import NAME_SERVER, MemoryNodes
 from tests.support.scripteddriver import ScriptedDriver
 
 OF_THE_PROCESS = {"os", "random", "secrets", "socket", "time", "uuid"}
-ALLOWED = {"process": {"os", "random", "socket"}, "offsets": {"os"}, "driver": {"random"}}
-"""`driver` for a type; `offsets` keeps a broadcasting consumer's file."""
+ALLOWED = {"process": {"os", "random", "socket"}, "driver": {"random"}}
+"""`driver` for a type."""
 
 
 def imports_of(path: Path) -> set[str]:

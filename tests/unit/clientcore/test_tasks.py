@@ -58,9 +58,8 @@ class TestTask(SynchronousTestCase):
             def give_up(self):
                 """Whoever holds this holds all of it."""
 
-        kept, waiter = Kept(), Waiter()
-        seen = weakref.ref(kept)
-        waiter.on_cancel = kept.give_up
+        kept = Kept()
+        waiter, seen = Waiter(kept.give_up), weakref.ref(kept)
         del kept
         self.assertIsNotNone(seen())
         waiter.fire(1)

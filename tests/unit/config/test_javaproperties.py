@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import Entry, format_property, parse_properties, with_properties
+from tests.support.examples import examples
 
 # [text in ISO-8859-1, what Java's Properties.load gave | null for its IllegalArgumentException]
 JAVA_VECTORS = Path(__file__).with_name("java-properties.json")
@@ -60,7 +61,7 @@ class PropertiesSyntax(SynchronousTestCase):
         error = self.assertRaises(ConfigError, parse, "a=1\nb=\\u12x4\n")
         self.assertTrue(str(error).startswith("broker.conf:2: "), str(error))
 
-    @settings(deadline=None)
+    @examples(30)
     @given(TEXT.filter(bool), TEXT)
     def test_what_is_formatted_is_read_back(self, key: str, value: str) -> None:
         self.assertEqual(parse(format_property(key, value) + "\n"), [(key, value, 1)])

@@ -9,8 +9,8 @@ from twisted.trial.unittest import TestCase
 from hatwisted.demo.consumer import Consumer
 from hatwisted.demo.inputs import Message
 from hatwisted.demo.producer import NOTHING, Producer
+from tests.support.clusterrig import ClusterRig, asynchronous
 from tests.support.loopback import loopback_parts
-from tests.unit.client.rig import ClusterRig, asynchronous
 
 TAGS = b"TAGS\x01red\x02"
 

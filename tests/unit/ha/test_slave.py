@@ -4,12 +4,15 @@ import errno
 import struct
 from dataclasses import replace
 
+from twisted.internet import tcp
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import TimeoutError
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import slavestate
+from hatwisted.ha.haclient import BULK_READ, LIVE_READ
 from hatwisted.ha.slave import HAClientService
+from hatwisted.ha.slavestate import HEALTHY_AFTER
 from hatwisted.wire.haframe import HaAck, HaFirstSync, encode_frames, encode_heartbeat
 from tests.support.memorylog import MemoryLog
 from tests.support.pattern import pattern
@@ -50,6 +53,36 @@ class DiallingTests(SynchronousTestCase):
         self.assertLess(gaps[0], 0.3)
         self.assertTrue(all(2.4 <= gap <= 5.2 for gap in gaps[7:]), gaps)
         self.assertGreater(len(set(gaps[7:])), 2)
+
+    def test_B51_a_link_that_has_worked_for_a_second_is_dialled_again_at_once(self) -> None:
+        for worked, at_once in ((HEALTHY_AFTER - 0.25, False), (HEALTHY_AFTER, True)):
+            rig = SlaveRig(filled(1000))
+            rig.seconds(10)
+            rig.lose()
+            rig.seconds(5)
+            rig.send(1000, b"x" * 10)
+            begun = rig.dialled[-1][0]
+            rig.clock.advance(begun + worked - rig.clock.seconds())
+            count = len(rig.dialled)
+            rig.lose()
+            rig.clock.advance(0.001)
+            self.assertEqual(len(rig.dialled) > count, at_once)
+
+    def test_reads_grow_with_a_full_one_and_shrink_with_a_small_one(self) -> None:
+        rig = SlaveRig(filled(1000))
+        transport = tcp.Connection.__new__(tcp.Connection)  # one of a socket, without the socket
+        transport.bufferSize = LIVE_READ
+        self.patch(rig.link, "transport", transport)
+        for size, found in (
+            (LIVE_READ - 1, LIVE_READ),
+            (LIVE_READ, BULK_READ),
+            (BULK_READ - 1, BULK_READ),
+            (LIVE_READ, BULK_READ),
+            (BULK_READ, BULK_READ),
+            (LIVE_READ - 1, LIVE_READ),
+        ):
+            rig.link._adapt_read_size(size)
+            self.assertEqual(transport.bufferSize, found)
 
     def test_B51_an_attempt_without_any_answer_ends_after_5_seconds(self) -> None:
         rig = SlaveRig(address=None)
@@ -365,6 +398,8 @@ class StoreTroubleTests(SynchronousTestCase):
             rig.log.error = OSError(number, "injected")
             rig.send(1000, bytes(10))
             self.assertEqual((rig.state, rig.log.max_offset, rig.reports()), (state, 1000, [1000]))
+            problem = f"{state} at offset 1000: [Errno {number}] injected"
+            self.assertEqual(rig.service.status().problem, problem)
 
     def test_B131_frames_of_one_read_stand_or_fall_together(self) -> None:
         rig = SlaveRig(filled(1000))

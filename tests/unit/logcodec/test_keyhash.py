@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.keyhash import WIDTHS, hash_spans, index_hash, index_hashes
 from hatwisted.wire.javahash import java_hash
+from tests.support.examples import examples
 
 
 def plain_hash(text: str) -> int:
@@ -57,7 +58,7 @@ class HashSpansTests(SynchronousTestCase):
         expected = [plain_hash("ok"), plain_hash("a\ufffdb"), plain_hash("\ufffd")]
         self.assertEqual(hash_spans(data, starts, ends)[0].tolist(), expected)
 
-    @settings(deadline=None)
+    @examples(30)
     @given(st.lists(st.text(max_size=80), max_size=30), st.binary(max_size=300))
     def test_any_text_anywhere(self, texts: list[str], lead: bytes) -> None:
         texts = [text.encode("utf-8", "replace").decode() for text in texts]
@@ -79,7 +80,7 @@ class IndexHashTests(SynchronousTestCase):
         prefixes = np.array([java_hash("polygene") & 0xFFFFFFFF], np.uint32)
         self.assertEqual(index_hashes(prefixes, *hash_spans(data, starts, ends)).tolist(), [0])
 
-    @settings(deadline=None)
+    @examples(30)
     @given(st.text(max_size=20), st.lists(st.text(max_size=90), min_size=1, max_size=10))
     def test_one_and_many_agree_with_the_definition(self, topic: str, keys: list[str]) -> None:
         clean = [key.encode("utf-8", "replace").decode() for key in keys]

@@ -12,7 +12,8 @@ from hatwisted.logcodec.logwalk import LogWalk, WalkOptions
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.wire.record import encode_blank, encode_record, make_record
-from tests.support.clistores import GOLDEN_END, Written, golden_copy, open_log, overwrite, write_log
+from hatwisted.wire.storedrecord import Record
+from tests.support.clistores import GOLDEN_END, golden_copy, open_log, overwrite, write_log
 
 
 class WalkTests(SynchronousTestCase):
@@ -24,8 +25,9 @@ class WalkTests(SynchronousTestCase):
         walk = LogWalk(log, **{"start": log.min_offset, **options})  # type: ignore[arg-type]
         return walk, [offset for scan in walk for offset in scan.physical_offsets.tolist()]
 
-    def written(self) -> Written:
-        return write_log(self.store, [bytes([65 + n]) * (37 * n % 300) for n in range(60)])
+    def written(self) -> tuple[list[Record], int]:
+        log = write_log(self.store, [bytes([65 + n]) * (37 * n % 300) for n in range(60)])
+        return log.records, log.end
 
     def test_golden_log(self) -> None:
         golden_copy(str(self.store))

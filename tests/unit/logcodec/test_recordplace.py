@@ -1,6 +1,8 @@
 """Which record is whose: every field that says so, and nothing else."""
 
-import pytest
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.encoder import RecordEncoder
 from hatwisted.logcodec.recordplace import QueueRecords
@@ -19,37 +21,32 @@ def record(topic: str = "orders", queue_id: int = 3, queue_offset: int = 41, hos
     return b"".join(parts)
 
 
-@pytest.mark.parametrize("host", [V4, V6], ids=["IPv4", "IPv6"])
-def test_a_record_of_this_queue_and_place(host: bytes) -> None:
-    raw = record(host=host)
-    assert QueueRecords("orders", 3).has(b"xx" + raw + b"yy", 2, len(raw), 41, AT)
+class PlaceTests(SynchronousTestCase):
+    def test_a_record_of_this_queue_and_place(self) -> None:
+        for host in (V4, V6):
+            raw = record(host=host)
+            self.assertTrue(QueueRecords("orders", 3).has(b"xx" + raw + b"yy", 2, len(raw), 41, AT))
 
+    def test_another_topic_queue_or_place(self) -> None:
+        raw = record()
+        for queue, place in (
+            (("order", 3), (41, AT)),
+            (("ordersX", 3), (41, AT)),
+            (("orders", 2), (41, AT)),
+            (("orders", 3), (40, AT)),
+            (("orders", 3), (41, AT + 1)),
+        ):
+            self.assertFalse(QueueRecords(*queue).has(raw, 0, len(raw), *place), (queue, place))
 
-@pytest.mark.parametrize(
-    ("queue", "place"),
-    [
-        (("order", 3), (41, AT)),
-        (("ordersX", 3), (41, AT)),
-        (("orders", 2), (41, AT)),
-        (("orders", 3), (40, AT)),
-        (("orders", 3), (41, AT + 1)),
-    ],
-    ids=["shorter topic", "longer topic", "queue", "queue offset", "place in the log"],
-)
-def test_another_one(queue: tuple[str, int], place: tuple[int, int]) -> None:
-    raw = record()
-    assert not QueueRecords(*queue).has(raw, 0, len(raw), *place)
+    def test_a_piece_of_one_is_none(self) -> None:
+        raw, records = record(), QueueRecords("orders", 3)
+        for size in range(len(raw)):
+            self.assertFalse(records.has(raw[:size], 0, len(raw), 41, AT), size)
+            self.assertFalse(records.has(raw, 0, size, 41, AT), size)
+        self.assertFalse(records.has(raw + b"x", 0, len(raw) + 1, 41, AT))
 
-
-def test_a_piece_of_one_is_none() -> None:
-    raw, records = record(), QueueRecords("orders", 3)
-    assert not any(records.has(raw[:size], 0, len(raw), 41, AT) for size in range(len(raw)))
-    assert not any(records.has(raw, 0, size, 41, AT) for size in range(len(raw)))
-    assert not records.has(raw + b"x", 0, len(raw) + 1, 41, AT)
-
-
-@pytest.mark.parametrize("at", [layout.MAGIC_AT, layout.BODY_LENGTH_AT, layout.SYS_FLAG_AT + 3])
-def test_lengths_and_marks_that_do_not_fit(at: int) -> None:
-    raw = bytearray(record())
-    raw[at] ^= 0x30
-    assert not QueueRecords("orders", 3).has(bytes(raw), 0, len(raw), 41, AT)
+    def test_lengths_and_marks_that_do_not_fit(self) -> None:
+        for at in (layout.MAGIC_AT, layout.BODY_LENGTH_AT, layout.SYS_FLAG_AT + 3):
+            raw = bytearray(record())
+            raw[at] ^= 0x30
+            self.assertFalse(QueueRecords("orders", 3).has(bytes(raw), 0, len(raw), 41, AT), at)

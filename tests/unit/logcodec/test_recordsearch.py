@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.recordsearch import RecordSearch, records_after
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_record, make_record
+from tests.support.examples import examples
+from tests.support.memorylog import MemoryLog
 
 FILE_SIZE = 1 << 16
 
 
-class MemoryLog:
-    """One log file in memory."""
-
-    file_size = FILE_SIZE
-    capacity_end = FILE_SIZE
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data.ljust(FILE_SIZE, b"\0")
-
-    def read(self, offset: int, size: int) -> bytes:
-        return self.data[offset : offset + size]
+def log_of(data: bytes) -> MemoryLog:
+    """One log file with `data` at its beginning."""
+    log = MemoryLog(FILE_SIZE)
+    log.append(data.ljust(FILE_SIZE, b"\0"))
+    return log
 
 
 def record(at: int, body: bytes, properties: bytes = b"TAGS\x01t") -> bytes:
@@ -47,16 +43,16 @@ def log_with_carrier(front: int, count: int, rest: bytes) -> tuple[bytes, int]:
 
 
 class ProofTests(SynchronousTestCase):
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(st.integers(0, 3), st.integers(1, 6), st.binary(max_size=300), st.data())
     def test_nothing_in_a_torn_record_counts(
         self, front: int, count: int, rest: bytes, data: st.DataObject
     ) -> None:
         whole, at = log_with_carrier(front, count, rest)
         kept = data.draw(st.integers(at + layout.BODY_AT, len(whole) - 1))
-        self.assertEqual(list(records_after(MemoryLog(whole[:kept]), at, kept)), [])
+        self.assertEqual(list(records_after(log_of(whole[:kept]), at, kept)), [])
 
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(st.integers(1, 6), st.binary(max_size=300), st.data())
     def test_behind_a_damaged_body_the_chain_goes_on_at_its_end(
         self, count: int, rest: bytes, data: st.DataObject
@@ -66,10 +62,10 @@ class ProofTests(SynchronousTestCase):
         whole += record(end, b"behind")
         bad = bytearray(whole)
         bad[data.draw(st.integers(at + layout.BODY_AT, at + layout.BODY_AT + 20))] ^= 0x55
-        found = list(records_after(MemoryLog(bytes(bad)), at, len(whole)))
+        found = list(records_after(log_of(bytes(bad)), at, len(whole)))
         self.assertEqual([one.physical_offset for one in found], [end])
 
-    @settings(max_examples=80, deadline=None)
+    @examples(25)
     @given(st.integers(0, layout.BODY_AT - 1), st.integers(1, 255))
     def test_one_wrong_byte_of_a_head_hides_no_record(self, position: int, change: int) -> None:
         data, starts = b"", []
@@ -78,7 +74,7 @@ class ProofTests(SynchronousTestCase):
             data += record(len(data), b"honest" * 9)
         bad = bytearray(data)
         bad[starts[1] + position] ^= change
-        found = list(records_after(MemoryLog(bytes(bad)), starts[1], len(data), check_crc=True))
+        found = list(records_after(log_of(bytes(bad)), starts[1], len(data), check_crc=True))
         self.assertEqual(
             [one.physical_offset for one in found if one.physical_offset > starts[1]], starts[2:]
         )
@@ -86,7 +82,7 @@ class ProofTests(SynchronousTestCase):
     def test_a_candidate_that_somebody_knows_to_be_inside_a_record_is_none(self) -> None:
         whole, at = log_with_carrier(1, 2, bytes(50))
         lost = whole[:at] + bytes(layout.BODY_AT) + whole[at + layout.BODY_AT :]
-        log = MemoryLog(lost)
+        log = log_of(lost)
         self.assertEqual(len(list(records_after(log, at, len(whole)))), 2)
         held = lambda offset: at < offset < len(whole)  # noqa: E731
         self.assertEqual(list(records_after(log, at, len(whole), held=held)), [])
@@ -95,6 +91,6 @@ class ProofTests(SynchronousTestCase):
         whole, at = log_with_carrier(2, 5, b"")
         end = len(whole)
         whole += record(end, b"behind")
-        search = RecordSearch(MemoryLog(whole), 0, len(whole), look_back=100)
+        search = RecordSearch(log_of(whole), 0, len(whole), look_back=100)
         for offset in range(at + 1, end + 1, 7):
             self.assertEqual(search.at_or_after(offset), end)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -19,6 +19,7 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.record import decode_record, encode_blank, encode_record, make_record
 from hatwisted.wire.storedrecord import Record
+from tests.support.examples import examples
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"
 FILE_SIZE = 65536
@@ -127,7 +128,7 @@ records = st.builds(
 
 
 class AgreementTests(SynchronousTestCase):
-    @settings(max_examples=80, deadline=None)
+    @examples(25)
     @given(st.lists(records, max_size=8), st.sampled_from([0, 77, 1 << 40]), st.binary(max_size=7))
     @example([make_record("T" * 127, b"")], 0, b"")
     @example([make_record("L" + "o" * 180 + "ng", b"x", version=2)], 0, b"")
@@ -142,7 +143,7 @@ class AgreementTests(SynchronousTestCase):
         self.assertEqual(by_columns(buf, base), (expected, few_end))
         self.assertEqual(few_end, ScanEnd(len(buf) - len(rest), Stop.NEED_DATA))
 
-    @settings(max_examples=80, deadline=None)
+    @examples(25)
     @given(st.lists(records, min_size=1, max_size=3), st.data())
     def test_any_damage_is_seen_by_both_alike(self, batch: list[Record], data: st.DataObject) -> None:
         buf = bytearray(log_of(batch))
@@ -151,7 +152,7 @@ class AgreementTests(SynchronousTestCase):
         few, few_end = scan_few(bytes(buf), 0, LEVELS)
         self.assertEqual(by_columns(bytes(buf), 0), (few, few_end))
 
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(st.lists(records, min_size=1, max_size=3), st.data())
     def test_cut_anywhere_gives_the_whole_records_in_front(
         self, batch: list[Record], data: st.DataObject

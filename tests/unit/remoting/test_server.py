@@ -199,6 +199,20 @@ class RemotingServerTests(TestCase):
         self.client.transport.write(request(ECHO, 1))
         yield self.client.answers(1)
 
+    @inlineCallbacks
+    def test_who_listens_for_a_connections_end_hears_of_it_once(self):  # type: ignore[no-untyped-def]
+        (connection,) = self.factory.connections
+        ended: list[RemotingConnection] = []
+        others: list[RemotingConnection] = []
+        for _ in range(3):
+            connection.on_close(ended.append)
+        connection.on_close(others.append)
+        gone: Deferred[RemotingConnection] = Deferred()
+        connection.on_close(gone.callback)
+        self.client.transport.abortConnection()
+        yield gone
+        self.assertEqual((ended, others), ([connection], [connection]))
+
     def test_a_table_without_some_codes(self) -> None:
         vip = self.table.without(ECHO, BATCH)
         self.assertNotIn(ECHO, vip.handlers)

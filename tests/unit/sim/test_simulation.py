@@ -12,7 +12,7 @@ from hatwisted.sim.shrink import shrink
 from hatwisted.sim.simulation import Outcome, Simulation
 from tests.support.soak import times
 
-SEEDS = range(times(8))
+SEEDS = range(times(3))
 
 
 def run(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Outcome:

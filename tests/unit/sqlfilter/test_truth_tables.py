@@ -7,13 +7,14 @@ reaches the compiled form as text.
 import re
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import Sql92Filter
 from hatwisted.sqlfilter.javanumbers import NotComparable
+from tests.support.examples import examples
 
 T, F, N = True, False, None
 AND = {(T, T): T, (T, F): F, (T, N): N, (F, T): F, (F, F): F, (F, N): F, (N, T): N, (N, F): F, (N, N): N}
@@ -175,7 +176,7 @@ def wrong_way_round(node):
 
 
 class TestTruthTables(SynchronousTestCase):
-    @settings(max_examples=300, deadline=None)
+    @examples(100)
     @given(trees.filter(lambda tree: not wrong_way_round(tree)), st.lists(messages, min_size=1, max_size=4))
     def test_random_expressions_follow_the_tables(self, tree, some):
         compiled = Sql92Filter(written(tree))
@@ -190,7 +191,7 @@ class TestTruthTables(SynchronousTestCase):
             self.assertIs(compiled.evaluate(message.get), wanted, written(tree))
             self.assertIs(compiled.matches(message.get), wanted is True)
 
-    @settings(deadline=None)
+    @examples(30)
     @given(st.text(alphabet="ab5'(),=<>.-+ LINORTAD\n*/#_$e", max_size=60))
     def test_any_text_is_read_or_refused(self, text):
         try:

@@ -17,7 +17,8 @@ from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.trace import Trace
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.put import Put
-from hatwisted.store.messagestore import MessageStore, StoreOptions
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.support.manualworker import ManualWorker

@@ -3,7 +3,7 @@
 import errno
 
 from twisted.internet.task import Clock
-from twisted.logger import Logger
+from twisted.logger import Logger, capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
@@ -12,6 +12,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import OffsetGap, StoreFull
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.log.fileallocation import FileAllocation
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire import layout
@@ -19,6 +20,7 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.storedrecord import Blank, Record
 from tests.support.faultyfs import FaultyFileSystem
+from tests.support.manualworker import ManualWorker
 
 FILE_SIZE = 4096
 HOST = HostPort(b"\x7f\0\0\1", 10911).pack()
@@ -244,7 +246,7 @@ class CommitLogTests(SynchronousTestCase):
         fs = self.open_faulty()
         fault = fs.fail("reserve", error=errno.ENOSPC, times=None, nth=2)
         events: list[dict[str, object]] = []
-        self.log._log = Logger(observer=events.append)  # type: ignore[arg-type,call-arg]
+        self.patch(FileAllocation, "_log", Logger(observer=events.append))  # type: ignore[arg-type]
         for _ in range(10):
             self.log.append([put(b"x" * 300)])
         self.assertEqual(fs.count("reserve"), 2)
@@ -280,6 +282,30 @@ class CommitLogTests(SynchronousTestCase):
         self.assertEqual(self.log.files.starts, [0, FILE_SIZE])
         self.log.close()
         self.assertEqual(self.fs.listdir(self.folder), [layout.file_name(0)])
+
+    def test_the_next_file_is_prepared_once_at_a_time_and_a_failure_isnt_repeated(self) -> None:
+        self.fs = fs = FaultyFileSystem()  # type: ignore[assignment]
+        worker = ManualWorker()
+        files = FileQueue(fs, self.mktemp() + "/commitlog", FILE_SIZE)
+        files.load()
+        log = CommitLog(files, self.clock, worker, HOST)
+        self.addCleanup(log.close)
+        with capturedLogs() as events:
+            for _ in range(3):
+                log.append([put(b"x")])
+            self.assertEqual((len(worker), files.starts), (1, [0]))
+            worker.work(1)
+            log.append([put(b"x")])
+        self.assertEqual((len(worker), files.starts, events), (0, [0, FILE_SIZE], []))
+        fs.fail("reserve", error=errno.ENOSPC, times=None)
+        with capturedLogs() as events:
+            log.append([put(b"x" * (FILE_SIZE - 300))])
+            worker.work(1)
+            for _ in range(3):
+                log.append([put(b"x")])
+        self.assertEqual((len(worker), files.starts), (0, [0, FILE_SIZE]))
+        told = [each for each in events if "in advance" in each["log_format"]]
+        self.assertEqual(len(told), 1)
 
     def test_rocketmq_fault_blank_without_a_next_file_is_not_what_a_clean_exit_leaves(self) -> None:
         self.log.append_raw(0, [b"x" * FILE_SIZE])

@@ -7,16 +7,18 @@ import os
 import shutil
 import struct
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.queueentry import ENTRY_SIZE, blank_entry, count_in_use
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.queue import consumequeue
-from hatwisted.store.queue.consumequeue import SCAN_CHUNK, TAIL_LIMIT, ConsumeQueue
+from hatwisted.store.queue.consumequeue import TAIL_LIMIT, ConsumeQueue
+from hatwisted.store.queue.queuescan import SCAN_CHUNK
 from hatwisted.store.queue.queuetable import SYNC_ALL_FROM, ConsumeQueueTable
 from hatwisted.wire.layout import file_name
+from tests.support.examples import examples
 from tests.support.faultyfs import FaultyFileSystem
 
 GOLDEN = os.path.join(
@@ -518,7 +520,7 @@ class EntryScanTests(SynchronousTestCase):
             count += 1
         return count, floor
 
-    @settings(max_examples=200, deadline=None)
+    @examples(60)
     @given(
         st.lists(
             st.tuples(

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.support import crashfuzz
 from tests.support.soak import times
 
-SEEDS = range(times(12))
+SEEDS = range(times(4))
 FAILED_SYNCS = (68, 74, 77)
 """In these, a sync of the log fails long before a power failure."""
 

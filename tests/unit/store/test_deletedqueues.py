@@ -11,7 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.log.put import Put
-from hatwisted.store.messagestore import MessageStore, StoreOptions
+from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.record import decode_record
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"

@@ -10,7 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
-from hatwisted.store.log.filequeue import FileQueue, OpenFiles
+from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.openfiles import OpenFiles
 from hatwisted.wire.layout import file_name
 from tests.support.faultyfs import FaultyFileSystem
 from tests.support.manualworker import ManualWorker
@@ -89,7 +90,9 @@ class LoadTests(QueueCase):
     def test_a_gap_is_refused_and_named(self) -> None:
         for start in (100, 200, 400):
             self.put_file(file_name(start))
-        self.assertIn(f"{file_name(300)} is missing", str(self.assertRaises(WrongFile, self.load)))
+        words = f"follows {file_name(200)}: {file_name(300)} is missing between them"
+        refused = self.assertRaises(WrongFile, self.load)
+        self.assertEqual(str(refused), f"{os.path.join(self.folder, file_name(400))} {words}")
 
     def test_strange_names_are_refused(self) -> None:
         for name in ("12", "lost+found", file_name(150), "0000000000000000010x"):

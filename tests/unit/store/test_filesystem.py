@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
+import sys
 import threading
+from unittest import SkipTest
 
 import numpy as np
 from zope.interface.verify import verifyObject
@@ -12,6 +15,7 @@ from zope.interface.verify import verifyObject
 from hatwisted.store.disk import filesystem
 from hatwisted.store.disk.filesystem import IOV_LIMIT
 from hatwisted.store.disk.wholefile import replace_file
+from hatwisted.store.errors import StoreLocked
 from hatwisted.store.interfaces import IFile, IFileSystem, ILock
 from tests.support.filecase import FileCase
 
@@ -194,3 +198,60 @@ class NameTests(FileCase):
         total, free = self.fs.usage(self.folder)
         status = os.statvfs(self.folder)
         self.assertTrue(0 < free < total <= status.f_blocks * status.f_frsize)
+
+
+class HolderTests(FileCase):
+    """Who is in the way of a lock; of another process, tests/system/store/test_locks.py."""
+
+    def held(self, answer: bytes | OSError) -> int | None:
+        """What the system is asked, and made of its answer."""
+
+        def fcntl(fd: int, command: int, asked: bytes) -> bytes:
+            self.assertEqual((fd, command), (5, filesystem.fcntl.F_GETLK))
+            flock = struct.unpack("hhqqi", asked[: struct.calcsize("hhqqi")])
+            self.assertEqual(flock, (filesystem.fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+            if isinstance(answer, OSError):
+                raise answer
+            return answer
+
+        self.patch(filesystem.fcntl, "fcntl", fcntl)
+        return filesystem.lock_holder(5)
+
+    def test_the_pid_that_the_system_gives(self) -> None:
+        if not sys.platform.startswith("linux"):
+            raise SkipTest("asks Linux")
+        taken, free = filesystem.fcntl.F_WRLCK, filesystem.fcntl.F_UNLCK
+        for kind, pid, found in (
+            (taken, 4711, 4711),
+            (taken, 1, 1),
+            (taken, 0, None),
+            (taken, -1, None),
+            (free, 4711, None),
+        ):
+            self.assertEqual(self.held(struct.pack("hhqqi0q", kind, 0, 0, 1, pid)), found)
+        self.assertIsNone(self.held(b"too short"))
+        self.assertIsNone(self.held(OSError(errno.EBADF, "Bad file descriptor")))
+
+    def test_a_lock_that_another_process_has_names_it_if_its_known(self) -> None:
+        def taken(*_: object) -> None:
+            raise OSError(codes[0], "planned")
+
+        self.patch(filesystem.fcntl, "lockf", taken)
+        codes = [errno.EACCES, errno.EAGAIN, errno.ENOLCK]
+        while len(codes) > 1:
+            for pid, words in ((4711, "process 4711"), (None, "another process")):
+                self.patch(filesystem, "lock_holder", lambda fd, pid=pid: pid)
+                refused = self.assertRaises(StoreLocked, self.fs.lock, self.path("lock"))
+                self.assertIn(f" {words}", str(refused))
+            codes.pop(0)
+        self.assertEqual(self.assertRaises(OSError, self.fs.lock, self.path("lock")).errno, errno.ENOLCK)
+
+    def test_elsewhere_nobody_is_asked(self) -> None:
+        self.patch(sys, "platform", "darwin")
+        self.assertIsNone(filesystem.lock_holder(-1))
+
+    def test_of_a_file_that_nobody_has_locked(self) -> None:
+        path = self.path("free")
+        fd = os.open(path, os.O_RDWR | os.O_CREAT)
+        self.addCleanup(os.close, fd)
+        self.assertIsNone(filesystem.lock_holder(fd))

@@ -9,9 +9,10 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
@@ -21,6 +22,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import StoreFull, WrongFile
 from hatwisted.store.index.indexfile import HEADER, ITEM, IndexFile, Item, file_length
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
+from tests.support.examples import examples
 from tests.support.faultyfs import FaultyFileSystem
 from tests.support.manualworker import ManualWorker
 
@@ -114,7 +116,7 @@ class GoldenTests(IndexTestCase):
             self.assertEqual(service.append_few([item]), 1)
         self.assertFiles([self.golden_file()])
 
-    @settings(max_examples=20, deadline=None)
+    @examples(8)
     @given(st.lists(st.tuples(st.integers(1, 200), st.booleans()), max_size=15))
     def test_golden_file_from_any_mixture(self, cuts: list[tuple[int, bool]]) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -187,7 +189,7 @@ item_lists = st.lists(st.tuples(hashes, st.integers(0, 300), st.integers(-5, 90_
 
 
 class RollTests(IndexTestCase):
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(item_lists, st.lists(st.integers(1, 20), max_size=8), st.sampled_from([2, 5, 11]))
     def test_rolling_mid_batch_gives_the_bytes_of_the_definition(
         self, items: list[Item], cuts: list[int], capacity: int
@@ -481,6 +483,23 @@ class LoadTests(IndexTestCase):
             self.assertEqual(fs.count("reserve", path.name), 3)
             fs = FaultyFileSystem()
             service.close()
+
+    def test_a_flush_that_fails_is_told_and_made_up_for_and_only_the_disks_errors_are(self) -> None:
+        fs = FaultyFileSystem()
+        self.fs = fs
+        service = self.service(7, 3)
+        service.append(*columns([(1, 0, 10), (1, 1, 20), (1, 2, 30)]))
+        fs.fail("datasync", path="index")
+        with capturedLogs() as events:
+            self.successResultOf(service.flush())
+        self.assertEqual([each["error"].errno for each in events], [errno.EIO])
+        counts = [fs.count("datasync", "index")]
+        for _ in range(2):
+            self.successResultOf(service.flush())
+            counts.append(fs.count("datasync", "index") - counts[0])
+        self.assertEqual(counts[1:], [1, 1], "tried again, and then there's nothing to do")
+        self.patch(service, "datasync", lambda: 1 // 0)
+        self.failureResultOf(service.flush(), ZeroDivisionError)
 
     def test_flush_tells_the_checkpoint_about_full_files_only(self) -> None:
         service = self.service(7, 3)

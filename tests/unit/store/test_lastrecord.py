@@ -10,8 +10,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
-from hatwisted.store.log.commitlog import SEARCH_CHUNK, CommitLog
+from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.store.log.lastrecord import SEARCH_CHUNK
 from hatwisted.store.log.logfiles import LogFiles
 from hatwisted.store.log.put import Put
 from hatwisted.wire.hostport import HostPort

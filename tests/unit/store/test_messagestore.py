@@ -27,8 +27,9 @@ from hatwisted.store.errors import (
 )
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.put import Put, PutStatus
-from hatwisted.store.messagestore import MessageStore, StoreOptions
+from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.queue.reading import GetStatus, RecordTest
+from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.support.faultyfs import FaultyFileSystem

@@ -2,7 +2,7 @@
 
 import struct
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -16,6 +16,7 @@ from hatwisted.store.queue.reading import (
     RecordTest,
     get_messages,
 )
+from tests.support.examples import examples
 
 ENTRY = struct.Struct(">qiq")
 
@@ -262,7 +263,7 @@ class TestRuns(ReadingCase):
         self.assertEqual(b"".join(self.get(0).buffers), b"".join(self.records))
         self.assertEqual(self.log.reads, 2)
 
-    @settings(deadline=None)
+    @examples(30)
     @given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3), st.booleans()), max_size=60), st.data())
     def test_any_log_gives_exactly_the_matching_records_in_order(self, puts, data):
         self.setUp()

@@ -27,13 +27,10 @@ from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
-
-from .sample_log import (
-    FILE_SIZE,
+from tests.support.logbuilder import FILE_SIZE, START_TIME, LogBuilder
+from tests.support.samplestore import (
     GOLDEN,
     SLOTS,
-    START_TIME,
-    LogWriter,
     SampleStore,
     entries_of,
     items_of,
@@ -55,9 +52,9 @@ class RecoveryTestCase(SynchronousTestCase):
         self.addCleanup(store.close)
         return store
 
-    def written(self, writer: LogWriter, *, dispatched: bool = True) -> None:
+    def written(self, writer: LogBuilder, *, dispatched: bool = True) -> None:
         """A store whose log holds what the writer has, with queues and index up to date."""
-        writer.save(os.path.join(self.root, "commitlog"))
+        writer.save(Path(self.root))
         if dispatched:
             store = self.opened()
             store.log.set_end(writer.end)
@@ -79,7 +76,7 @@ class RecoveryTestCase(SynchronousTestCase):
         store = self.opened()
         return store, store.recover(unclean=unclean)
 
-    def assertWhole(self, store: SampleStore, writer: LogWriter, end: int) -> None:
+    def assertWhole(self, store: SampleStore, writer: LogBuilder, end: int) -> None:
         """The log ends there, zeros behind it; queues and index hold its records, and no others."""
         self.assertEqual(store.log.max_offset, end)
         self.assertEqual(written_end(store.files, end), end)
@@ -96,7 +93,7 @@ class RecoveryTestCase(SynchronousTestCase):
 
 class EndTests(RecoveryTestCase):
     def test_intact_store(self) -> None:
-        writer = LogWriter().fill_files(5)
+        writer = LogBuilder().fill_files(5)
         self.written(writer)
         for unclean in (False, True):
             store, report = self.recovered(unclean=unclean)
@@ -105,14 +102,14 @@ class EndTests(RecoveryTestCase):
             store.close()
 
     def test_clean_exit_follows_the_last_three_files_only(self) -> None:
-        writer = LogWriter().fill_files(5)
+        writer = LogBuilder().fill_files(5)
         self.written(writer)
         _, report = self.recovered(unclean=False)
         self.assertEqual(report.start, 2 * FILE_SIZE)
         self.assertEqual(report.store_timestamp, START_TIME + 10 * (len(writer.offsets) - 1))
 
     def test_unclean_exit_begins_at_the_file_the_checkpoint_vouches_for(self) -> None:
-        writer = LogWriter().fill_files(6)
+        writer = LogBuilder().fill_files(6)
         self.written(writer)
         third = next(number for number, at in enumerate(writer.offsets) if at >= 2 * FILE_SIZE)
         store = self.opened()
@@ -125,7 +122,7 @@ class EndTests(RecoveryTestCase):
         self.assertEqual(store.recover(unclean=True).start, 0)
 
     def test_torn_tail_is_cut_at_every_byte_of_the_last_record(self) -> None:
-        writer = LogWriter().fill(4)
+        writer = LogBuilder().fill(4)
         whole = writer.end
         writer.add("TopicA", 1, b"last", b"UNIQ_KEY\x01u\x02TAGS\x01t")
         for cut in range(whole, writer.end):
@@ -138,7 +135,7 @@ class EndTests(RecoveryTestCase):
             store.close()
 
     def test_rocketmq_fault_record_torn_in_its_properties_is_accepted(self) -> None:
-        writer = LogWriter().fill(10)
+        writer = LogBuilder().fill(10)
         last = writer.offsets[-1]
         for unclean in (False, True):
             shutil.rmtree(self.root, ignore_errors=True)
@@ -151,14 +148,14 @@ class EndTests(RecoveryTestCase):
             store.close()
 
     def test_a_record_that_really_ends_in_a_zero_byte_survives_a_clean_exit(self) -> None:
-        writer = LogWriter().fill(5)
+        writer = LogBuilder().fill(5)
         writer.add(raw=b"TAGS\x01t\x02user\x01a\0")
         self.written(writer)
         store, _ = self.recovered(unclean=False)
         self.assertWhole(store, writer, writer.end)
 
     def test_a_record_that_ends_in_a_zero_byte_is_no_tail_when_others_follow(self) -> None:
-        writer = LogWriter().fill(5)
+        writer = LogBuilder().fill(5)
         writer.add(raw=b"TAGS\x01t\x02user\x01a\0")
         writer.fill(1)
         self.written(writer)
@@ -166,7 +163,7 @@ class EndTests(RecoveryTestCase):
         self.assertWhole(store, writer, writer.end)
 
     def test_torn_tail_is_reported_once(self) -> None:
-        writer = LogWriter().fill(10)
+        writer = LogBuilder().fill(10)
         self.written(writer, dispatched=False)
         self.change(writer.end, b"\xda\xa3garbage")
         store, report = self.recovered()
@@ -178,7 +175,7 @@ class EndTests(RecoveryTestCase):
         self.assertEqual(self.warnings("tail is torn"), 1)
 
     def test_body_checksum_is_looked_at_unless_switched_off(self) -> None:
-        writer = LogWriter().fill(10)
+        writer = LogBuilder().fill(10)
         self.written(writer)
         self.change(writer.offsets[-1] + layout.BODY_AT, b"\xff")
         store = self.opened()
@@ -193,7 +190,7 @@ class EndTests(RecoveryTestCase):
         self.assertWhole(store, writer, writer.offsets[-1])
 
     def test_rocketmq_fault_blank_without_a_next_file_is_recovered_below_the_slave(self) -> None:
-        writer = LogWriter().fill_files(2)
+        writer = LogBuilder().fill_files(2)
         del writer.data[FILE_SIZE:]
         self.written(writer, dispatched=False)
         for unclean in (True, False):
@@ -203,7 +200,7 @@ class EndTests(RecoveryTestCase):
             store.close()
 
     def test_blank_with_an_empty_next_file(self) -> None:
-        writer = LogWriter().fill_files(2)
+        writer = LogBuilder().fill_files(2)
         del writer.data[FILE_SIZE:]
         self.written(writer, dispatched=False)
         self.log_file(FILE_SIZE).write_bytes(bytes(FILE_SIZE))
@@ -211,7 +208,7 @@ class EndTests(RecoveryTestCase):
         self.assertEqual((report.end, store.files.starts), (FILE_SIZE, [0, FILE_SIZE]))
 
     def test_file_made_ahead_is_removed(self) -> None:
-        writer = LogWriter().fill_files(2)
+        writer = LogBuilder().fill_files(2)
         self.written(writer)
         self.log_file(2 * FILE_SIZE).write_bytes(bytes(FILE_SIZE))
         store, report = self.recovered(unclean=False)
@@ -219,7 +216,7 @@ class EndTests(RecoveryTestCase):
         self.assertEqual(report.files_removed, 1)
 
     def test_a_head_that_names_a_record_bigger_than_its_file_is_an_end(self) -> None:
-        self.written(LogWriter().fill_files(1))
+        self.written(LogBuilder().fill_files(1))
         head = (FILE_SIZE * 2).to_bytes(4, "big") + layout.MAGIC_V1.to_bytes(4, "big")
         files = FileQueue(PosixFileSystem(), os.path.join(self.root, "commitlog"), FILE_SIZE)
         files.load()
@@ -231,7 +228,7 @@ class EndTests(RecoveryTestCase):
             self.assertEqual(walk.damages[0].offset if end is None else end.offset, offset)
 
     def test_half_a_blank(self) -> None:
-        writer = LogWriter().fill(10)
+        writer = LogBuilder().fill(10)
         self.written(writer)
         self.change(writer.end, encode_blank(FILE_SIZE - writer.end)[:6])
         store, report = self.recovered()
@@ -239,7 +236,7 @@ class EndTests(RecoveryTestCase):
         self.assertEqual(report.torn_bytes, 6)
 
     def test_rocketmq_fault_stale_bytes_past_the_end_are_left(self) -> None:
-        writer = LogWriter().fill(10)
+        writer = LogBuilder().fill(10)
         self.written(writer)
         self.change(writer.offsets[-1] + layout.BODY_AT, b"\xff")
         store, _ = self.recovered()
@@ -247,7 +244,7 @@ class EndTests(RecoveryTestCase):
         store.close()
 
     def test_no_log_at_all_means_no_queues_and_no_index(self) -> None:
-        self.written(LogWriter().fill(20))
+        self.written(LogBuilder().fill(20))
         shutil.rmtree(os.path.join(self.root, "commitlog"))
         store, report = self.recovered(unclean=False)
         self.assertEqual((report.end, store.contents(), store.items()), (0, {}, []))
@@ -285,7 +282,7 @@ class ForgedRecordTests(RecoveryTestCase):
     """A body may hold whole records for the very offsets they will lie at: answers tell a producer where its
     messages went."""
 
-    def carrier(self, writer: LogWriter, records: int = 3, rest: int = 2000) -> int:
+    def carrier(self, writer: LogBuilder, records: int = 3, rest: int = 2000) -> int:
         """Append a message whose body holds such records; where it begins."""
         at = writer.end
         body = b""
@@ -299,11 +296,11 @@ class ForgedRecordTests(RecoveryTestCase):
                     store_timestamp=1 << 42,
                 )
             )
-        return writer.add("Topic0", 0, body + bytes(rest), raw=b"TAGS\x01t")
+        return writer.add("Topic0", 0, body + bytes(rest), raw=b"TAGS\x01t").physical_offset
 
     def test_records_in_a_torn_body_are_no_damage(self) -> None:
         for kept in (300, 400, 1000, -4):
-            writer = LogWriter().fill(20)
+            writer = LogBuilder().fill(20)
             at = self.carrier(writer)
             self.written(writer, dispatched=False)
             torn = at + kept if kept > 0 else writer.end + kept
@@ -315,9 +312,9 @@ class ForgedRecordTests(RecoveryTestCase):
             shutil.rmtree(self.root)
 
     def test_records_in_a_body_with_a_wrong_checksum_are_no_place_to_go_on(self) -> None:
-        writer = LogWriter().fill(20)
+        writer = LogBuilder().fill(20)
         at = self.carrier(writer)
-        behind = writer.add()
+        behind = writer.add().physical_offset
         self.written(writer)
         self.change(at + 1500, b"?")
         store = self.opened()
@@ -327,7 +324,7 @@ class ForgedRecordTests(RecoveryTestCase):
 
     def test_a_wrong_size_hides_no_record(self) -> None:
         for bit in range(32):
-            writer = LogWriter().fill(60)
+            writer = LogBuilder().fill(60)
             victim, behind = writer.offsets[30], writer.offsets[31]
             self.written(writer, dispatched=False)
             size = (behind - victim) ^ 1 << bit
@@ -339,7 +336,7 @@ class ForgedRecordTests(RecoveryTestCase):
             shutil.rmtree(self.root)
 
     def test_where_the_carriers_head_is_lost_the_queues_decide(self) -> None:
-        writer = LogWriter().fill(20)
+        writer = LogBuilder().fill(20)
         at = self.carrier(writer)
         self.written(writer)
         self.change(at, bytes(layout.BODY_AT))
@@ -369,7 +366,7 @@ class DamageTests(RecoveryTestCase):
         return error
 
     def test_rocketmq_fault_damage_in_the_middle_is_cut_with_the_good_records_behind_it(self) -> None:
-        writer = LogWriter().fill(30)
+        writer = LogBuilder().fill(30)
         damages: list[tuple[int, bytes]] = [
             (layout.MAGIC_AT, b"\0\0\0\0"),
             (layout.BODY_AT, b"\xff\xff"),
@@ -389,7 +386,7 @@ class DamageTests(RecoveryTestCase):
                 self.assertIn(f" in {Path(self.root, 'commitlog')}/{file:020d};", str(error))
 
     def test_good_records_in_a_later_file_count_too(self) -> None:
-        writer = LogWriter().fill_files(3)
+        writer = LogBuilder().fill_files(3)
         last = max(at for at in writer.offsets if at < FILE_SIZE)
         self.written(writer)
         self.change(last + layout.BODY_AT, b"\xff\xff")
@@ -397,16 +394,16 @@ class DamageTests(RecoveryTestCase):
         self.assertEqual((error.offset, error.resumes_at), (last, FILE_SIZE))
 
     def test_a_lost_file_start(self) -> None:
-        writer = LogWriter().fill_files(3)
+        writer = LogBuilder().fill_files(3)
         self.written(writer)
         self.change(FILE_SIZE, bytes(4096))
         self.assertEqual(self.refused().offset, FILE_SIZE)
 
-    def leftovers(self, first: int) -> tuple[LogWriter, LogWriter]:
+    def leftovers(self, first: int) -> tuple[LogBuilder, LogBuilder]:
         """A store as RocketMQ leaves it: an old log was cut at record `first` and written on, its bytes are still
         there behind the new end. Returns the old log and the new one."""
-        old = LogWriter().fill(40, body=200)
-        new = LogWriter().fill(first, body=200)
+        old = LogBuilder().fill(40, body=200)
+        new = LogBuilder().fill(first, body=200)
         new.later = 60_000
         for _ in range(5):
             new.add("Topic0", 0, b"new")
@@ -432,13 +429,13 @@ class DamageTests(RecoveryTestCase):
         self.assertTrue(evidence.was_cut_before(held[0], new.end, 0))
 
     def test_a_record_that_its_queue_knows_is_never_taken_for_stale(self) -> None:
-        writer = LogWriter().fill(30)
+        writer = LogBuilder().fill(30)
         self.written(writer)
         self.change(writer.offsets[12], bytes(60))
         self.assertEqual(self.refused().offset, writer.offsets[12])
 
     def test_it_is_looked_behind_as_many_zeros_as_a_disk_may_lose_and_as_far_as_queues_know(self) -> None:
-        writer = LogWriter().fill_files(2)
+        writer = LogBuilder().fill_files(2)
         self.patch(logwalk_module, "CHUNK", 512)
         self.patch(recordsearch_module, "CHUNK", 512)
         self.patch(recordsearch_module, "ZEROS_BEHIND", 1024)
@@ -453,9 +450,9 @@ class DamageTests(RecoveryTestCase):
         self.assertEqual(store.log.max_offset, hole)
 
     def test_an_embedded_copy_of_a_record_is_no_record(self) -> None:
-        inner = LogWriter().fill(3)
-        writer = LogWriter().fill(5)
-        last = writer.add(body=bytes(inner.data))
+        inner = LogBuilder().fill(3)
+        writer = LogBuilder().fill(5)
+        last = writer.add(body=bytes(inner.data)).physical_offset
         self.written(writer)
         self.change(writer.end - 10, b"\xff" * 10)
         self.change(last + layout.BODY_AT + len(inner.data) - 1, b"\xfe")
@@ -468,7 +465,7 @@ class QueueTests(RecoveryTestCase):
         return os.path.join(self.root, "consumequeue", topic, str(queue_id))
 
     def test_B95_a_missing_queue_is_rebuilt_after_a_clean_exit(self) -> None:
-        writer = LogWriter().fill_files(5)
+        writer = LogBuilder().fill_files(5)
         self.written(writer)
         shutil.rmtree(self.queue_folder("Topic1", 2))
         store, report = self.recovered(unclean=False)
@@ -477,7 +474,7 @@ class QueueTests(RecoveryTestCase):
         self.assertEqual(self.warnings("rebuilding"), 1)
 
     def test_B95_a_missing_queue_with_old_messages_only_is_rebuilt(self) -> None:
-        writer = LogWriter()
+        writer = LogBuilder()
         writer.add("Rare", 7)
         writer.fill_files(6)
         self.written(writer)
@@ -486,14 +483,14 @@ class QueueTests(RecoveryTestCase):
         self.assertWhole(store, writer, writer.end)
 
     def test_all_queues_missing(self) -> None:
-        writer = LogWriter().fill_files(3)
+        writer = LogBuilder().fill_files(3)
         self.written(writer)
         shutil.rmtree(os.path.join(self.root, "consumequeue"))
         store, _ = self.recovered(unclean=False)
         self.assertWhole(store, writer, writer.end)
 
     def test_a_queue_that_ends_early(self) -> None:
-        writer = LogWriter().fill_files(4)
+        writer = LogBuilder().fill_files(4)
         self.written(writer)
         for unclean in (False, True):
             store = self.opened()
@@ -506,7 +503,7 @@ class QueueTests(RecoveryTestCase):
             store.close()
 
     def test_a_queue_with_a_hole_from_a_page_that_never_reached_the_disk(self) -> None:
-        writer = LogWriter().fill_files(4)
+        writer = LogBuilder().fill_files(4)
         self.written(writer)
         path = Path(self.queue_folder("Topic0", 1), layout.file_name(0))
         raw = bytearray(path.read_bytes())
@@ -516,26 +513,26 @@ class QueueTests(RecoveryTestCase):
         self.assertWhole(store, writer, writer.end)
 
     def test_clean_exit_of_an_up_to_date_store_dispatches_next_to_nothing(self) -> None:
-        writer = LogWriter().fill_files(4)
+        writer = LogBuilder().fill_files(4)
         self.written(writer)
         _, report = self.recovered(unclean=False)
         self.assertLess(report.dispatched_bytes, 200)
 
     def test_queue_entries_beyond_the_end_are_cut(self) -> None:
-        writer = LogWriter().fill(60)
+        writer = LogBuilder().fill(60)
         self.written(writer)
         self.change(writer.offsets[40], bytes(writer.end - writer.offsets[40]))
         store, _ = self.recovered()
         self.assertWhole(store, writer, writer.offsets[40])
 
     def test_next_queue_offsets(self) -> None:
-        writer = LogWriter().fill(60)
+        writer = LogBuilder().fill(60)
         self.written(writer, dispatched=False)
         store, _ = self.recovered()
         self.assertEqual(store.queues.offsets(), {(f"Topic{t}", q): 10 for t in range(2) for q in range(3)})
 
     def test_expired_log_files_leave_queues_that_begin_in_mid_stream(self) -> None:
-        writer = LogWriter().fill_files(4)
+        writer = LogBuilder().fill_files(4)
         self.written(writer)
         self.log_file(0).unlink()
         shutil.rmtree(self.queue_folder("Topic0", 0))
@@ -553,7 +550,7 @@ class QueueTests(RecoveryTestCase):
 
 class IndexTests(RecoveryTestCase):
     def test_rocketmq_fault_unclean_exit_costs_the_newest_index_file(self) -> None:
-        writer = LogWriter().fill_files(6)
+        writer = LogBuilder().fill_files(6)
         self.written(writer)
         store = self.opened()
         # Queues and log are on disk up to the last file: only that one is dispatched again.
@@ -563,13 +560,13 @@ class IndexTests(RecoveryTestCase):
         self.assertWhole(store, writer, writer.end)
 
     def test_rocketmq_fault_stale_index_items_keep_new_records_out(self) -> None:
-        writer = LogWriter().fill(60)
+        writer = LogBuilder().fill(60)
         self.written(writer)
         cut = writer.offsets[40]
         self.change(cut, bytes(writer.end - cut))
         store, report = self.recovered()
         self.assertEqual(report.index_items_cut, 3 * 20)
-        again = LogWriter().fill(40)
+        again = LogBuilder().fill(40)
         for number in range(10):
             again.add("New", 0, raw=b"UNIQ_KEY\x01n%d" % number)
         store.files.write(cut, (bytes(again.data[cut:]),))
@@ -580,7 +577,7 @@ class IndexTests(RecoveryTestCase):
         self.assertEqual(store.index.query("New", "n3", 9, 0, 1 << 60), [again.offsets[43]])
 
     def test_rocketmq_fault_record_at_the_last_indexed_offset_is_indexed_again(self) -> None:
-        writer = LogWriter().fill(30)
+        writer = LogBuilder().fill(30)
         self.written(writer)
         for unclean in (True, False, True):
             store, _ = self.recovered(unclean=unclean)
@@ -588,14 +585,14 @@ class IndexTests(RecoveryTestCase):
             store.close()
 
     def test_missing_index_is_rebuilt(self) -> None:
-        writer = LogWriter().fill_files(3)
+        writer = LogBuilder().fill_files(3)
         self.written(writer)
         shutil.rmtree(os.path.join(self.root, "index"))
         store, _ = self.recovered(unclean=False)
         self.assertWhole(store, writer, writer.end)
 
     def test_rebuilt_bytes_equal_those_of_a_store_that_was_never_stopped(self) -> None:
-        writer = LogWriter().fill_files(3)
+        writer = LogBuilder().fill_files(3)
         self.written(writer)
         (path,) = Path(self.root, "index").iterdir()
         expected = path.read_bytes()
@@ -608,7 +605,7 @@ class IndexTests(RecoveryTestCase):
         self.assertTrue(path.read_bytes() == expected)
 
     def test_full_disk_while_rebuilding_is_an_error(self) -> None:
-        writer = LogWriter().fill(30)
+        writer = LogBuilder().fill(30)
         self.written(writer, dispatched=False)
 
         def no_space(*_: object) -> None:
@@ -628,7 +625,7 @@ class CrashTests(RecoveryTestCase):
     def crash(self, choice: random.Random) -> None:
         """A log written up to any byte, dispatched up to any record before it, some pages lost on the way."""
         shutil.rmtree(self.root, ignore_errors=True)
-        writer = LogWriter().fill(choice.randrange(20, 900), choice.randrange(1, 4), choice.randrange(1, 5))
+        writer = LogBuilder().fill(choice.randrange(20, 900), choice.randrange(1, 4), choice.randrange(1, 5))
         dispatched = choice.choice(writer.offsets)
         cut = choice.randrange(dispatched, writer.end + 1)
         self.written(writer, dispatched=False)
@@ -662,7 +659,7 @@ class CrashTests(RecoveryTestCase):
 class ProgressTests(RecoveryTestCase):
     def test_progress_rises_to_its_total(self) -> None:
         self.patch(recovery_module, "PROGRESS_BYTES", 1000)
-        writer = LogWriter().fill_files(4)
+        writer = LogBuilder().fill_files(4)
         self.written(writer, dispatched=False)
         seen: list[tuple[int, int]] = []
         store = self.opened()
@@ -675,7 +672,7 @@ class ProgressTests(RecoveryTestCase):
 
 class CoverageTests(RecoveryTestCase):
     def uncovered(self, change: Callable[[SampleStore], object] = lambda store: None) -> int | None:
-        writer = LogWriter().fill_files(5)
+        writer = LogBuilder().fill_files(5)
         self.written(writer)
         store = self.opened()
         store.queues.recover()
@@ -692,7 +689,7 @@ class CoverageTests(RecoveryTestCase):
         )
 
     def test_one_entry_too_few_at_the_very_end(self) -> None:
-        writer = LogWriter().fill_files(2)
+        writer = LogBuilder().fill_files(2)
         self.written(writer)
         store = self.opened()
         store.queues.recover()
@@ -701,26 +698,26 @@ class CoverageTests(RecoveryTestCase):
 
 
 class LogEndTests(RecoveryTestCase):
-    def files(self, writer: LogWriter) -> FileQueue:
-        writer.save(os.path.join(self.root, "commitlog"))
+    def files(self, writer: LogBuilder) -> FileQueue:
+        writer.save(Path(self.root))
         files = FileQueue(PosixFileSystem(), os.path.join(self.root, "commitlog"), FILE_SIZE)
         files.load()
         self.addCleanup(files.close)
         return files
 
     def test_written_end(self) -> None:
-        writer = LogWriter().fill_files(2)
+        writer = LogBuilder().fill_files(2)
         files = self.files(writer)
         self.assertEqual(written_end(files, 0), writer.end)
         self.assertEqual(written_end(files, writer.end), writer.end)
 
     def test_every_record_is_found_by_its_magic(self) -> None:
-        writer = LogWriter().fill_files(3)
+        writer = LogBuilder().fill_files(3)
         found = [record.physical_offset for record in records_after(self.files(writer), 0, writer.end)]
         self.assertEqual(found, writer.offsets)
 
     def test_record_heads_on_the_edge_of_a_chunk_are_found_once(self) -> None:
-        writer = LogWriter().fill(40)
+        writer = LogBuilder().fill(40)
         files = self.files(writer)
         for size in (50, 97, 128):
             self.patch(recordsearch_module, "CHUNK", size)

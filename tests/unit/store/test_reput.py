@@ -6,7 +6,7 @@ import os
 import random
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.logger import LogLevel, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
@@ -28,14 +28,12 @@ from hatwisted.store.dispatch.reput import (
 from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank
+from tests.support.examples import examples
+from tests.support.logbuilder import FILE_SIZE, START_TIME, LogBuilder
 from tests.support.manualworker import ManualWorker
-
-from .sample_log import (
-    FILE_SIZE,
+from tests.support.samplestore import (
     GOLDEN,
     ITEMS,
-    START_TIME,
-    LogWriter,
     SampleStore,
     entries_of,
     items_of,
@@ -110,17 +108,17 @@ class GoldenTests(StoreTestCase):
 class DispatchTests(StoreTestCase):
     def test_few_and_many_records_give_the_same(self) -> None:
         for count in (1, FEW, FEW + 1, 300):
-            store, writer = self.store(), LogWriter().fill(count)
+            store, writer = self.store(), LogBuilder().fill(count)
             self.feed(store, writer.data)
             store.dispatch_all()
             self.assertDispatched(store, writer.data)
             self.assertEqual(store.dispatcher.reput_offset, writer.end)
             self.assertEqual(store.dispatcher.behind_bytes, 0)
 
-    @settings(max_examples=25, deadline=None)
+    @examples(10)
     @given(st.lists(st.integers(1, 120), min_size=1, max_size=12), st.integers(0, 3), st.integers(1, 6))
     def test_any_batches_any_queues(self, batches: list[int], seed: int, topics: int) -> None:
-        store, writer, choice = self.store(), LogWriter(), random.Random(seed)
+        store, writer, choice = self.store(), LogBuilder(), random.Random(seed)
         for count in batches:
             for _ in range(count):
                 writer.add(f"T{choice.randrange(topics)}", choice.randrange(4), bytes(choice.randrange(300)))
@@ -131,7 +129,7 @@ class DispatchTests(StoreTestCase):
 
     def test_more_records_than_one_scan_takes(self) -> None:
         store = self.store(file_size=1 << 20)
-        writer = LogWriter(file_size=1 << 20)
+        writer = LogBuilder(file_size=1 << 20)
         for _ in range(MAX_RECORDS + 50):
             writer.add(raw=b"")
         self.feed(store, writer.data)
@@ -140,7 +138,7 @@ class DispatchTests(StoreTestCase):
 
     def test_a_record_longer_than_a_chunk_is_read_whole(self) -> None:
         self.patch(dispatcher_module, "CHUNK", 4096)
-        store, writer = self.store(), LogWriter().fill(3)
+        store, writer = self.store(), LogBuilder().fill(3)
         writer.add(body=bytes(9000))
         writer.fill(200)
         self.feed(store, writer.data)
@@ -148,7 +146,7 @@ class DispatchTests(StoreTestCase):
         self.assertDispatched(store, writer.data)
 
     def test_B94_half_a_record_waits_for_the_rest(self) -> None:
-        store, writer = self.store(), LogWriter().fill(5)
+        store, writer = self.store(), LogBuilder().fill(5)
         whole = writer.end
         writer.add(body=bytes(500))
         for cut in (3, 8, 60, 400, writer.end - whole - 1):
@@ -160,7 +158,7 @@ class DispatchTests(StoreTestCase):
         self.assertDispatched(store, writer.data)
 
     def test_half_a_blank_waits_for_the_rest(self) -> None:
-        store, writer = self.store(), LogWriter().fill_files(2)
+        store, writer = self.store(), LogBuilder().fill_files(2)
         blank = next(at for at in reversed(writer.offsets) if at < FILE_SIZE)
         blank += int.from_bytes(writer.data[blank : blank + 4], "big")
         self.feed(store, writer.data[: blank + 20])
@@ -171,7 +169,7 @@ class DispatchTests(StoreTestCase):
         self.assertDispatched(store, writer.data)
 
     def test_log_that_begins_in_mid_stream(self) -> None:
-        writer = LogWriter().fill_files(3)
+        writer = LogBuilder().fill_files(3)
         store, base = self.store(), FILE_SIZE
         store.log.append_raw(base, (bytes(writer.data[base : 2 * base]),))
         self.feed(store, writer.data[2 * base :])
@@ -185,7 +183,7 @@ class DispatchTests(StoreTestCase):
         self.assertGreater(first.queue_offset, 0)
 
     def test_a_log_begin_that_has_moved_past_the_dispatch_is_followed(self) -> None:
-        writer = LogWriter().fill_files(3)
+        writer = LogBuilder().fill_files(3)
         store = self.store()
         self.feed(store, writer.data[:FILE_SIZE])
         self.feed(store, writer.data[FILE_SIZE:])
@@ -194,7 +192,7 @@ class DispatchTests(StoreTestCase):
         self.assertEqual(store.contents(), queues_of(entries_of(bytes(writer.data[FILE_SIZE:]), FILE_SIZE)))
 
     def test_repeated_records_change_nothing(self) -> None:
-        store, writer = self.store(), LogWriter().fill(200)
+        store, writer = self.store(), LogBuilder().fill(200)
         self.feed(store, writer.data)
         store.dispatch_all()
         for start in (0, writer.offsets[50], writer.offsets[190]):
@@ -203,7 +201,7 @@ class DispatchTests(StoreTestCase):
             self.assertDispatched(store, writer.data)
 
     def test_dispatch_again_fills_only_what_is_missing(self) -> None:
-        writer = LogWriter().fill(400)
+        writer = LogBuilder().fill(400)
         for few in (True, False):
             store = self.store()
             self.feed(store, writer.data)
@@ -219,7 +217,7 @@ class DispatchTests(StoreTestCase):
 
     def test_half_and_rolled_back_messages_get_no_queue_entry(self) -> None:
         for count in (1, 10):
-            store, writer = self.store(), LogWriter()
+            store, writer = self.store(), LogBuilder()
             for _ in range(count):
                 for flag in (0, 4, 8, 12):
                     writer.add(sys_flag=flag)
@@ -231,7 +229,7 @@ class DispatchTests(StoreTestCase):
     def test_B97_delayed_messages_carry_their_deliver_time(self) -> None:
         raw = b"DELAY\x013\x02REAL_TOPIC\x01T\x02TAGS\x01x\x02REAL_QID\x010"
         for count in (1, 50):
-            store, writer = self.store(), LogWriter()
+            store, writer = self.store(), LogBuilder()
             for _ in range(count):
                 writer.add(layout.SCHEDULE_TOPIC, 2, raw=raw)
             self.feed(store, writer.data)
@@ -241,13 +239,13 @@ class DispatchTests(StoreTestCase):
             self.assertEqual(layout.QUEUE_ENTRY.unpack(entry)[2], due)
 
     def test_without_index(self) -> None:
-        store, writer = self.store(index=False), LogWriter().fill(100)
+        store, writer = self.store(index=False), LogBuilder().fill(100)
         self.feed(store, writer.data)
         store.dispatch_all()
         self.assertDispatched(store, writer.data)
 
     def test_arrivals_are_told_once_per_queue_and_step(self) -> None:
-        store, writer = self.store(), LogWriter().fill(120)
+        store, writer = self.store(), LogBuilder().fill(120)
         self.feed(store, writer.data)
         store.dispatch_all()
         expected = {(topic, queue_id, 20) for topic in ("Topic0", "Topic1") for queue_id in range(3)}
@@ -256,7 +254,7 @@ class DispatchTests(StoreTestCase):
 
     def test_timestamps_for_the_checkpoint(self) -> None:
         for count in (3, 60):
-            store, writer = self.store(), LogWriter().fill(count)
+            store, writer = self.store(), LogBuilder().fill(count)
             writer.add(sys_flag=layout.SYS_TRANSACTION_PREPARED)
             self.feed(store, writer.data)
             store.dispatch_all()
@@ -265,8 +263,8 @@ class DispatchTests(StoreTestCase):
 
     def test_a_topic_that_is_no_folder_name_keeps_nobody_else_waiting(self) -> None:
         for count in (2, 60):
-            store, writer = self.store(), LogWriter()
-            bad = writer.add("../evil")
+            store, writer = self.store(), LogBuilder()
+            bad = writer.add("../evil").physical_offset
             for _ in range(count):
                 writer.add("Good")
             self.feed(store, writer.data)
@@ -285,7 +283,7 @@ class DispatchTests(StoreTestCase):
 class BadBytesTests(StoreTestCase):
     def test_bytes_that_are_no_record_stop_the_dispatch_at_their_offset(self) -> None:
         for count in (3, 60):
-            store, writer = self.store(), LogWriter().fill(count)
+            store, writer = self.store(), LogBuilder().fill(count)
             good = writer.end
             writer.fill(10)
             writer.data[good + 4] ^= 1
@@ -296,7 +294,7 @@ class BadBytesTests(StoreTestCase):
             self.assertDispatched(store, writer.data[:good])
 
     def test_record_that_would_cross_its_files_end(self) -> None:
-        store, writer = self.store(), LogWriter().fill(3)
+        store, writer = self.store(), LogBuilder().fill(3)
         good = writer.end
         writer.add()
         writer.data[good : good + 4] = (FILE_SIZE).to_bytes(4, "big")
@@ -306,22 +304,22 @@ class BadBytesTests(StoreTestCase):
         self.assertEqual(store.dispatcher.reput_offset, good)
 
     def test_blank_that_does_not_end_with_its_file(self) -> None:
-        store, writer = self.store(), LogWriter().fill(3)
+        store, writer = self.store(), LogBuilder().fill(3)
         self.feed(store, bytes(writer.data) + encode_blank(100) + bytes(200))
         error = self.assertRaises(StoreError, store.dispatch_all)
         self.assertIn("100 bytes", str(error))
 
 
 class ReputTests(StoreTestCase):
-    def running(self, **options: object) -> tuple[SampleStore, ReputService, LogWriter]:
+    def running(self, **options: object) -> tuple[SampleStore, ReputService, LogBuilder]:
         store = self.store(**options)
         service = ReputService(store.clock, store.dispatcher)
         store.log.add_waker(service.wake)
         service.start()
         store.clock.advance(0)
-        return store, service, LogWriter()
+        return store, service, LogBuilder()
 
-    def more(self, store: SampleStore, writer: LogWriter, count: int = 1) -> None:
+    def more(self, store: SampleStore, writer: LogBuilder, count: int = 1) -> None:
         writer.fill(count)
         self.feed(store, bytes(writer.data[store.log.max_offset :]))
 

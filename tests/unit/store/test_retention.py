@@ -17,17 +17,14 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.interfaces import IWorker
-from hatwisted.store.lifecycle.retention import (
+from hatwisted.store.lifecycle.diskwatermark import (
     FOR_A_MASTER,
     FOR_A_SLAVE,
     DiskWatermark,
-    Expiring,
     FullDisk,
-    Retention,
-    RetentionPolicy,
-    RetentionRules,
     WatermarkLimits,
 )
+from hatwisted.store.lifecycle.retention import Expiring, Retention, RetentionPolicy, RetentionRules
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import file_name

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.wire.fastjson import MAX_DEPTH, FastjsonError, dumps_compact, dumps_pretty, loads
+from tests.support.examples import examples
 from tests.unit.wire import golden
 
 
@@ -115,7 +116,7 @@ class Refusals(SynchronousTestCase):
         deepest = "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)
         self.assertEqual(list(loads("{{}:" + deepest + "}")), ["{}"])
 
-    @settings(max_examples=300, deadline=None)
+    @examples(100)
     @given(
         st.lists(
             st.sampled_from(["{", "}", "[", "]", ":", ",", '"', '"a"', "1", "-2", "true", "x", " ", "\\"]),
@@ -134,7 +135,7 @@ class Refusals(SynchronousTestCase):
         max_leaves=12,
     )
 
-    @settings(max_examples=150, deadline=None)
+    @examples(50)
     @given(values)
     def test_what_is_written_is_read_back(self, value: Any) -> None:
         self.assertEqual(loads(dumps_compact(value)), value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -19,6 +19,7 @@ from hatwisted.wire.haframe import (
     encode_heartbeat,
     encode_report,
 )
+from tests.support.examples import examples
 from tests.unit.wire import golden
 
 
@@ -156,7 +157,7 @@ class Frames(SynchronousTestCase):
         ]
         self.assertEqual(plain(frames), [(0, body)])
 
-    @settings(max_examples=150, deadline=None)
+    @examples(50)
     @given(
         st.lists(st.tuples(st.integers(0, 1 << 40), st.binary(max_size=60)), max_size=12),
         st.lists(st.integers(1, 40), min_size=1),
@@ -176,7 +177,7 @@ class Frames(SynchronousTestCase):
             position += step
         self.assertEqual(got, frames)
 
-    @settings(max_examples=150, deadline=None)
+    @examples(50)
     @given(st.binary(max_size=200))
     def test_B155_any_bytes_give_frames_or_the_one_error(self, noise: bytes) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -15,6 +15,7 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_blank, encode_record, make_record, record_size
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import END, NEED_DATA, Blank, CorruptRecord, Record, Scan, crc
+from tests.support.examples import examples
 from tests.unit.wire import golden
 
 TOPIC_B = bytes.fromhex(
@@ -271,7 +272,7 @@ any_record = st.builds(
 class AnyRecord(SynchronousTestCase):
     """Properties that hold for every record."""
 
-    @settings(max_examples=200, deadline=None)
+    @examples(60)
     @given(any_record)
     def test_what_is_written_is_read_back(self, record: Record) -> None:
         data = encode_record(record)

@@ -7,7 +7,7 @@ import random
 from typing import ClassVar
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -25,6 +25,7 @@ from hatwisted.wire.remoting import (
     send_response_fields,
 )
 from hatwisted.wire.requestheader import parse_send_v2
+from tests.support.examples import examples
 from tests.unit.wire import golden
 
 BINARY_ROUTE_REQUEST = bytes.fromhex(
@@ -163,7 +164,7 @@ class Pieces(SynchronousTestCase):
         self.assertLess(len(receiver._pieces), 30)
         self.assertEqual(len(receiver.receive(data[-2:])), 1)
 
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(st.lists(st.integers(1, 400), min_size=1, max_size=20))
     def test_B151_any_split_gives_the_same_commands(self, steps: list[int]) -> None:
         receiver = RemotingReceiver()
@@ -234,7 +235,7 @@ class Refusals(SynchronousTestCase):
         error = self.assertRaises(RemotingProtocolError, RemotingReceiver().receive, SEND + frame(b"?"))
         self.assertEqual(error.position, len(SEND))
 
-    @settings(max_examples=300, deadline=None)
+    @examples(100)
     @given(st.binary(max_size=80), st.integers(0, 3))
     def test_any_header_gives_a_command_or_the_one_error(self, noise: bytes, kind: int) -> None:
         try:
@@ -296,7 +297,7 @@ class Encoding(SynchronousTestCase):
     text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
     int32 = st.integers(-(1 << 31), (1 << 31) - 1)
 
-    @settings(max_examples=200, deadline=None)
+    @examples(60)
     @given(
         st.builds(
             RemotingCommand,

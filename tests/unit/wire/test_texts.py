@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -13,6 +13,7 @@ from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.messageid import BadMessageId, decode_message_id, encode_message_id
 from hatwisted.wire.properties import decode_properties, encode_properties, find_property, split_raw
 from hatwisted.wire.storedrecord import Record
+from tests.support.examples import examples
 from tests.unit.wire import golden
 
 
@@ -24,7 +25,7 @@ class JavaHash(SynchronousTestCase):
     def test_wraps_to_signed_32_bits(self) -> None:
         self.assertEqual(java_hash("polygenelubricants"), -(1 << 31))
 
-    @settings(max_examples=200, deadline=None)
+    @examples(60)
     @given(st.text(max_size=40) | st.text("aé🚀", min_size=480, max_size=560) | st.text("ab", max_size=1100))
     def test_equals_the_definition(self, text: str) -> None:
         value = 0
@@ -70,7 +71,7 @@ class Properties(SynchronousTestCase):
         for name, value in (("", "v"), ("n", ""), ("a\x01", "v"), ("a\x02", "v"), ("a", "\x02")):
             self.assertRaises(ValueError, encode_properties, {name: value})
 
-    @settings(max_examples=200, deadline=None)
+    @examples(60)
     @given(st.lists(st.sampled_from([b"A", b"AB", b"B", b"\x01", b"\x02", b"v"]), max_size=14).map(b"".join))
     def test_find_agrees_with_decode(self, raw: bytes) -> None:
         for name in ("A", "AB", "B"):
@@ -182,7 +183,7 @@ class Batches(SynchronousTestCase):
         body = encode_batch([(0, b"", b"")]) * (MAX_ENTRIES + 1)
         self.assertRaises(CorruptBatch, decode_batch, body)
 
-    @settings(max_examples=100, deadline=None)
+    @examples(30)
     @given(
         st.lists(
             st.tuples(
@@ -196,7 +197,7 @@ class Batches(SynchronousTestCase):
     def test_what_is_written_is_read_back(self, entries: list[BatchEntry]) -> None:
         self.assertEqual(decode_batch(encode_batch(entries)), entries)
 
-    @settings(max_examples=200, deadline=None)
+    @examples(60)
     @given(st.binary(max_size=80))
     def test_any_bytes_give_messages_or_the_one_error(self, noise: bytes) -> None:
         try:

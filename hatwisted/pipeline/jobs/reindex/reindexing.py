@@ -97,24 +97,13 @@ class SkippedRange:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReindexResult:
-    """What was built from the log's [begin, end) into `target`.
-
-    entries: that name a record; blanks: entries before queues or in gaps; refused: records whose queue
-    offset is taken or can't be; carried_over: queues without records in the log.
-    """
+class ReindexResult(Built):
+    """What was built, from the log's [begin, end) into `target`."""
 
     target: str
     begin: int
     end: int
     records: int
-    queues: int
-    entries: int
-    blanks: int
-    refused: int
-    carried_over: int
-    index_files: int
-    index_items: int
     damaged: tuple[SkippedRange, ...]
     seconds: float
 

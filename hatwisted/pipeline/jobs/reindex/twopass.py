@@ -53,9 +53,10 @@ class Shape:
     items: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Built:
-    """What was written, see ReindexResult."""
+    """What was written. entries: that name a record; blanks: entries before queues or in gaps; refused: records
+    whose queue offset is taken or can't be; carried_over: queues without records in the log."""
 
     queues: int
     entries: int

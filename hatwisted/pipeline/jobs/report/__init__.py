@@ -1,7 +1,7 @@
 """Reporting: what was stored when, how big, how late, and how far the slaves are.
 
 Read `reporting` (the job), `reportfigures` (records into one small cube), `reportsummary` (the cube as
-values), `reportplots` with `plotstyle`, and `reportpage`.
+values), `reportplots` with `plotsheets` and `plotstyle`, and `reportpage`.
 
 Everything shown comes from the cube, so that plots and tables can't disagree.
 """

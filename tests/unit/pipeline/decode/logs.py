@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.record import decode_record, encode_blank, encode_record, make_record
+from hatwisted.wire.record import decode_record, make_record
 from hatwisted.wire.storedrecord import Record, crc
+from tests.support.logbuilder import START_TIME, LogBuilder
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "rocketmq-4.9.7"
 TIMES = ("store_timestamp", "born_timestamp")
@@ -157,23 +158,10 @@ class Log:
 def lay_out(found: Sequence[Draft], file_size: int, first: int = 0) -> Log:
     """One behind the other, with a blank where a file has no room left; what isn't written is zeros. Times of
     storing ascend."""
-    files: dict[int, bytearray] = {first: bytearray(file_size)}
-    base, at, records = first, 0, []
-    for index, draft in enumerate(found):
-        times = 1_700_000_000_000 + index
-        record = msgspec.structs.replace(draft.record, physical_offset=base + at, store_timestamp=times)
-        data = encode_record(record)
-        if at + len(data) + layout.BLANK_MIN_SIZE > file_size:
-            files[base][at : at + 8] = encode_blank(file_size - at)
-            base, at = base + file_size, 0
-            files[base] = bytearray(file_size)
-            record = msgspec.structs.replace(record, physical_offset=base)
-            data = encode_record(record)
-        files[base][at : at + len(data)] = data
-        at += len(data)
-        records.append(record)
-    frozen = {start: bytes(data) for start, data in files.items()}
-    return Log(frozen, records, [draft.body for draft in found], base + at)
+    log = LogBuilder(first, file_size)
+    for number, draft in enumerate(found):
+        log.place(msgspec.structs.replace(draft.record, store_timestamp=START_TIME + number))
+    return Log(log.files(), log.records, [draft.body for draft in found], log.end)
 
 
 def plain(body: bytes, **fields: Any) -> Draft:

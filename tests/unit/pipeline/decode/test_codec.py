@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -11,6 +11,7 @@ from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.decode import decode_buffer
 from hatwisted.pipeline.errors import DamagedLogRange
 from hatwisted.wire.record import encode_record
+from tests.support.examples import examples
 from tests.unit.pipeline.decode.logs import Draft, drafts, plain, row_of, rows_of
 
 BASE = 1 << 40
@@ -28,14 +29,14 @@ def placed(found: list[Draft]) -> tuple[bytes, list[dict[str, object]]]:
 
 
 class AgainstTheServersCodec(SynchronousTestCase):
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(st.lists(drafts(), max_size=12), st.booleans())
     def test_every_column(self, found: list[Draft], is_placed: bool) -> None:
         data, rows = placed(found)
         batch = decode_buffer(data, base=BASE if is_placed else None, broker="b", file="f")
         self.assertEqual(rows_of([batch]), rows)
 
-    @settings(max_examples=60, deadline=None)
+    @examples(20)
     @given(st.lists(drafts(), max_size=6), st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True))
     def test_some_columns_are_the_same_as_among_all(self, found: list[Draft], columns: list[str]) -> None:
         data, rows = placed(found)
@@ -43,7 +44,7 @@ class AgainstTheServersCodec(SynchronousTestCase):
         self.assertEqual(batch.schema.names, columns)
         self.assertEqual(rows_of([batch]), [{name: row[name] for name in columns} for row in rows])
 
-    @settings(max_examples=40, deadline=None)
+    @examples(12)
     @given(st.lists(drafts(), min_size=1, max_size=4), st.data())
     def test_a_missing_byte_is_an_error_and_never_rows(self, found: list[Draft], data: st.DataObject) -> None:
         whole, _ = placed(found)

@@ -7,13 +7,14 @@ from operator import eq, ge, gt, le, lt
 from typing import Any
 from unittest import TestCase
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hatwisted.pipeline import read_arrow
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.conditions import UNCOMPARED, Condition
 from hatwisted.pipeline.errors import WrongSchema
+from tests.support.examples import examples
 from tests.unit.pipeline.decode.logs import GOLDEN, TIMES, rows_of
 
 STORE = str(GOLDEN / "master")
@@ -42,7 +43,7 @@ def conditions(draw: st.DrawFn) -> Condition:
 
 
 class Conditions(TestCase):
-    @settings(max_examples=80, deadline=None)
+    @examples(25)
     @given(
         st.lists(conditions(), min_size=1, max_size=3),
         st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True),

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.logreader import Damage, read_arrow, read_split
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.wire.record import encode_record
+from tests.support.examples import examples
 from tests.unit.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of
 from tests.unit.pipeline.decode.storecase import StoreCase
 from tests.unit.pipeline.decode.test_splits import pieces
@@ -41,7 +42,7 @@ def damaged(log: Log, begin: int, end: int, filling: bytes) -> Log:
 
 
 class DamageAnywhere(StoreCase):
-    @settings(max_examples=40, deadline=None)
+    @examples(12)
     @given(
         logs_of(2, 30),
         st.data(),
@@ -83,7 +84,7 @@ class DamageAnywhere(StoreCase):
             )
         self.assertEqual(read(cuts), rows)
 
-    @settings(max_examples=40, deadline=None)
+    @examples(12)
     @given(logs_of(3, 12), st.data())
     def test_failfast_fails_where_skipping_skips(self, found: list[Draft], data: st.DataObject) -> None:
         log = lay_out(found, 1 << 16)
@@ -101,7 +102,7 @@ class DamageAnywhere(StoreCase):
         ):
             list(read_split(split))
 
-    @settings(max_examples=40, deadline=None)
+    @examples(12)
     @given(logs_of(2, 12), st.data(), FILLINGS)
     def test_damage_up_to_the_end_leaves_what_is_in_front(
         self, found: list[Draft], data: st.DataObject, filling: bytes

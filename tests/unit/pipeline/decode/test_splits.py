@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hatwisted.logcodec.recordsearch import RecordSearch
@@ -14,6 +14,7 @@ from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storebytes import open_file
 from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.wire.record import encode_record
+from tests.support.examples import examples
 from tests.unit.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of
 from tests.unit.pipeline.decode.storecase import StoreCase
 
@@ -30,7 +31,7 @@ def pieces(split: Split, cuts: list[int]) -> list[Split]:
 
 
 class Splits(StoreCase):
-    @settings(max_examples=40, deadline=None)
+    @examples(12)
     @given(
         logs_of(1, 20),
         st.lists(st.integers(0, 4 * FILE_SIZE), max_size=12),
@@ -54,7 +55,7 @@ class Splits(StoreCase):
         self.assertEqual(rows_of(batches), whole)
         self.assertTrue(all(0 < batch.num_rows <= batch_rows for batch in batches))
 
-    @settings(max_examples=40, deadline=None)
+    @examples(12)
     @given(logs_of(1, 20), st.data())
     def test_boundaries_of_any_offset(self, found: list[Draft], data: st.DataObject) -> None:
         log = lay_out(found, FILE_SIZE, first=8 * FILE_SIZE)
@@ -70,7 +71,7 @@ class Splits(StoreCase):
             before, max((edge for edge in [*starts, *ends] if edge <= offset), default=starts[0])
         )
 
-    @settings(max_examples=40, deadline=None)
+    @examples(12)
     @given(logs_of(1, 20), st.data())
     def test_any_look_back_finds_the_chain(self, found: list[Draft], data: st.DataObject) -> None:
         log = lay_out(found, 1 << 14)

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.pipeline.delta import datafiles
 from hatwisted.pipeline.delta.datafiles import DataFiles, split_by_partition
 from hatwisted.pipeline.delta.names import FOLDER_MAX, UNFINISHED, new_file_name, partition_folder, written_by
+from tests.support.examples import examples
 from tests.unit.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
 
 RETRY = "%RETRY%g|1"
@@ -27,7 +28,7 @@ class TestNames(SynchronousTestCase):
         folder = partition_folder({"topic": "%RETRY%g", "store_date": "2026-11-20"})
         self.assertEqual(folder, "topic=%25RETRY%25g/store_date=2026-11-20")
 
-    @settings(deadline=None)
+    @examples(30)
     @given(st.text(min_size=1, max_size=127))
     def test_any_topic_is_one_folder_of_bearable_length(self, topic: str) -> None:
         folder = partition_folder({"topic": topic})

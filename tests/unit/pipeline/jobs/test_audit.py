@@ -26,9 +26,9 @@ from tests.support.copies import (
     end_of,
     flip,
     patch,
-    save_log,
     write_store,
 )
+from tests.support.logbuilder import save_log
 
 COUNT = 120
 
@@ -262,7 +262,7 @@ class WrongInputTests(AuditCase):
 
     def test_stores_without_a_record_are_the_same(self) -> None:
         for name in ("one", "other"):
-            save_log(self.folder / name, b"")
+            save_log(self.folder / name, b"", file_size=FILE_SIZE)
         result = self.audit(self.folder / "one", self.folder / "other")
         self.assertEqual((result.identical, result.records), (True, 0))
 

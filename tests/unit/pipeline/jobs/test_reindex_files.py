@@ -27,9 +27,10 @@ from hatwisted.store.index.indexfile import file_name_at
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.support.clistores import delete_queue, run
-from tests.support.copies import GOLDEN, GOLDEN_END, files_of, flip, patch, save_log
+from tests.support.copies import GOLDEN, GOLDEN_END, files_of, flip, patch
+from tests.support.logbuilder import FILE_SIZE, save_log
+from tests.support.samplestore import ITEMS, QUEUE_FILE_SIZE, SLOTS, SampleStore
 from tests.support.variedlog import VariedLog
-from tests.unit.store.sample_log import FILE_SIZE, ITEMS, QUEUE_FILE_SIZE, SLOTS, SampleStore
 
 LAYOUT = Layout(queue_file_size=QUEUE_FILE_SIZE, slots=SLOTS, items=ITEMS)
 """As the golden store has it, and the sample stores."""
@@ -89,10 +90,10 @@ class GoldenTests(ReindexCase):
 class DispatchTests(ReindexCase):
     """Against what the server's own dispatch makes of the same log."""
 
-    def dispatched(self, log: VariedLog, base: int = 0) -> Path:
+    def dispatched(self, log: VariedLog) -> Path:
         """A store whose queues and index the dispatcher has built."""
         root = self.folder / f"dispatched-{len(list(self.folder.iterdir()))}"
-        save_log(root, bytes(log.data), base=base, file_size=FILE_SIZE)
+        log.save(root)
         store = SampleStore(str(root))
         store.recover()
         store.close()
@@ -101,7 +102,7 @@ class DispatchTests(ReindexCase):
     def test_varied_logs_come_out_as_the_dispatch_makes_them(self) -> None:
         for seed in range(6):
             with self.subTest(seed=seed):
-                expected = self.dispatched(VariedLog(seed).fill(400))
+                expected = self.dispatched(VariedLog(seed).vary(400))
                 target = self.folder / f"built-{seed}"
                 result = self.rebuilt(
                     expected, target, split_bytes=random.Random(seed).choice((7000, 30_000))
@@ -110,14 +111,14 @@ class DispatchTests(ReindexCase):
                 self.assertEqual(result.records, 400)
 
     def test_items_roll_over_many_index_files_in_the_middle_of_a_message(self) -> None:
-        expected = self.dispatched(VariedLog(3).fill(7000))
+        expected = self.dispatched(VariedLog(3).vary(7000))
         result = self.rebuilt(expected, self.target, split_bytes=100_000)
         self.assertGreater(result.index_files, 2)
         self.assert_same(self.target, expected)
 
     def test_a_log_that_begins_in_mid_stream_has_queues_that_do(self) -> None:
         log = VariedLog(9, base=3 * FILE_SIZE, first_offset=150)
-        expected = self.dispatched(log.fill(500), base=3 * FILE_SIZE)
+        expected = self.dispatched(log.vary(500))
         result = self.rebuilt(expected, self.target, split_bytes=20_000)
         self.assertGreater(result.blanks, 0)
         self.assert_same(self.target, expected)
@@ -129,7 +130,7 @@ class BothCommandsTests(ReindexCase):
 
     def store(self, seed: int) -> Path:
         """A store as its broker left it, which has deleted some topics half way."""
-        root, log = self.folder / f"store-{seed}", VariedLog(seed).fill(200)
+        root, log = self.folder / f"store-{seed}", VariedLog(seed).vary(200)
         for topic, queue_id in self.dispatch(root, log)[:4]:
             self.delete(root, topic, queue_id)
             log.begin_anew(topic, queue_id)
@@ -141,7 +142,7 @@ class BothCommandsTests(ReindexCase):
 
     def dispatch(self, root: Path, log: VariedLog) -> list[QueueName]:
         """What the broker does with the log so far; its queues."""
-        save_log(root, bytes(log.data), file_size=FILE_SIZE)
+        log.save(root)
         store = SampleStore(str(root))
         store.recover()
         store.close()

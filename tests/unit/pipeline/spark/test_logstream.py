@@ -90,7 +90,7 @@ class TriggerTests(StreamCase):
         path = log.root / "commitlog" / f"{0:020d}"
         log.append(1)
         whole = path.read_bytes()
-        end = log._end
+        end = log.end
         for cut in (8, 60, end - log.offsets[-1] - 1):
             path.write_bytes(whole[: log.offsets[-1] + cut].ljust(FILE_SIZE, b"\0"))
             self.assertEqual(reader.latestOffset(place, ReadAllAvailable()), place, cut)
@@ -135,7 +135,7 @@ class TriggerTests(StreamCase):
         self.log.append(1000)
         found = [row for trigger in triggers(reader) for row in trigger]
         self.assertEqual(found, of("broker-a", self.log.offsets[:1000]))
-        self.assertEqual(reader.reportLatestOffset(), {"broker-a": self.log._end})
+        self.assertEqual(reader.reportLatestOffset(), {"broker-a": self.log.end})
 
     def test_small_splits_have_the_same_rows(self) -> None:
         self.log.append(3000)
@@ -179,13 +179,13 @@ class StartingOffsetTests(StreamCase):
         log.append(3000)
         other.append(10)
         self.assertEqual(self.first("earliest"), {"broker-a": 0, "broker-b": 0})
-        self.assertEqual(self.first("latest"), {"broker-a": log._end, "broker-b": other._end})
+        self.assertEqual(self.first("latest"), {"broker-a": log.end, "broker-b": other.end})
         within = self.first(json.dumps({"broker-a": log.offsets[500] + 7}))
         self.assertEqual(within, {"broker-a": log.offsets[501], "broker-b": 0})
         for number in (0, 1, 777, 2999):
             time = datetime.fromtimestamp(FIRST_TIME / 1000, UTC) + timedelta(milliseconds=STEP * number)
             self.assertEqual(self.first(time.isoformat())["broker-a"], log.offsets[number])
-        self.assertEqual(self.first("2100-01-01"), {"broker-a": log._end, "broker-b": other._end})
+        self.assertEqual(self.first("2100-01-01"), {"broker-a": log.end, "broker-b": other.end})
 
     def test_wrong_ones(self) -> None:
         for text in ('{"broker-a": -1}', '{"broker-a": "x"}', '{"broker-a": {"0": 1}}', "1234"):
@@ -209,7 +209,7 @@ class AppearanceTests(StreamCase):
     def test_a_store_that_disappears(self) -> None:
         self.log.append(10)
         self.other.append(10)
-        place = {"broker-a": self.log._end, "broker-b": self.other.offsets[5]}
+        place = {"broker-a": self.log.end, "broker-b": self.other.offsets[5]}
         shutil.rmtree(self.other.root)
         with self.assertRaisesRegex(LostRange, "'broker-b' up to .* bring it back"):
             stream(self.folder / "broker-*").latestOffset(place, ReadAllAvailable())
@@ -219,7 +219,7 @@ class AppearanceTests(StreamCase):
     def test_a_log_cut_back_is_told_and_no_part_counts_as_whole(self) -> None:
         log = self.log
         log.append(100)
-        place = {"broker-a": log._end}
+        place = {"broker-a": log.end}
         path = log.root / "commitlog" / f"{0:020d}"
         path.write_bytes(path.read_bytes()[: log.offsets[50]].ljust(FILE_SIZE, b"\0"))
         with self.assertRaisesRegex(LostRange, "which was read already"):
@@ -251,7 +251,7 @@ class DeletedFileTests(StreamCase):
     def test_fails_for_a_batch_that_is_repeated(self) -> None:
         reader = self.stream()
         with self.assertRaisesRegex(LostRange, "offsets 0 to 1048576 were deleted"):
-            reader.partitions(self.start, {"broker-a": self.log._end})
+            reader.partitions(self.start, {"broker-a": self.log.end})
 
     def test_goes_on_with_what_there_is(self) -> None:
         reader = self.stream(failOnDataLoss="false")
@@ -261,7 +261,7 @@ class DeletedFileTests(StreamCase):
     def between_plan_and_task(self, *, lossy: bool) -> list[Any]:
         self.log.append(5000)
         reader = stream(self.log.root, failOnDataLoss=str(not lossy))
-        (first, *_) = reader.partitions({"broker-a": 0}, {"broker-a": self.log._end})
+        (first, *_) = reader.partitions({"broker-a": 0}, {"broker-a": self.log.end})
         self.delete_first()
         return list(reader.read(first))
 

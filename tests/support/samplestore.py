@@ -1,4 +1,4 @@
-"""Logs, queues and indexes for tests: what a master would have written, and what must come of it by definition."""
+"""Stores for tests, and what must come of a log in queues and index by definition."""
 
 from __future__ import annotations
 
@@ -22,92 +22,12 @@ from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
-from hatwisted.wire.record import encode_blank, encode_record, make_record
+from tests.support.logbuilder import FILE_SIZE, START_TIME
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
+GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
 LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
-FILE_SIZE = 65536
-"""Bytes of a log file, as in the golden store."""
 QUEUE_FILE_SIZE = 2000
 SLOTS, ITEMS = 1000, 4000
-START_TIME = 1_700_000_000_000
-"""Store time of a written log's first record (ms); each next one is 10 ms younger."""
-
-
-class LogWriter:
-    """The bytes a master's commit log gets, record by record, from a file boundary on."""
-
-    def __init__(self, base: int = 0, file_size: int = FILE_SIZE) -> None:
-        self.base = base
-        self.data = bytearray()
-        self.offsets: list[int] = []
-        self.later = 0
-        """ms by which the next records are stored later than by their number."""
-        self._file_size = file_size
-        self._queues: dict[tuple[str, int], int] = {}
-
-    @property
-    def end(self) -> int:
-        return self.base + len(self.data)
-
-    def add(
-        self,
-        topic: str = "TopicA",
-        queue_id: int = 0,
-        body: bytes = b"body",
-        raw: bytes | None = None,
-        sys_flag: int = 0,
-    ) -> int:
-        """Append one record; returns its physical offset. raw: its properties, by default with a UNIQ_KEY,
-        two KEYS and a tag."""
-        number = len(self.offsets)
-        if raw is None:
-            raw = b"UNIQ_KEY\x01u%06d\x02KEYS\x01k%d m%d\x02TAGS\x01t%d" % (
-                number,
-                number,
-                number % 3,
-                number % 5,
-            )
-        queued = not sys_flag & layout.SYS_TRANSACTION_PREPARED
-        index = self._queues.get((topic, queue_id), 0)
-        record = make_record(
-            topic,
-            body,
-            raw_properties=raw,
-            queue_id=queue_id,
-            queue_offset=index if queued else 0,
-            sys_flag=sys_flag,
-            store_timestamp=START_TIME + 10 * number + self.later,
-        )
-        room = self._file_size - self.end % self._file_size
-        if record.total_size + 8 > room:
-            self.data += encode_blank(room) + bytes(room - 8)
-        self.offsets.append(self.end)
-        encoded = encode_record(record)
-        self.data += encoded[:28] + self.end.to_bytes(8, "big") + encoded[36:]
-        if queued:
-            self._queues[topic, queue_id] = index + 1
-        return self.offsets[-1]
-
-    def fill(self, count: int, topics: int = 2, queues: int = 3, body: int = 40) -> LogWriter:
-        """Append `count` records spread over topics and queues."""
-        for number in range(count):
-            topic, queue_id = f"Topic{number % topics}", number // topics % queues
-            self.add(topic, queue_id, bytes([number % 251]) * (body + number % 7))
-        return self
-
-    def fill_files(self, files: int) -> LogWriter:
-        """Append records until the log reaches into its `files`-th file."""
-        while self.end < self.base + (files - 1) * self._file_size + 3000:
-            self.fill(20)
-        return self
-
-    def save(self, folder: str) -> None:
-        """Write the log's files, of full length."""
-        os.makedirs(folder, exist_ok=True)
-        for at in range(0, len(self.data), self._file_size):
-            piece = bytes(self.data[at : at + self._file_size]).ljust(self._file_size, b"\0")
-            Path(folder, layout.file_name(self.base + at)).write_bytes(piece)
 
 
 def entries_of(data: bytes, base: int = 0, file_size: int = FILE_SIZE) -> list[Entry]:

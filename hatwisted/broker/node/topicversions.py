@@ -1,0 +1,89 @@
+"""Below a RocketMQ master: a changed topic is copied when the name server hears of it, not ten seconds later.
+
+RocketMQ's master answers no WATCH_TABLES, but it registers at once when a topic is made or changed, with the
+version of its table. A name server tells anybody which version it has (QUERY_DATA_VERSION), in some hundred bytes;
+so a slave of ours asks it every second, and its master for the tables only when the version is another one. A
+registration that keeps failing is the rounds' business, as ever, and so are deletions, which RocketMQ's master
+registers with its next regular one.
+
+Groups of consumers aren't registered. They are copied with the topics, because what makes most of them, the first
+heartbeat of a consumer, makes their retry topic as well; a change of a group's settings alone waits for the round.
+
+Rejected: asking the master for its topics every second (all of them, each time), and taking them from the name
+server (it doesn't have all their fields).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+
+from hatwisted.timing.timer import GuardedTimer
+from hatwisted.wire.registration import DataVersion
+
+LOOK = 1.0
+"""Seconds from one answer to the next question."""
+
+AskVersion = Callable[[str], "Deferred[DataVersion | None]"]
+"""The version of the topics of the master at "host:port", by a name server's word; None if it has none. Doesn't
+fail, and doesn't take long."""
+
+
+def no_name_server(_master: str) -> Deferred[DataVersion | None]:
+    """Of a group without any."""
+    return succeed(None)
+
+
+class TopicVersions:
+    """Follows one master at a time.
+
+    - clock: its timer
+    - ask: asks a name server
+    - have: the version that we have
+    - copy: takes the master's topics and groups over; doesn't fail
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        ask: AskVersion,
+        have: Callable[[], DataVersion],
+        copy: Callable[[], Deferred[None]],
+    ) -> None:
+        self._ask = ask
+        self._have = have
+        self._copy = copy
+        self._master: str | None = None
+        self._copied: DataVersion | None = None
+        """The version that the last copy was made for: a name server may be behind the master."""
+        self._under_way: Deferred[None] = succeed(None)
+        self._timer = GuardedTimer(clock, "asking for the version of the master's topics", self._turn, LOOK)
+
+    def follow(self, master: str | None) -> None:
+        """Follow the broker at `master` ("host:port"), one of RocketMQ's; None: nobody."""
+        if master == self._master:
+            return
+        self._master = master
+        self._copied = None
+        self._timer.cancel()
+        self._under_way.cancel()
+        if master is not None:
+            self._timer.set(LOOK)
+
+    def _turn(self) -> Deferred[None]:
+        assert self._master is not None
+        self._under_way = self._ask(self._master).addCallback(self._told)
+        return self._under_way.addCallbacks(lambda _: self._timer.set(LOOK), _trap_cancelled)
+
+    def _told(self, version: DataVersion | None) -> Deferred[None] | None:
+        if version is None or version in (self._copied, self._have()):
+            return None
+        self._copied = version
+        return self._copy()
+
+
+def _trap_cancelled(failure: Failure) -> None:
+    failure.trap(CancelledError)

@@ -1,0 +1,81 @@
+"""Making queues and index durable, and noting in the checkpoint up to when they are: never the other way round.
+
+In RocketMQ the FlushConsumeQueueService does that. What an unclean restart has to dispatch again is what came
+after the last of these rounds.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from hatwisted.store.interfaces import IWorker
+from hatwisted.store.lifecycle.recovery import StoreParts
+from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.queue.queuewriter import QueueWriter
+
+
+class DispatchedSync:
+    """One round at a time.
+
+    - log: how far it's flushed counts for a slave's checkpoint
+    - parts: what is synced, and the checkpoint
+    - writer: writes what of the queues waits in memory
+    - worker: for the blocking calls
+    """
+
+    _log = Logger()
+
+    def __init__(self, log: CommitLog, parts: StoreParts, writer: QueueWriter, worker: IWorker) -> None:
+        self._commit_log = log
+        self._queues = parts.queues
+        self._index = parts.index
+        self._checkpoint = parts.checkpoint
+        self._dispatcher = parts.dispatcher
+        self._writer = writer
+        self._worker = worker
+        self.under_way: Deferred[bool] | None = None
+        """The round that has begun and not ended."""
+
+    def run(self) -> Deferred[bool]:
+        """A round, or the one under way. Fires with whether all of it was possible; doesn't fail."""
+        if self.under_way is not None:
+            return self.under_way
+        queued = self._dispatcher.logics_timestamp
+        dispatched = self._dispatcher.dispatched_timestamp
+        done = cast("Deferred[bool]", self._writer.write_all())
+        done.addCallback(lambda _: self._worker.run(self._queues.datasync))
+        if self._index is not None:
+            index = self._index
+            done.addCallback(lambda _: index.flush())
+        done.addCallback(lambda _: self._note(queued, dispatched))
+        done.addCallbacks(lambda _: True, self._failed).addBoth(self._ended)
+        self.under_way = None if done.called and not done.paused else done
+        return done
+
+    def _note(self, queued: int, dispatched: int) -> object:
+        """Both are durable: say so. The times (ms) are those of the last message in a queue, and dispatched."""
+        checkpoint, log = self._checkpoint, self._commit_log
+        checkpoint.advance(logics=queued)
+        if log.last_store_timestamp == 0:
+            # Nothing was put here, so the log's newest time is known from dispatch only (a slave).
+            checkpoint.advance(
+                physic=dispatched if log.flushed_offset >= self._dispatcher.reput_offset else 0
+            )
+        if self._index is not None:
+            checkpoint.advance(index=self._index.checkpoint_timestamp)
+        return self._worker.run(checkpoint.flush)
+
+    def _failed(self, failure: Failure) -> bool:
+        self._log.error(
+            "queues or checkpoint couldn't be written: {why}; the next round tries again",
+            why=failure.getErrorMessage(),
+        )
+        return False
+
+    def _ended(self, synced: bool) -> bool:
+        self.under_way = None
+        return synced
