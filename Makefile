@@ -20,7 +20,7 @@ help:
 	@echo 'make run      name server, master and slave on this machine: replicate a real input and check it'
 	@echo '              INPUT=path (text, NDJSON or a RocketMQ store folder), ONCE=1 to exit after the check'
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
-	@echo '              JOBS=n files at once (3; the unit layer alone: 2), PYTEST=options'
+	@echo '              JOBS=n files at once (4; the unit layer alone: 2), PYTEST=options'
 	@echo 'make test-fast the unit layer of it alone: no processes, no sockets, no Java, no Spark'
 	@echo 'make mutants  what the unit tests notice of small changes in store, ha, broker/put and the client'
 	@echo '              SAMPLE=n mutants of a room (200; 0 for all), SEED=n draws the same again, ROOMS="ha put"'
@@ -57,25 +57,26 @@ run: export INPUT := $(INPUT)
 run: $(call extras,pipeline)
 	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
-# JOBS: test files at once. The slow layers wait for processes and clocks most of the time, so three of them keep two
-# cores busy; the unit layer never waits.
-test soak: JOBS ?= 3
+# JOBS: test files at once. The slow layers wait for processes and clocks most of the time, so four of them keep two
+# cores busy; the unit layer never waits, and the soak's Sparks seldom do.
+test: JOBS ?= 4
+soak: JOBS ?= 3
 test-fast coverage: JOBS ?= 2
 TESTED := $(call extras,test pipeline)
 test: $(TESTED) $(call extras,dist)
-	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadgroup $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST)
 
 test-fast: $(TESTED)
 	$(BIN)/python -m pytest tests/unit --numprocesses=$(JOBS) --dist=loadfile --quiet $(PYTEST)
 
 # The simulation's seeds, then tests with chance given more tries: ROUNDS times the seeds and the kills, and no limit
-# for a test.
+# for a test. By loadscope each module has a Spark session of its own: side by side is quicker here.
 ROUNDS ?= 10
 MINUTES ?= $(if $(SEEDS),,10)
 FIRST ?= 0
 soak: $(TESTED)
 	$(BIN)/python -m hatwisted.sim --first $(FIRST) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES)) --page docs/simulation.html
-	test $(ROUNDS) = 0 || HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST) \
+	test $(ROUNDS) = 0 || HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadscope $(PYTEST) \
 	  tests/unit tests/system/test_deliberate_bugs.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_commitlogstream.py \
 	  tests/pipeline/spark/test_rocketmq_kill.py
 

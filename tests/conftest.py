@@ -5,7 +5,8 @@ A test's folder says which layer it is of, and so which marker it has and how lo
 - unit: no socket, no process, no Java, no Spark (tests/unit/conftest.py sees to it); trial runs it, too
 - system: our processes and real sockets
 - interop: with Apache RocketMQ itself
-- pipeline: Spark; the tests that share its session run in one worker of `make test`
+- pipeline: Spark; one worker has them all, as they share a session, but for those of pipeline/programs, which
+  start it themselves
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
-from xdist.scheduler import LoadGroupScheduling
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support.soak import times
 
@@ -32,21 +33,23 @@ LAYERS = {"unit": 60, "system": 300, "interop": 300, "pipeline": 400}
 and some a cluster."""
 
 FOLDER = Path(__file__).parent
+SESSION, PROGRAMS = "pipeline", "programs"
+"""The layer whose tests share a session, and its folder of those that don't."""
 
 collect_ignore_glob = ["*/test_trial.py"]  # what trial has to say
 
 
-class Sessions(LoadGroupScheduling):
-    """With --dist=loadgroup: a group goes to one worker, and so does each file of tests that are in none."""
+class SessionScheduling(LoadFileScheduling):
+    """With --dist=loadfile: the files that share Spark's session go to one worker as if they were one."""
 
     def _split_scope(self, nodeid: str) -> str:
         scope: str = super()._split_scope(nodeid)
-        return scope.partition("::")[0]
+        layer, *rooms = (self.config.rootpath / scope).relative_to(FOLDER).parts
+        return SESSION if layer == SESSION and PROGRAMS not in rooms else scope
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sessions | None:
-    return Sessions(config, log) if config.getvalue("dist") == "loadgroup" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SessionScheduling | None:
+    return SessionScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -79,10 +82,8 @@ def _wait(case: TestCase, done: Deferred[None]) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The marker and the time limit of each test's layer, and the group of those that share Spark's session."""
+    """The marker and the time limit of each test's layer."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
         layer = item.path.relative_to(FOLDER).parts[0]
         if layer not in LAYERS or any(item.get_closest_marker(each) for each in LAYERS):
             raise pytest.UsageError(

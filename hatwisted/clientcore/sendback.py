@@ -15,7 +15,7 @@ from hatwisted.clientcore.errors import ClientError, NoRoute, Rejected
 from hatwisted.clientcore.message import Message, ReceivedMessage
 from hatwisted.clientcore.producer import Producer
 from hatwisted.clientcore.session import Session
-from hatwisted.clientcore.tasks import sleep
+from hatwisted.clientcore.tasks import Timer, Waiter
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.layout import PROPERTY_ORIGIN_ID, PROPERTY_RETRY_TOPIC
@@ -48,6 +48,7 @@ class SendBack:
         self._max = max_reconsume
         self._log = session.log
         self._stopped = False
+        self._pauses: dict[Waiter[None], Timer] = {}
 
     async def send_back(self, message: ReceivedMessage, error: Exception) -> None:
         """Returns when a broker has taken it. ClientError if the consumer stops before one does."""
@@ -64,12 +65,27 @@ class SendBack:
                     self._log.warn(
                         "{id} can't be sent back: {a}; {b}", id=message.message_id, a=first, b=second
                     )
-            await sleep(self._session.driver, SEND_BACK_PAUSE)
+            await self._pause()
         raise ClientError(f"message {message.message_id} wasn't sent back before the consumer stopped")
 
     def stop(self) -> None:
         """The consumer stops: what isn't taken back now is left to its queue's next reader."""
         self._stopped = True
+        for over, timer in list(self._pauses.items()):
+            timer.cancel()
+            over.fire(None)
+
+    async def _pause(self) -> None:
+        """SEND_BACK_PAUSE, or until the stop."""
+        if self._stopped:
+            return
+        over: Waiter[None] = Waiter(lambda: timer.cancel())
+        timer = self._session.driver.call_later(SEND_BACK_PAUSE, lambda: over.fire(None))
+        self._pauses[over] = timer
+        try:
+            await over
+        finally:
+            del self._pauses[over]
 
     async def _send_back(self, message: ReceivedMessage) -> None:
         address = self._session.routes.master(message.queue.topic, message.queue.broker_name)

@@ -111,7 +111,8 @@ class HAService(Service):
         self._port = self._listen(HAMasterFactory(self))
         super().startService()
         if self.settings.warning is not None:
-            self._logger.warn("{warning}", warning=self.settings.warning)
+            # Not `warning=`: Twisted takes that key for a Python warning.
+            self._logger.warn("{line}", line=self.settings.warning)
         self._watch.start()
         self._look_loop.start(self.settings.look_interval)
 
@@ -361,6 +362,11 @@ class HAService(Service):
     def slave_hosts(self) -> list[str]:
         """Hosts of the slaves that are linked, one for each link."""
         return [link.host for link in self._links if link.progress.reported]
+
+    def acked_from(self, host: str) -> int | None:
+        """The least offset that slaves linked from `host` have acknowledged, -1 for one yet to report; None if
+        none is linked from there."""
+        return min((link.progress.ack_offset for link in self._links if link.host == host), default=None)
 
     def status(self) -> list[SlaveStatus]:
         """All links, oldest first; those before their first report have offsets of -1."""

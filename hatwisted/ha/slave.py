@@ -131,7 +131,8 @@ class HAClientService(Service):
         """Dial as soon as there is an address."""
         super().startService()
         if self.settings.warning is not None:
-            self._logger.warn("{warning}", warning=self.settings.warning)
+            # Not `warning=`: Twisted takes that key for a Python warning.
+            self._logger.warn("{line}", line=self.settings.warning)
         self._on(SlaveEvent.START)
         self._look_loop.start(self.settings.look_interval)
         self._dialler.fire()

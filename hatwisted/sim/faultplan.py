@@ -198,3 +198,26 @@ def draw_plan(random: Random, seconds: float, kinds: Sequence[str], count: int) 
         at = at + random.random() * 0.2 if faults and random.random() < 0.25 else random.random() * seconds
         faults.append(KINDS[random.choice(kinds)](random, round(at, 3)))
     return sorted(faults, key=lambda fault: fault.at)
+
+
+def draw_member_faults(
+    random: Random, seconds: float, kinds: Sequence[str], members: Sequence[str]
+) -> list[Fault]:
+    """What happens to processes of consumer groups.
+
+    - random: draws it
+    - seconds: within so many
+    - kinds: that may happen
+    - members: names of their machines
+    """
+    possible = [kind for kind in ("kill", "pause", "stop") if kind in kinds]
+    count = random.choice((0, 2, 5)) if possible else 0
+    return [
+        Fault(
+            at=round(random.random() * seconds, 3),
+            kind=random.choice(possible),
+            host=random.choice(members),
+            lasts=_lasts(random),
+        )
+        for _ in range(count)
+    ]

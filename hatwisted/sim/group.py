@@ -13,11 +13,14 @@ from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.nameserver import build_name_server
 from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.ha.slavestate import SlaveState
+from hatwisted.sim.consumption import Consumption
 from hatwisted.sim.faultplan import HOSTS
+from hatwisted.sim.groupmember import GroupMember
 from hatwisted.sim.linkfaults import LinkFaults
+from hatwisted.sim.load import TOPICS
 from hatwisted.sim.machine import Machine
 from hatwisted.sim.memorynet import MemoryNetwork
-from hatwisted.sim.setup import ADDRESSES, BROKER_PORT, Setup
+from hatwisted.sim.setup import ADDRESSES, BROKER_PORT, GROUPS, MEMBERS, NAME_SERVER, Setup
 from hatwisted.sim.simclock import SimClock
 from hatwisted.sim.storeview import LiveStore
 from hatwisted.sim.trace import Trace
@@ -27,7 +30,7 @@ START = 1_795_221_957.0
 
 
 class Group:
-    """Two brokers and a name server as `setup` has them, off at first."""
+    """Two brokers, a name server and members of consumer groups as `setup` has them, off at first."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -37,7 +40,10 @@ class Group:
         self.network = MemoryNetwork(
             self.clock, latency=self.faults.latency, piece=self.faults.next_piece, held=self.faults.held
         )
-        self.machines = {name: self._machine(name) for name in (*HOSTS, "names")}
+        members = tuple(MEMBERS) if setup.consumers else ()
+        self.consumptions = {terms.name: Consumption(terms) for terms in GROUPS if setup.consumers}
+        """What each consumer group has consumed."""
+        self.machines = {name: self._machine(name) for name in (*HOSTS, "names", *members)}
         self.master = "a"
         """Name of the machine that the operator calls the master."""
         self.hands_off: set[str] = set()
@@ -66,6 +72,10 @@ class Group:
         """Puts together what runs on that machine at present."""
         if name == "names":
             return partial(build_name_server, self.setup.name_server())
+        if name in MEMBERS:
+            return lambda parts: GroupMember(
+                parts, name, NAME_SERVER, TOPICS, self.consumptions[MEMBERS[name]]
+            )
         return partial(build_broker, self.setup.broker(name, slave=name != self.master))
 
     def build_twin(self, name: str) -> Callable[[Any], Any]:
@@ -78,6 +88,13 @@ class Group:
             listen_port=BROKER_PORT + 100,
         )
         return partial(build_broker, twin)
+
+    def mute(self) -> None:
+        """The run is over."""
+        for machine in self.machines.values():
+            for service in machine.gone:
+                if isinstance(service, GroupMember):
+                    service.mute()
 
     def serves(self, name: str) -> bool:
         """Does it run, and isn't about to stop? A look into a store that is closed would open it again."""

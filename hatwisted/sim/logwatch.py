@@ -10,12 +10,12 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.clientcore.errors import CallFailed
+from hatwisted.clientcore.errors import ClientError
 from hatwisted.sim.history import Violation
 from hatwisted.sim.simclock import PowerLoss
 from hatwisted.store.errors import StoreError
 
-EXPECTED = (OSError, StoreError, CallFailed, ConnectionClosed, PowerLoss)
+EXPECTED = (OSError, StoreError, ClientError, ConnectionClosed, PowerLoss)
 """What a program may say of a machine that fails."""
 
 

@@ -88,6 +88,9 @@ class Machine:
         self.process: ProcessClock | None = None
         self.left_open: list[str] = []
         """What the last process to stop in order had still."""
+        self.gone: list[Any] = []
+        """Services of processes that were killed: kept, or the collector would close their coroutines at any time,
+        and run what these do at their end."""
         self.losses = 0
         """How often the power has failed."""
         self.ahead = 0.0
@@ -239,5 +242,6 @@ class Machine:
     def _end(self) -> None:
         if self.process is not None:
             self.process.alive = False
+            self.gone.append(self.service)
         self.process = None
         self.service = None

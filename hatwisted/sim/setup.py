@@ -8,18 +8,30 @@ from random import Random
 import msgspec
 
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
-from hatwisted.sim.faultplan import HOSTS, KINDS, Fault, draw_plan
+from hatwisted.sim.consumption import GroupTerms
+from hatwisted.sim.faultplan import HOSTS, KINDS, Fault, draw_member_faults, draw_plan
 from hatwisted.sim.promises import Terms
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 FAULT_KINDS = tuple(KINDS)
 
-ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "10.0.0.100"}
+GROUPS = (GroupTerms("billing", ordered=False, most=2), GroupTerms("ledger", ordered=True, most=0))
+"""Consumer groups of the runs that have consumers."""
+
+MEMBERS = {f"{group.name}-{number}": group.name for group in GROUPS for number in (1, 2)}
+"""Each group's machines, with its name."""
+
+ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "10.0.0.100"} | {
+    member: f"10.0.0.{number}" for number, member in enumerate(MEMBERS, 101)
+}
 NAME_SERVER = f"{ADDRESSES['names']}:9876"
 BROKER_PORT = 10911
 
 PATIENT = 7000
 """ms that a put waits for copies that can't come: long enough for a slave to dial anew meanwhile."""
+
+DELAY_LEVELS = "1s 3s 2s 3s 5s 8s"
+"""Short: a message that fails comes again within a run. First tries wait for the third."""
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +42,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - sizes: of bodies, in bytes
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
+    - consumers: do groups read?
     - faults: in order of time
     """
 
@@ -44,6 +57,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     pause: float
     sizes: tuple[int, ...]
     copies: int | None
+    consumers: bool
     faults: tuple[Fault, ...]
 
     @property
@@ -76,6 +90,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             max_message_size=self.log_file_size // 4,
             clean_file_forcibly_enable=False,
             message_index_enable=self.index,
+            message_delay_level=DELAY_LEVELS,
             flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
             ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
@@ -93,7 +108,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
     """The run of a seed. kinds: of faults."""
     random = Random(f"{seed}/setup")
     seconds = random.choice((20.0, 40.0, 60.0))
-    return Setup(
+    setup = Setup(
         seed=seed,
         seconds=seconds,
         sync_master=random.random() < 0.75,
@@ -105,5 +120,16 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         pause=random.choice((0.1, 0.3, 1.0)),
         sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
         copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
+        consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((0, 3, 8, 20)) if kinds else 0)),
     )
+    return _with_consumers(setup, kinds, Random(f"{seed}/consumers"))
+
+
+def _with_consumers(setup: Setup, kinds: Sequence[str], random: Random) -> Setup:
+    """Every third run has them."""
+    if random.random() > 1 / 3:
+        return setup
+    more = draw_member_faults(random, setup.seconds, kinds, tuple(MEMBERS))
+    faults = sorted((*setup.faults, *more), key=lambda fault: fault.at)
+    return msgspec.structs.replace(setup, consumers=True, faults=tuple(faults))

@@ -174,7 +174,7 @@ class Operator:
             if limit.active():
                 limit.cancel()
             group.hands_off.discard(name)
-            for left in machine.left_open if name in HOSTS else ():
+            for left in machine.left_open if name != "names" else ():
                 self.violations.append(Violation("leak", f"{name} has stopped, and has {left}"))
 
         return machine.stop().addCallback(stopped)

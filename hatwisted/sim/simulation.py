@@ -8,7 +8,7 @@ behind.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from twisted.python.failure import Failure
@@ -21,9 +21,9 @@ from hatwisted.sim.history import Sent, Violation
 from hatwisted.sim.load import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.promises import Promises
-from hatwisted.sim.setup import ADDRESSES, Setup
+from hatwisted.sim.setup import ADDRESSES, MEMBERS, Setup
 from hatwisted.sim.simdisk import SimDisk
-from hatwisted.sim.simoperator import STOP_LIMIT, Operator
+from hatwisted.sim.simoperator import QUEUE_KEYS, STOP_LIMIT, Operator
 from hatwisted.wire.codes import ResponseCode
 
 WARM_UP = 6.0
@@ -34,6 +34,13 @@ SETTLE = 150.0
 
 SETTLE_PAUSE = 1.0
 """Seconds between two sends meanwhile, on average."""
+
+DRAIN = 240.0
+"""Seconds for consumers to come to the end of everything, at most: a dead member's queues are given to others once
+its broker misses its heartbeats (120 s), and a queue's lock ends by itself (60 s)."""
+
+LOSES = frozenset(("power", "die", "promote"))
+"""Faults by which a master may end up without what it had."""
 
 LOOK = 0.25
 """Seconds between two looks of the operator."""
@@ -102,6 +109,7 @@ class Simulation:
             except Exception:
                 self.violations.append(Violation("exception", Failure().getTraceback()))
             self.violations += watch.violations
+        self.group.mute()
         return Outcome(
             seed=self.setup.seed,
             violations=[str(violation) for violation in self.violations],
@@ -131,6 +139,7 @@ class Simulation:
         probe = self._load.send(self.group.master_address)
         self._pass(TIMEOUT + 1)
         self._check_whole(probe)
+        self._check_consumed()
         self._stop_all()
 
     def _settle(self) -> None:
@@ -216,19 +225,52 @@ class Simulation:
         if self.violations:
             raise _Broken
 
+    def _check_consumed(self) -> None:
+        """Consumers have had time to read all there is."""
+        if not self.group.consumptions or not self.group.serves(self.group.master):
+            return
+        limit = self.clock.seconds() + DRAIN
+        while self.clock.seconds() < limit and self._unconsumed():
+            self._pass(2)
+        self.violations += self._unconsumed()[:3]
+        store = self.group.store(self.group.master)
+        for consumption in self.group.consumptions.values():
+            self.violations += list(consumption.out_of_order(store, QUEUE_KEYS))[:3]
+            if not self.operator.emptied and LOSES.isdisjoint(self.injector.struck):
+                self.violations += list(consumption.forgotten(store))[:3]
+        if self.violations:
+            raise _Broken
+
+    def _unconsumed(self) -> list[Violation]:
+        store = self.group.store(self.group.master)
+        return [
+            violation
+            for consumption in self.group.consumptions.values()
+            for violation in consumption.missing(store, QUEUE_KEYS)
+        ]
+
     def _stop_all(self) -> None:
+        """Consumers first, as an operator would."""
         self._ending = True
         machines = self.group.machines
-        for name in (*HOSTS, "names"):
-            if machines[name].running:
-                self.operator.stop(name)
+        members = [name for name in machines if name in MEMBERS]
+        self._stop_some(members)
         closing = self._client.close()
-        self._pass(STOP_LIMIT / 3)
-        for name in (*HOSTS, "names"):
+        self._stop_some((*HOSTS, "names"))
+        for name in machines:
             if machines[name].running:
                 self.violations.append(Violation("stop", f"{name} hasn't stopped"))
         if not closing.called:
             self.violations.append(Violation("stop", "the client hasn't closed"))
+
+    def _stop_some(self, names: Sequence[str]) -> None:
+        machines = self.group.machines
+        for name in names:
+            if machines[name].running:
+                self.operator.stop(name)
+        limit = self.clock.seconds() + STOP_LIMIT / 3
+        while self.clock.seconds() < limit and any(machines[name].running for name in names):
+            self._pass(1)
 
 
 class _Broken(Exception):

@@ -34,7 +34,8 @@ class SimWorker:
         self._free = threads
         self._delay = delay
         self._waiting: deque[_Waiting] = deque()
-        self._begun: list[_Waiting] = []
+        self._begun: dict[Deferred[Any], tuple[_Waiting, IDelayedCall]] = {}
+        """Calls that are yet to run."""
         self._ended: dict[Deferred[Any], IDelayedCall] = {}
         """Calls that have run, until their results arrive."""
         self._stopped = False
@@ -52,13 +53,11 @@ class SimWorker:
         while self._free and self._waiting:
             self._free -= 1
             call = self._waiting.popleft()
-            self._begun.append(call)
-            self._clock.callLater(self._random.random() * self._delay(), self._work, call)
+            pause = self._random.random() * self._delay()
+            self._begun[call[0]] = call, self._clock.callLater(pause, self._work, call)
 
     def _work(self, call: _Waiting) -> None:
-        if call not in self._begun:
-            return  # `stop` has waited for it
-        self._begun.remove(call)
+        del self._begun[call[0]]
         done, result = self._result(call)
         pause = self._random.random() * self._delay()
         self._ended[done] = self._clock.callLater(pause, self._finish, done, result)
@@ -81,7 +80,9 @@ class SimWorker:
         self._stopped = True
         for result in self._ended.values():
             result.reset(0)
-        pending = [*self._begun, *self._waiting]
+        for _, due in self._begun.values():
+            due.cancel()
+        pending = [*(call for call, _ in self._begun.values()), *self._waiting]
         self._begun.clear()
         self._waiting.clear()
         for call in pending:

@@ -26,7 +26,8 @@ pytestmark = pytest.mark.timeout(300)
 
 # A failed message comes again after level 3 and then 4 of these: seconds instead of 10 s and 30 s.
 SETTINGS = {**SMALL_STORE, **QUICK_SYNC, "enablePropertyFilter": True, "messageDelayLevel": "1s 1s 1s 1s 1s"}
-# A member that can't lock a queue looks again, and one that gives it up unlocks it, after 20 s by default.
+# A member that can't lock a queue, or has just come, looks again, and one that gives it up unlocks it, after 20 s
+# by default.
 IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=1000", "-Drocketmq.client.unlockDelayTimeMills=1000")
 QUEUES = 4
 SECONDS = 60.0  # for what a client does within one or two
@@ -228,7 +229,7 @@ def test_lite_pull_by_subscription_and_by_assignment(
     if group.master_kind is JAVA and version.startswith("5."):
         pytest.skip("RocketMQ 4.9.7 doesn't serve the lite pull of 5.x clients (361)")
     sent = put(group, topic, "m", 12)
-    with program(group, version, "LitePull", tmp_path) as client:
+    with program(group, version, "LitePull", tmp_path, *IMPATIENT) as client:
         client.tell("subscribe", f"g-{topic}", topic, "*", len(sent) + 1)
         assert Counter(event[0] for event in client.events("got")) == Counter([*sent, "first0"])
         client.forget()

@@ -24,11 +24,13 @@ import pyspark
 
 from testbed.processes import REPOSITORY
 
+HOME, OPTIONS = SETTINGS = ("SPARK_HOME", "SPARK_SUBMIT_OPTS")
+"""What is set in the environment of such Sparks."""
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 LINKED = ("bin", "jars")
 """What Spark needs of its home here: all but python/lib with its pyspark.zip."""
-TRAINING_SECONDS = 300.0
-"""A start, a few queries and an orderly end on a busy machine; 20 s on an idle one."""
+TRAINING_SECONDS = 240.0
+"""A start, a few queries and an orderly end take 20 s on an idle machine; one that needs more does without."""
 
 
 def quick_start(java_home: str) -> dict[str, str]:
@@ -36,7 +38,7 @@ def quick_start(java_home: str) -> dict[str, str]:
     home = _home(java_home)
     archive = home / "classes.jsa"
     shared = f' -Xlog:disable "-XX:SharedArchiveFile={archive}"' if archive.exists() else ""
-    return {"SPARK_HOME": str(home), "SPARK_SUBMIT_OPTS": QUICK_JVM + shared}
+    return {HOME: str(home), OPTIONS: QUICK_JVM + shared}
 
 
 def _home(java_home: str) -> Path:
@@ -62,19 +64,20 @@ def _train(home: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="training", dir=home) as folder:
         made = Path(folder, "classes.jsa")
         options = f'{QUICK_JVM} -Xlog:disable "-XX:ArchiveClassesAtExit={made}"'
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, folder],
-            cwd=folder,
-            env=os.environ
-            | {"SPARK_HOME": str(home), "SPARK_SUBMIT_OPTS": options, "PYTHONPATH": str(REPOSITORY)},
-            capture_output=True,
-            text=True,
-            timeout=TRAINING_SECONDS,
-        )
+        quick = {HOME: str(home), OPTIONS: options, "PYTHONPATH": str(REPOSITORY)}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", __name__, folder],
+                cwd=folder,
+                env=os.environ | quick,
+                capture_output=True,
+                text=True,
+                timeout=TRAINING_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return
         assert done.returncode == 0, done.stderr
-        if (
-            made.exists()
-        ):  # a runtime without classes of its own to build upon writes none, and starts as it is
+        if made.exists():  # a runtime that has no archive of its own to build upon writes none
             made.replace(home / "classes.jsa")
 
 

@@ -123,6 +123,20 @@ def test_a_test_of_no_layer_or_of_two_is_refused(tmp_path: Path) -> None:
     assert "test_both.py::test_it: the folder says which layer" in pytest(tmp_path)
 
 
+def test_who_shares_sparks_session_shares_a_worker(tmp_path: Path) -> None:
+    names = ("jobs/test_one", "spark/test_two", "programs/test_three")
+    for name in names:
+        path = tmp_path / "pipeline" / f"{name}.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(PASSING)
+    shown = pytest(tmp_path, "-vv", "--numprocesses=2", "--dist=loadfile")
+    worker = {
+        name: each for each, name in re.findall(r"^\[(gw\d)\].* pipeline/(\S+)\.py::", shown, re.MULTILINE)
+    }
+    assert sorted(worker) == sorted(names), shown
+    assert worker["jobs/test_one"] == worker["spark/test_two"] != worker["programs/test_three"], shown
+
+
 def test_trial_runs_the_testcases_and_names_what_needs_pytest(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "twisted.trial", "--temp-directory", str(tmp_path / "trial")]
     done = subprocess.run(

@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.delay.schedule import ScheduleService
 from hatwisted.broker.node.brokernode import NodeParts
+from hatwisted.broker.node.progressanswers import ProgressAnswers
 from hatwisted.broker.put.innerput import InnerPuts
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.sendstate import SendState
@@ -55,6 +56,9 @@ class MasterRole:
         SendBackProcessor(store, self.puts, tables, state, count_sent_back).register_on(self.processors)
         EndTransactionProcessor(clock, store, self.puts, tables.topics, state).register_on(self.processors)
         node.offset_sync.register_join_on(self.processors)
+        self._progress = ProgressAnswers(clock, lambda: store.log.max_offset, node.ha.acked_from)
+        for code in (RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_ALL_DELAY_OFFSET):
+            self.processors.register(code, self._progress.over(node.processors.handlers[code]))
         status = HAStatusProcessor(store.log, node.ha, None)
         self.processors.register(RequestCode.GET_BROKER_HA_STATUS, status.status)
 
@@ -69,6 +73,7 @@ class MasterRole:
     def stop_taking(self) -> None:
         """Take nothing from clients any more."""
         self._state.stop()
+        self._progress.stop()
 
     def stop(self) -> Deferred[Any]:
         """Put nothing of our own any more, and let the slaves have what there is."""

@@ -224,8 +224,8 @@ class SlaveSynchronizer:
         """What speaks of messages, and then how far the master's log goes: all of them lie below."""
         answers: dict[RequestCode, RemotingCommand] = {}
         who = asking_slave(self._options.broker_id, self._options.own_address)
-        for code, ext in ((RequestCode.GET_ALL_CONSUMER_OFFSET, who), (RequestCode.GET_ALL_DELAY_OFFSET, {})):
-            yield self._copy(code, master, partial(answers.__setitem__, code), ext)
+        for code in (RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_ALL_DELAY_OFFSET):
+            yield self._copy(code, master, partial(answers.__setitem__, code), who)
         progress = answers.get(RequestCode.GET_ALL_CONSUMER_OFFSET)
         if progress is not None and self._running:
             ours = joins_offsets(progress)

@@ -5,7 +5,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
-from hatwisted.clientcore.errors import Refused, SendFailed
+from hatwisted.clientcore.errors import ClientError, Refused, SendFailed
 from hatwisted.clientcore.message import Message, received
 from hatwisted.clientcore.sendback import SendBack
 from hatwisted.clientcore.transactions import TransactionState
@@ -180,4 +180,18 @@ class TestRetries(TestCase):
         self.assertEqual((properties["RETRY_TOPIC"], properties["DELAY"]), ("T", "5"))
         self.assertEqual((properties["UNIQ_KEY"], properties["color"]), ("U1", "red"))
         self.assertEqual(copy.body, b"x")
+        self.flushLoggedErrors(ValueError)
+
+    @asynchronous
+    async def test_a_stop_ends_the_pause_between_two_offers(self):
+        cluster = self.broker.cluster
+        await deferred(cluster.session.routes.route("T"))
+        back = SendBack(cluster.session, "g", lambda: cluster.producer("copies", retries=0)._core)
+        self.broker.codes[36] = self.broker.codes[310] = [1, 1]
+        begun = self.rig.clock.seconds()
+        offered = deferred(back.send_back(received(a_record(), "b"), ValueError("bad")))
+        await self.rig.until(lambda: back._pauses)
+        back.stop()
+        await self.assertFailure(offered, ClientError)
+        self.assertLess(self.rig.clock.seconds() - begun, 1.0)
         self.flushLoggedErrors(ValueError)

@@ -24,9 +24,8 @@ from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
 from hatwisted.wire.properties import encode_properties
-from hatwisted.wire.record import encode_record
+from hatwisted.wire.record import encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.storedrecord import Record, crc
 from tests.support.scripteddriver import NAME_SERVER, ScriptedDriver
 
 MASTER = "10.0.0.1:10911"
@@ -36,13 +35,22 @@ T0, T1 = (MessageQueue(broker_name="a", queue_id=number, topic="T") for number i
 RETRY = "%RETRY%g"
 
 
-def stored(queue_id: int, offset: int, times: int = 0) -> bytes:
+def stored(queue_id: int, offset: int) -> bytes:
     body = b"%d-%d" % (queue_id, offset)
     raw = encode_properties({"UNIQ_KEY": f"U{queue_id}{offset}", "TAGS": "red", "color": "blue"})
-    place = 1000 * queue_id + 100 * offset
-    return encode_record(
-        Record("T", queue_id, 5, 0, offset, place, 7, HOST, 8, HOST, times, 0, body, raw, crc(body), 0)
+    record = make_record(
+        "T",
+        body,
+        raw_properties=raw,
+        queue_id=queue_id,
+        queue_offset=offset,
+        physical_offset=1000 * queue_id + 100 * offset,
+        flag=5,
+        born_timestamp=7,
+        store_timestamp=8,
+        store_host=HOST,
     )
+    return encode_record(record)
 
 
 class Master:

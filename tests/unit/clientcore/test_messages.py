@@ -39,9 +39,9 @@ from hatwisted.wire.inflate import MAX_INFLATED
 from hatwisted.wire.layout import MAX_PROPERTIES_LENGTH
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.properties import decode_properties, encode_properties
-from hatwisted.wire.record import encode_record
+from hatwisted.wire.record import encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.storedrecord import Record, crc
+from hatwisted.wire.storedrecord import Record
 
 QUEUE = MessageQueue(broker_name="a", queue_id=3, topic="T")
 HOST = HostPort(b"\x0a\0\0\x01", 10911)
@@ -203,9 +203,17 @@ class CheckTests(SynchronousTestCase):
 
 
 class ReceivedTests(SynchronousTestCase):
-    def record(self, topic: str = "T", sys_flag: int = 0, body: bytes = b"x", **properties: str) -> Record:
+    def record(self, topic: str = "T", body: bytes = b"x", **properties: str) -> Record:
         raw = encode_properties(properties)
-        return Record(topic, 3, 0, sys_flag, 7, 42, 1, HOST, 2, HOST, 2, 0, body, raw, crc(body), 100)
+        return make_record(
+            topic,
+            body,
+            raw_properties=raw,
+            queue_id=3,
+            physical_offset=42,
+            store_host=HOST,
+            reconsume_times=2,
+        )
 
     def test_a_message_that_comes_back_has_its_first_topic(self) -> None:
         message = received(self.record("%RETRY%g", RETRY_TOPIC="T", KEYS="a b"), "a")

@@ -8,15 +8,12 @@ from hatwisted.clientcore.errors import Rejected, Unsettled
 from hatwisted.clientcore.message import ReceivedMessage, received
 from hatwisted.clientcore.messagestream import Messages, MessageStream
 from hatwisted.clientcore.tasks import Cancelled, Task, Waiter
-from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.storedrecord import Record
-
-HOST = HostPort(b"\x0a\0\0\x01", 10911)
+from hatwisted.wire.record import make_record
 
 
 def message(number: int, queue_id: int = 0) -> ReceivedMessage:
     body = b"%d" % number
-    return received(Record("T", queue_id, 0, 0, number, 0, 1, HOST, 2, HOST, 0, 0, body, b"", 0, 100), "a")
+    return received(make_record("T", body, queue_id=queue_id, queue_offset=number), "a")
 
 
 class StreamTests(SynchronousTestCase):

@@ -28,18 +28,15 @@ from hatwisted.clientcore.tasks import Cancelled, Task, Waiter, Work
 from hatwisted.clientcore.transactions import TransactionProducer, TransactionState
 from hatwisted.wire.batch import decode_batch
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.properties import decode_properties, encode_properties
-from hatwisted.wire.record import encode_record
+from hatwisted.wire.record import encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.storedrecord import Record, crc
 from tests.support.scripteddriver import NAME_SERVER, OFFSET_ID, Groups, ScriptedDriver, stored
 
 A, B, C = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 BOTH: Groups = {"b": {0: B}, "a": {0: A}}
 SEND, BATCH = 310, 320
-HOST = HostPort(b"\x0a\0\0\x01", 10911)
 
 
 class HeldDriver(ScriptedDriver):
@@ -439,7 +436,7 @@ class TransactionTests(SynchronousTestCase):
 
     def question(self, group: str, body: bytes | None = None) -> RemotingCommand:
         raw = encode_properties({"UNIQ_KEY": "U1", "PGROUP": group})
-        record = Record("T", 3, 0, 0, 7, 42, 1, HOST, 2, HOST, 0, 0, b"x", raw, crc(b"x"), 0)
+        record = make_record("T", b"x", raw_properties=raw, queue_id=3, physical_offset=42)
         ext = {"tranStateTableOffset": "11", "commitLogOffset": "42", "transactionId": "X1"}
         return RemotingCommand(39, ext=ext, body=encode_record(record) if body is None else body)
 

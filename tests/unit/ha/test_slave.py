@@ -68,6 +68,16 @@ class DiallingTests(SynchronousTestCase):
             rig.clock.advance(0.001)
             self.assertEqual(len(rig.dialled) > count, at_once)
 
+    def test_what_arrives_in_a_second_is_a_figure_of_the_link(self) -> None:
+        rig = SlaveRig(filled(1000))
+        for at in (1000, 1500):
+            rig.send(at, bytes(500))
+        rig.seconds(1)
+        self.assertEqual(rig.service.status().received_per_second, 2 * 512)
+        rig.reachable = False
+        rig.lose()
+        self.assertEqual(rig.service.status().received_per_second, 0)
+
     def test_reads_grow_with_a_full_one_and_shrink_with_a_small_one(self) -> None:
         rig = SlaveRig(filled(1000))
         transport = tcp.Connection.__new__(tcp.Connection)  # one of a socket, without the socket

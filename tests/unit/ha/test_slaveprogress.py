@@ -46,7 +46,7 @@ class FirstReportTests(SynchronousTestCase):
 
     def test_B153_above_the_logs_end_is_no_acknowledgement(self) -> None:
         progress = joined(2501, log_of(2500))
-        self.assertIs(progress.state, LinkState.OFFSET_AHEAD)
+        self.assertEqual((progress.state, progress.since), (LinkState.OFFSET_AHEAD, 1.0))
         self.assertEqual(progress.ack_offset, -1)
         self.assertFalse(progress.reported)
 
@@ -91,6 +91,10 @@ class AcknowledgementTests(SynchronousTestCase):
 
 
 class ReplicaTableTests(SynchronousTestCase):
+    def test_without_a_slave_nothing_is_replicated_where_one_is_wanted(self) -> None:
+        for wanted, committed in ((0, 1000), (1, 1000), (2, -1), (3, -1)):
+            self.assertEqual(ReplicaTable(wanted).commit_offset(1000), committed)
+
     def table(
         self, *acks: int, in_sync_replicas: int | None = None
     ) -> tuple[ReplicaTable, list[SendProgress]]:

@@ -36,6 +36,13 @@ class SimulationTests(SynchronousTestCase):
             outcome = run(seed)
             self.assertEqual(outcome.violations, [], f"seed {seed}: python -m hatwisted.sim --first {seed}")
 
+    def test_groups_are_given_every_message_and_their_retries(self) -> None:
+        simulation = Simulation(draw_setup(2, ("kill", "pause", "stop")))
+        outcome = simulation.run()
+        self.assertEqual(outcome.violations, [])
+        for group in simulation.group.consumptions.values():
+            self.assertGreater(group.deliveries, outcome.answers["0"])
+
 
 class ShrinkTests(SynchronousTestCase):
     def setUp(self) -> None:

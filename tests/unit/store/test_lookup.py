@@ -87,7 +87,7 @@ class RecordTests(LookupCase):
 
     def test_a_damaged_body_is_looked_at_and_not_taken_for_a_record(self) -> None:
         store, puts, _ = self.filled(1)
-        file = next(self.path("commitlog").iterdir())
+        file = min(self.path("commitlog").iterdir())
         with file.open("r+b") as damaged:
             damaged.seek(puts[0].offset + 100)
             damaged.write(b"?")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.exampleprogram import lines_of
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7" / "slave"
+GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "slave"
 
 
 @pytest.fixture

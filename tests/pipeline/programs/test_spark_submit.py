@@ -16,6 +16,7 @@ import pyspark
 
 import hatwisted.__main__
 from hatwisted.pipeline.spark.javahome import find_java_home
+from tests.support import quickspark
 from tests.support.goldenlog import MASTER, SLAVE
 
 pytestmark = pytest.mark.timeout(400)
@@ -24,12 +25,14 @@ SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 @pytest.fixture
 def environment(java: None) -> dict[str, str]:
+    """As on a user's machine: here Spark starts without what makes it quick for tests."""
     own = {
         "JAVA_HOME": find_java_home(os.environ),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    return os.environ | own
+    plain = {name: value for name, value in os.environ.items() if name not in quickspark.SETTINGS}
+    return plain | own
 
 
 def test_an_audit_by_spark_submit(environment: dict[str, str], tmp_path: Path) -> None:
