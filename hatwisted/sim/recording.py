@@ -93,7 +93,7 @@ class Recording:
             figures = self._figures(name, machine)
             before = known.hosts.get(name, {})
             changed = {key: value for key, value in figures.items() if before.get(key) != value}
-            changed |= dict.fromkeys(before.keys() - figures.keys())
+            changed |= dict.fromkeys(sorted(before.keys() - figures.keys()))
             if changed:
                 moment.hosts[name] = changed
                 known.hosts[name] = {**before, **changed}

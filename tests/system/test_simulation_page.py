@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.recording import Recording
 from hatwisted.sim.setup import ADDRESSES, MEMBERS, draw_setup
 from hatwisted.sim.simulationpage import page, watch
@@ -19,13 +20,18 @@ pytestmark = pytest.mark.skipif(
     BINARY is None, reason="needs a Chromium (Debian: apt install chromium) to show the page"
 )
 
-SEED = 22
+FAULTS = (
+    Fault(at=2.0, kind="cut", host="a", other="b", lasts=2.0),
+    Fault(at=5.0, kind="pause", host="b", lasts=3.0),
+    Fault(at=9.0, kind="power", host="a", lasts=2.0, amount=0.5),
+    Fault(at=14.0, kind="promote", lasts=1.0),
+)
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recording]:
     """A page, and the recording that it is of."""
-    setup = msgspec.structs.replace(draw_setup(SEED), consumers=True)
+    setup = msgspec.structs.replace(draw_setup(22), seconds=20.0, consumers=True, faults=FAULTS)
     outcome, recording = watch(setup)
     path = tmp_path_factory.mktemp("page") / "simulation.html"
     path.write_text(page(setup, outcome, recording), encoding="utf-8")
