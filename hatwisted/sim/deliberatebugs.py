@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from hatwisted.broker.put import putack
 from hatwisted.broker.put.putack import PutAcks
-from hatwisted.ha import replicas, slave
+from hatwisted.ha import handshake, replicas
 from hatwisted.ha.firstsync import JoinPlan, plan_join
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haclient import HAClient
@@ -240,7 +240,10 @@ BUGS: dict[str, Bug] = {
     ),
     "join-unchecked": Bug("a slave joins whatever its log holds", Overlap, "_compare", _nothing),
     "join-at-end": Bug(
-        "a slave begins at its log's end, with nothing to compare", slave, "plan_join", _plan_without_overlap
+        "a slave begins at its log's end, with nothing to compare",
+        handshake,
+        "plan_join",
+        _plan_without_overlap,
     ),
     "lost-reconnect": Bug("a slave dials once", HAClientService, "_dial_later", _nothing),
     "links-counted": Bug(

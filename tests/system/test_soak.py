@@ -28,23 +28,16 @@ def test_seeds_for_a_while_keep_every_promise() -> None:
     assert lines[-1].startswith("answers {"), lines[-1]
 
 
+SEED = 766
+"""With consumers, a promotion, and most kinds of faults."""
+
+
 def test_a_seed_comes_to_the_same_bytes_in_another_process(tmp_path: Path) -> None:
     """What Python orders by chance, anew in each process, has no part in it; the figures are of these seeds."""
     pages = []
     for hashes in ("1", "2"):
         page, figures = tmp_path / f"{hashes}.html", tmp_path / f"{hashes}.json"
-        arguments = (
-            "--first",
-            "541",
-            "--seeds",
-            "1",
-            "--jobs",
-            "0",
-            "--page",
-            str(page),
-            "--json",
-            str(figures),
-        )
+        arguments = f"--first {SEED} --seeds 1 --jobs 0 --page {page} --json {figures}".split()
         done = subprocess.run(
             (sys.executable, "-m", "hatwisted.sim", *arguments),
             env=os.environ | {"PYTHONHASHSEED": hashes},
