@@ -50,9 +50,12 @@ _TOPIC_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcde
 class Message:
     """What is to be sent.
 
-    keys: by which it can be looked up; tags: one text that consumers choose by; delay_level: 1 to 18 of the
-    broker's table, 0 for now; wait: does the answer wait for disk and slave as the broker is set up?;
-    order_key: messages of one key keep their order (they share a queue); properties: the program's own.
+    - tags: one text that consumers choose by
+    - keys: by which it can be looked up
+    - delay_level: 1 to 18 of the broker's table, 0 for now
+    - wait: does the answer wait for disk and slave as the broker is set up?
+    - order_key: messages of one key keep their order (they share a queue)
+    - properties: the program's own
     """
 
     topic: str
@@ -128,9 +131,10 @@ class UniqueKeys:
 class ReceivedMessage:
     """What was stored, made readable. Times in ms since the epoch.
 
-    topic: where its producer sent it to, also when it comes back for another try; queue, queue_offset: where
-    it was read; message_id: its producer's UNIQ_KEY if it has one, offset_id otherwise; reconsume_times:
-    failures so far.
+    - topic: where its producer sent it to, also when it comes back for another try
+    - queue, queue_offset: where it was read
+    - message_id: its producer's UNIQ_KEY if it has one, offset_id otherwise
+    - reconsume_times: failures so far
     """
 
     topic: str

@@ -116,15 +116,18 @@ class ConsumerKeywords(TypedDict, total=False):
 class ConsumerOptions:
     """How a consumer reads.
 
-    batch: messages for one call
-    whole_batch: a batch that fails goes back as it is, from after its `ack_index` on (4.9.7), instead of
-    being halved consume_from: where a new group begins timestamp: ms since the epoch, for
-    ConsumeFrom.TIMESTAMP broadcasting: every member gets everything, and keeps its progress by itself
-    local_offsets: the file that a broadcasting member keeps it in; None: only while it runs orderly: a failed
-    message holds its queue up, and a queue never has two readers suspension: seconds that a queue is then
-    held up at a time max_reconsume: failures until a dead letter; None: 16, and without end if orderly
-    prefetch_messages, prefetch_bytes: of one queue, read and not yet settled auto_commit: note the progress
-    every 5 s and at the stop; otherwise only when the program says `commit`
+    - batch: messages for one call
+    - whole_batch: a batch that fails goes back as it is, from after its `ack_index` on (4.9.7), instead of being
+      halved
+    - consume_from: where a new group begins
+    - timestamp: ms since the epoch, for ConsumeFrom.TIMESTAMP
+    - broadcasting: every member gets everything, and keeps its progress by itself
+    - local_offsets: the file that a broadcasting member keeps it in; None: only while it runs
+    - orderly: a failed message holds its queue up, and a queue never has two readers
+    - suspension: seconds that a queue is then held up at a time
+    - max_reconsume: failures until a dead letter; None: 16, and without end if orderly
+    - prefetch_messages, prefetch_bytes: of one queue, read and not yet settled
+    - auto_commit: note the progress every 5 s and at the stop; otherwise only when the program says `commit`
     """
 
     batch: int = 1

@@ -124,8 +124,9 @@ class ReplicaTable:
 def at_least(links: Sequence[Replica], apart: Callable[[Replica, Replica], bool]) -> int:
     """How many slaves `links` are, if each slave re-dialled as often as it may have.
 
-    links: in the order in which they came; apart: is the first link, the older one, certainly not a predecessor of
-    the second? If it isn't of one link, it isn't of any older than that one either.
+    - links: in the order in which they came
+    - apart: is the first link, the older one, certainly not a predecessor of the second? If it isn't of one link,
+      it isn't of any older than that one either
     """
     total = len(links)
 

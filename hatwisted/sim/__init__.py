@@ -10,7 +10,7 @@ seed's `group` (`setup`), its `load`, its faults (`faultplan`, `faultinjector`) 
 `logwatch` see. Some runs have consumers: a `groupmember` is a process of theirs, and `consumption` what its group
 was given. `trace` tells two runs apart. `soak` runs seeds by the thousand, `shrink` leaves out the faults that a
 failure doesn't need, a `recording` makes the `simulationpage` on which one seed is watched, and
-`deliberatebugs` is what the promises must notice.
+`deliberatebugs` are what the promises must notice: a `bughunt` counts the seeds that it takes.
 
 Imported by tests and by `make soak`, by no server.
 """

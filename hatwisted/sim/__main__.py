@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from hatwisted.sim import soak
+from hatwisted.sim.bughunt import HEAD, hunts
 from hatwisted.sim.deliberatebugs import BUGS
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.setup import FAULT_KINDS
@@ -33,12 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         help="write a page that shows a seed: one that failed, or with many kinds of faults",
     )
-    parser.add_argument("--bug", choices=[*BUGS, "all"], help="plant it, and count seeds until caught")
+    parser.add_argument("--json", type=Path, help="write what all seeds came to")
+    parser.add_argument("--bug", choices=[*BUGS, "all"], help="plant it, and count seeds (200) until caught")
+    parser.add_argument("--starts", type=int, default=1, help="how often each bug is hunted (1)")
     given = parser.parse_args(arguments)
     soak.quiet()
     kinds = FAULT_KINDS if given.kinds == "all" else tuple(filter(None, given.kinds.split(",")))
     if given.bug is not None:
-        return _catch(list(BUGS) if given.bug == "all" else [given.bug], kinds, given)
+        return _hunt(list(BUGS) if given.bug == "all" else [given.bug], given)
     faults = None if given.faults is None else msgspec.json.decode(given.faults, type=tuple[Fault, ...])
     seeds: Iterator[int] = itertools.count(given.first)
     if given.seeds is not None:
@@ -47,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     minutes = given.minutes or (float("inf") if given.seeds is not None else 1.0)
     workers = min(given.jobs, given.jobs if given.seeds is None else given.seeds)
     totals = soak.run_seeds(jobs, workers, minutes * 60)
+    if given.json is not None:
+        given.json.write_bytes(msgspec.json.format(msgspec.json.encode(totals.figures())) + b"\n")
     if given.page is not None and totals.telling is not None:
         _write_page(given.page, totals.telling.job)
     return 1 if totals.failed else 0
@@ -58,13 +63,12 @@ def _write_page(path: Path, job: soak.Job) -> None:
     sys.stdout.write(f"{path} shows seed {job.seed}\n")
 
 
-def _catch(bugs: Sequence[str], kinds: Sequence[str], given: argparse.Namespace) -> int:
+def _hunt(bugs: Sequence[str], given: argparse.Namespace) -> int:
     missed = 0
-    for bug in bugs:
-        caught = soak.catch(bug, kinds, given.first, given.seeds or 200)
-        missed += caught is None
-        told = f"after {caught.seeds} seeds, by {caught.seed}: {caught.violation}" if caught else "NOT CAUGHT"
-        sys.stdout.write(f"{bug} ({BUGS[bug].what}): {told.splitlines()[0]}\n")
+    sys.stdout.write(HEAD + "\n")
+    for hunt in hunts(bugs, given.first, given.seeds or 200, given.starts, given.jobs):
+        missed += None in hunt.catches
+        sys.stdout.write(hunt.row() + "\n")
         sys.stdout.flush()
     return 1 if missed else 0
 

@@ -1,6 +1,8 @@
 """Mistakes planted on purpose, one at a time: a checker that none of them alarms checks nothing.
 
-Each replaces one method of the program while a run lasts; the program itself knows nothing of them.
+Each replaces one name of the program while a run lasts; the program itself knows nothing of them. Some bring
+back what the program once did, others are what such programs do wrong elsewhere. A bug that shows under certain
+faults or in a certain group alone says so: only such seeds are tried.
 """
 
 from __future__ import annotations
@@ -8,33 +10,67 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from posixpath import join
 from typing import Any, NamedTuple
 from unittest import mock
 
 from twisted.internet.defer import Deferred, succeed
 
+from hatwisted.broker.put import putack
+from hatwisted.broker.put.putack import PutAcks
+from hatwisted.ha import handshake, replicas
+from hatwisted.ha.firstsync import JoinPlan, plan_join
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
-from hatwisted.store.lifecycle import recovery
+from hatwisted.sim.setup import Setup
+from hatwisted.store import messagestore
+from hatwisted.store.errors import StoreFull
+from hatwisted.store.lifecycle import logages, recovery
 from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts
-from hatwisted.store.lifecycle.storelock import AbortFile
-from hatwisted.store.log.commitlog import CommitLog
+from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
+from hatwisted.store.log import flush
+from hatwisted.store.log.commitlog import AppendRun, CommitLog
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.flush import GroupCommitFlush
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.log.waitline import WaitLine
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.wire.storenames import LOG_FOLDER
 
 
 class Bug(NamedTuple):
-    """Where it sits, and what stands there instead. what: in words."""
+    """A mistake.
+
+    - what: in words
+    - owner, attribute: where it sits
+    - instead: what stands there
+    - kinds: of faults that it needs; empty: any
+    - needs: of a seed's group
+    """
 
     what: str
     owner: Any
     attribute: str
-    instead: Callable[..., Any]
+    instead: Any
+    kinds: tuple[str, ...] = ()
+    needs: Callable[[Setup], bool] = lambda setup: True
+
+
+POWER = ("power", "die")
+
+
+def _sync_flush(setup: Setup) -> bool:
+    return setup.sync_flush
+
+
+def _sync_master(setup: Setup) -> bool:
+    return setup.sync_master
+
+
+def _durable(setup: Setup) -> bool:
+    return setup.sync_master and setup.durable_acks
 
 
 def _nothing(*_args: object, **_named: object) -> None:
@@ -90,46 +126,186 @@ def _recover_without_crc(parts: StoreParts, options: RecoveryOptions, **named: A
     return _recover(parts, replace(options, check_crc=False), **named)
 
 
-def _abort_file_unmade(*_args: object) -> None:
-    return None
+def _late_as_ok(acks: PutAcks, wait: Any, puts: Any, deadline: float, late: PutStatus, report: Any) -> None:
+    _follow(acks, wait, puts, deadline, PutStatus.PUT_OK, report)
+
+
+def _all_by_first(acks: PutAcks, wait: Any, puts: Any, deadline: float, late: PutStatus, report: Any) -> None:
+    def reached(offset: int) -> None:
+        report(puts, PutStatus.PUT_OK if puts[0].end <= offset else late)
+
+    wait(puts[0].end, puts[-1].end, deadline).addCallback(reached)
+
+
+_follow = PutAcks._follow
+
+
+def _disk_alone(lines: Any, puts: Sequence[Put], status: PutStatus) -> None:
+    lines._report(puts, status)
+
+
+def _plan_without_overlap(log: Any, first_sync: Any, master_range: Any) -> JoinPlan:
+    end = log.max_offset
+    return JoinPlan(end, end) if end else plan_join(log, first_sync, master_range)
+
+
+def _write_carelessly(log: CommitLog, run: AppendRun) -> str:
+    if not run.parts:
+        return ""
+    blob = b"".join(run.parts)
+    try:
+        log._files.write(run.start, (blob,))
+    except (OSError, StoreFull) as error:
+        log._unwind(run, PutStatus.SERVICE_NOT_AVAILABLE, str(error))
+        return str(error)
+    log.max_offset = run.start + len(blob)
+    for listener in log._listeners:
+        listener(run.start, blob)
+    return ""
+
+
+def _believe_queues(queues: ConsumeQueueTable, end: int, believed: int | None = None) -> None:
+    _truncate(queues, end)
+
+
+_truncate = ConsumeQueueTable.truncate
+
+
+def _lock_root_alone(lock: StoreLock, fs: Any, root: str, log_folder: str) -> None:
+    _lock(lock, fs, root, join(root, LOG_FOLDER))
+
+
+_lock = StoreLock.__init__
+
+
+def _count_links(links: Sequence[Any], apart: object) -> int:
+    return len(links)
 
 
 BUGS: dict[str, Bug] = {
     "ack-ahead": Bug("a slave acknowledges more than it has", HAClient, "_report", _report_more),
     "ack-before-sync": Bug(
-        "haAck=durable acknowledges what was received", HAClient, "_acknowledge", _acknowledge_received
+        "`haAck=durable` acknowledges what was received",
+        HAClient,
+        "_acknowledge",
+        _acknowledge_received,
+        POWER,
+        _durable,
+    ),
+    "slave-unawaited": Bug(
+        "SEND_OK of a SYNC_MASTER before its slave has it",
+        GroupTransferService,
+        "wait",
+        _wait_for_nobody,
+        needs=_sync_master,
+    ),
+    "late-as-ok": Bug("a wait that times out counts as SEND_OK", PutAcks, "_follow", _late_as_ok),
+    "batch-by-first": Bug(
+        "the first put that is safe speaks for its whole read",
+        PutAcks,
+        "_follow",
+        _all_by_first,
+        ("pieces", "slow"),
+        _sync_master,
+    ),
+    "disk-alone": Bug(
+        "what the disk says is answered, before the slave has spoken",
+        putack._BothLines,
+        "disk",
+        _disk_alone,
+        needs=lambda setup: setup.sync_master and setup.sync_flush,
+    ),
+    "flush-unawaited": Bug(
+        "SEND_OK before the flush", GroupCommitFlush, "wait", _wait_for_nobody, POWER, _sync_flush
+    ),
+    "flush-not-done": Bug("a flush syncs nothing", CommitLog, "datasync", _nothing, POWER, _sync_flush),
+    "flush-covers-later": Bug(
+        "a flush covers what was appended while it ran",
+        CommitLog,
+        "mark_flushed",
+        _flushed_all,
+        (*POWER, "slowdisk"),
+        _sync_flush,
+    ),
+    "names-unsynced": Bug(
+        "a flush leaves out the names of files", FileQueue, "_sync_names", _nothing, POWER, _sync_flush
+    ),
+    "failed-sync-retried": Bug(
+        "a sync that has failed is tried again, and believed",
+        CommitLog,
+        "stop_appends",
+        _nothing,
+        ("failing",),
+        _sync_flush,
     ),
     "join-unchecked": Bug("a slave joins whatever its log holds", Overlap, "_compare", _nothing),
-    "slave-unawaited": Bug(
-        "SEND_OK of a SYNC_MASTER before its slave has it", GroupTransferService, "wait", _wait_for_nobody
+    "join-at-end": Bug(
+        "a slave begins at its log's end, with nothing to compare",
+        handshake,
+        "plan_join",
+        _plan_without_overlap,
     ),
-    "flush-unawaited": Bug("SEND_OK before the flush", GroupCommitFlush, "wait", _wait_for_nobody),
-    "flush-not-done": Bug("a flush syncs nothing", CommitLog, "datasync", _nothing),
-    "flush-covers-later": Bug(
-        "a flush covers what was appended while it ran", CommitLog, "mark_flushed", _flushed_all
+    "lost-reconnect": Bug("a slave dials once", HAClientService, "_dial_later", _nothing),
+    "links-counted": Bug(
+        "a quorum counts links, not slaves",
+        replicas,
+        "at_least",
+        _count_links,
+        ("flicker",),
+        lambda setup: setup.sync_master and setup.copies == 3,
     ),
-    "names-unsynced": Bug("names of files aren't synced", FileQueue, "_sync_names", _nothing),
     "queues-unsynced": Bug(
-        "the checkpoint trusts queues that nobody has synced", ConsumeQueueTable, "datasync", _nothing
+        "the checkpoint trusts queues that nobody has synced", ConsumeQueueTable, "datasync", _nothing, POWER
     ),
     "queues-uncut": Bug(
         "queues keep entries of records that were cut", ConsumeQueueTable, "truncate", _nothing
     ),
-    "lost-reconnect": Bug(
-        "a slave dials once", HAClientService, "_dial_later", lambda service, healthy, progressed: None
+    "queues-believed": Bug(
+        "queues that were never synced are believed after a failure of power",
+        ConsumeQueueTable,
+        "truncate",
+        _believe_queues,
+        (*POWER, "flicker"),
     ),
-    "numbers-kept": Bug("a failed write keeps its queue numbers", CommitLog, "_unwind", _unwind_half),
-    "wrong-number": Bug(
-        "an answer names the queue offset before its own", CommitLog, "append", _append_reversed
+    "failed-write-denied": Bug(
+        "a write that fails half-way is answered as not stored, and what it has left stays",
+        CommitLog,
+        "_write_run",
+        _write_carelessly,
+        ("failing",),
     ),
     "crc-unchecked": Bug(
         "a recovery believes records whose bodies are torn",
-        "hatwisted.store.messagestore",
+        messagestore,
         "recover",
         _recover_without_crc,
+        POWER,
     ),
     "unclean-as-clean": Bug(
-        "no abort file: every start takes the exit for clean", AbortFile, "create", _abort_file_unmade
+        "no abort file: every start takes the exit for clean", AbortFile, "create", _nothing, POWER
+    ),
+    "numbers-kept": Bug(
+        "a failed write keeps its queue numbers", CommitLog, "_unwind", _unwind_half, ("io", "full", "kill")
+    ),
+    "wrong-number": Bug(
+        "an answer names the queue offset before its own", CommitLog, "append", _append_reversed
+    ),
+    "descriptors-final": Bug(
+        "a lack of descriptors counts as a failed sync",
+        flush,
+        "OUT_OF_DESCRIPTORS",
+        frozenset(),
+        ("descriptors",),
+    ),
+    "log-unlocked": Bug(
+        "two brokers with one commit log: only the roots are locked",
+        StoreLock,
+        "__init__",
+        _lock_root_alone,
+        ("twin",),
+    ),
+    "retention-by-clock": Bug(
+        "files expire by one look at the clock", logages, "LOOK_LIMIT", float("inf"), ("leap",)
     ),
     "timer-left": Bug("a stopped store leaves a timer", WaitLine, "release_all", _release_half),
 }
@@ -143,9 +319,5 @@ def planted(name: str | None) -> Iterator[None]:
         yield
         return
     bug = BUGS[name]
-    where = f"{bug.owner}.{bug.attribute}" if isinstance(bug.owner, str) else None
-    patch = (
-        mock.patch(where, bug.instead) if where else mock.patch.object(bug.owner, bug.attribute, bug.instead)
-    )
-    with patch:
+    with mock.patch.object(bug.owner, bug.attribute, bug.instead):
         yield

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IDelayedCall
 
 from hatwisted.sim.diskstrike import Strike
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.group import Group
+from hatwisted.sim.history import Violation
 from hatwisted.sim.setup import ADDRESSES
 from hatwisted.sim.simoperator import Operator
 
@@ -21,6 +25,8 @@ class FaultInjector:
         self._group = group
         self._operator = operator
         self._active: list[Fault] = []
+        self._to_come: list[IDelayedCall] = []
+        """What begun faults have still in store."""
 
     def begin(self, fault: Fault) -> None:
         """It happens now."""
@@ -38,9 +44,17 @@ class FaultInjector:
         """Nothing is broken any more."""
         self._active.clear()
         self._apply()
+        for call in self._to_come:
+            if call.active():
+                call.cancel()
         for machine in self._group.machines.values():
             machine.disk.strikes.clear()
             machine.pause(0.0)
+            machine.ahead = 0.0
+
+    def _later(self, delay: float, function: Callable[..., object], *args: object) -> None:
+        """Call then, unless all is mended by that time."""
+        self._to_come.append(self._group.clock.callLater(delay, function, *args))
 
     def _mend(self, fault: Fault) -> None:
         if fault in self._active:
@@ -85,7 +99,7 @@ class FaultInjector:
         def blow() -> None:
             self._group.network.cut()
             if clock.seconds() + fault.amount < ends:
-                clock.callLater(fault.amount, blow)
+                self._later(fault.amount, blow)
 
         blow()
 
@@ -103,10 +117,7 @@ class FaultInjector:
 
     def _begin_power(self, fault: Fault) -> None:
         for name in HOSTS if fault.host == "all" else (fault.host,):
-            machine = self._group.machines[name]
-            if machine.powered and name not in self._group.hands_off:
-                self._operator.down(name, fault.lasts, fault.amount)
-                machine.power_off()
+            self._power_off(name, fault.lasts, fault.amount)
 
     def _begin_pause(self, fault: Fault) -> None:
         self._group.machines[fault.host].pause(fault.lasts)
@@ -114,6 +125,51 @@ class FaultInjector:
     def _begin_io(self, fault: Fault) -> None:
         strike = Strike((fault.other,), after=fault.count, error=errno.EIO, torn=fault.amount)
         self._group.machines[fault.host].disk.strike(strike)
+
+    def _begin_failing(self, fault: Fault) -> None:
+        """The disk fails the log once; then the process ends, or, after a failed sync, the power fails."""
+        machine = self._group.machines[fault.host]
+        strike = Strike((fault.other,), path="commitlog", error=errno.EIO, torn=fault.amount)
+        machine.disk.strike(strike)
+
+        def end() -> None:
+            if strike in machine.disk.strikes:
+                machine.disk.strikes.remove(strike)
+            if fault.other == "datasync":
+                self._power_off(fault.host, 0.5, 0.0)
+            elif machine.running:
+                self._operator.down(fault.host, 0.5)
+                machine.kill()
+
+        self._later(fault.lasts, end)
+
+    def _begin_flicker(self, fault: Fault) -> None:
+        """The power fails for a moment, again and again: links to peers who notice nothing pile up."""
+        for number in range(fault.count):
+            self._later(number * fault.lasts, self._power_off, fault.host, 0.0, fault.amount)
+
+    def _power_off(self, name: str, lasts: float, kept: float) -> None:
+        machine = self._group.machines[name]
+        if machine.powered and name not in self._group.hands_off:
+            self._operator.down(name, lasts, kept)
+            machine.power_off()
+
+    def _begin_leap(self, fault: Fault) -> None:
+        """The clock is wrong for a while; whoever runs then keeps its time, which never goes back."""
+        machine = self._group.machines[fault.host]
+        machine.leap(fault.amount)
+
+        def right_again() -> None:
+            machine.ahead -= fault.amount
+
+        self._later(fault.lasts, right_again)
+
+    def _begin_twin(self, fault: Fault) -> None:
+        """An operator starts a second broker, with a root of its own, on the log of one that runs."""
+        machine = self._group.machines[fault.host]
+        if self._group.serves(fault.host) and machine.run_twice(self._group.build_twin(fault.host)):
+            told = f"a second broker runs on the log of {fault.host}"
+            self._operator.violations.append(Violation("locked", told))
 
     def _begin_writeback(self, fault: Fault) -> None:
         machine = self._group.machines[fault.host]

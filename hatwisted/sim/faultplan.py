@@ -134,6 +134,37 @@ def _write_back(random: Random, at: float) -> Fault:
     return Fault(at=at, kind="writeback", host=random.choice(HOSTS), amount=random.random())
 
 
+def _leap(random: Random, at: float) -> Fault:
+    amount = random.choice((2.0, 5 * 3600.0, 100 * 24 * 3600.0 + 4 * 3600.0))
+    return Fault(at=at, kind="leap", host=random.choice(HOSTS), amount=amount, lasts=_lasts(random))
+
+
+def _failing(random: Random, at: float) -> Fault:
+    return Fault(
+        at=at,
+        kind="failing",
+        host=random.choice(HOSTS),
+        other=random.choice(("pwrite", "datasync")),
+        lasts=random.uniform(0.2, 3.0),
+        amount=random.uniform(0.5, 1.0),
+    )
+
+
+def _flicker(random: Random, at: float) -> Fault:
+    return Fault(
+        at=at,
+        kind="flicker",
+        host=random.choice(HOSTS),
+        lasts=random.choice((1.0, 4.0, 6.0)),
+        amount=random.choice((1.0, random.random())),
+        count=random.choice((2, 4)),
+    )
+
+
+def _twin(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="twin", host=random.choice(HOSTS))
+
+
 KINDS: dict[str, Callable[[Random, float], Fault]] = {
     "cut": _cut,
     "partition": _partition,
@@ -151,6 +182,10 @@ KINDS: dict[str, Callable[[Random, float], Fault]] = {
     "io": _io_error,
     "slowdisk": _slow_disk,
     "writeback": _write_back,
+    "leap": _leap,
+    "failing": _failing,
+    "flicker": _flicker,
+    "twin": _twin,
 }
 """How a fault of each kind is drawn."""
 

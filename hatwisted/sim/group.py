@@ -7,6 +7,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import msgspec
+
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.nameserver import build_name_server
 from hatwisted.broker.node.slaverole import SlaveRole
@@ -75,6 +77,17 @@ class Group:
                 parts, name, NAME_SERVER, TOPICS, self.consumptions[MEMBERS[name]]
             )
         return partial(build_broker, self.setup.broker(name, slave=name != self.master))
+
+    def build_twin(self, name: str) -> Callable[[Any], Any]:
+        """Puts together a broker with another root and other ports than that machine's, but with its log."""
+        config = self.setup.broker(name, slave=name != self.master)
+        twin = msgspec.structs.replace(
+            config,
+            store_path_root_dir="/twin",
+            store_path_commit_log="/store/commitlog",
+            listen_port=BROKER_PORT + 100,
+        )
+        return partial(build_broker, twin)
 
     def mute(self) -> None:
         """The run is over."""

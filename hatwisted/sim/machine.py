@@ -23,6 +23,7 @@ from hatwisted.sim.simclock import PowerLoss, SimCall, SimClock
 from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.simworker import SimWorker
 from hatwisted.sim.trace import Trace
+from hatwisted.store.errors import StoreError
 
 MEMORY_BYTES = 1 << 20
 """Physical memory, as the brokers see it: small, so that old messages are met."""
@@ -40,21 +41,28 @@ Build = Callable[[Parts], Any]
 class ProcessClock:
     """The time of one process: what it has planned happens while it lives and runs."""
 
-    def __init__(self, clock: SimClock) -> None:
+    def __init__(self, clock: SimClock, ahead: float) -> None:
         self.alive = True
         self.paused_until = 0.0
+        self.ahead = ahead
         self._clock = clock
 
     def seconds(self) -> float:
         """See IReactorTime."""
-        return self._clock.seconds()
+        return self._clock.seconds() + self.ahead
+
+    def leap(self, seconds: float) -> None:
+        """So much time is gone at once, as after a sleep; what would have been due meanwhile is due now."""
+        self.ahead += seconds
+        for call in self.getDelayedCalls():
+            call.bring_forward(seconds)
 
     def callLater(self, delay: float, callable: Callable[..., object], *args: Any, **kw: Any) -> SimCall:
         """See IReactorTime."""
         return self._clock.call_for(self, delay, callable, args, kw)
 
     def getDelayedCalls(self) -> Sequence[SimCall]:
-        """See IReactorTime: its own ones."""
+        """See IReactorTime: its own ones, in the order of the clock's heap."""
         return [call for call in self._clock.getDelayedCalls() if call.owned_by(self)]
 
 
@@ -85,6 +93,8 @@ class Machine:
         and run what these do at their end."""
         self.losses = 0
         """How often the power has failed."""
+        self.ahead = 0.0
+        """Seconds by which its clock is ahead. A process that runs never goes back."""
         self._boots = 0
         self._clock = clock
         self._network = network
@@ -120,10 +130,10 @@ class Machine:
         # What a process without power was still about to open when it met its end.
         self._network.vanish(self.address, told=False)
         self._boots += 1
-        process = self.process = ProcessClock(self._clock)
+        process = self.process = ProcessClock(self._clock, self.ahead)
         self._trace.note(f"boot {self.name}")
         try:
-            self.service = service = build(self._parts(process))
+            self.service = service = build(self._parts(process, self.address))
             IService(service).startService()
         except PowerLoss:
             return False
@@ -132,8 +142,8 @@ class Machine:
             raise
         return self.running
 
-    def _parts(self, process: ProcessClock) -> Parts:
-        host = self._network.host(self.address)
+    def _parts(self, process: ProcessClock, address: str) -> Parts:
+        host = self._network.host(address)
 
         def make_worker(name: str, threads: int) -> SimWorker:
             return SimWorker(process, self._random, threads, lambda: self.work_delay)
@@ -157,6 +167,25 @@ class Machine:
         if self.process is not None:
             self.process.paused_until = self._clock.seconds() + seconds
 
+    def leap(self, seconds: float) -> None:
+        """Its clock is ahead by so much more."""
+        self.ahead += seconds
+        if self.process is not None:
+            self.process.leap(seconds)
+
+    def run_twice(self, build: Build) -> bool:
+        """Start a second process on the same disk, by mistake. False if it won't run; if it does, it ends at
+        once."""
+        twin, address = ProcessClock(self._clock, self.ahead), f"{self.address}-twin"
+        try:
+            IService(build(self._parts(twin, address))).startService()
+        except (OSError, StoreError, PowerLoss):
+            return False
+        finally:
+            twin.alive = False
+            self._network.vanish(address, told=True)
+        return True
+
     def stop(self) -> Deferred[None]:
         """Stop the service in order; fires with the process's end."""
         process = self.process
@@ -176,7 +205,7 @@ class Machine:
 
     def _left_open(self, process: ProcessClock) -> list[str]:
         """What a process that has stopped has still."""
-        now = self._clock.seconds()
+        now = process.seconds()
         timers = [f"a timer for {call}" for call in process.getDelayedCalls() if call.getTime() > now]
         files = [f"the open file {file.path}" for file in self.disk.open_files]
         locks = [f"the lock {path}" for path in sorted(self.disk.locked)]

@@ -16,7 +16,7 @@ from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.ha.slavestate import SlaveState
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.machine import Machine
-from hatwisted.sim.setup import ADDRESSES
+from hatwisted.sim.setup import ADDRESSES, MEMBERS
 from hatwisted.sim.simulation import Simulation
 
 _Value = TypeVar("_Value")
@@ -37,7 +37,7 @@ class Moment(msgspec.Struct, omit_defaults=True):
     """What has changed by a time (seconds since the start).
 
     - hosts: figures by host; without a process it has none
-    - links: connections and cut directions by pair of hosts, as "a-b"
+    - links: connections and cut directions by pair of hosts, as "a b"
     - answers: so far, by code
     """
 
@@ -93,7 +93,7 @@ class Recording:
             figures = self._figures(name, machine)
             before = known.hosts.get(name, {})
             changed = {key: value for key, value in figures.items() if before.get(key) != value}
-            changed |= dict.fromkeys(before.keys() - figures.keys())
+            changed |= dict.fromkeys(sorted(before.keys() - figures.keys()))
             if changed:
                 moment.hosts[name] = changed
                 known.hosts[name] = {**before, **changed}
@@ -105,6 +105,8 @@ class Recording:
 
     def _figures(self, name: str, machine: Machine) -> Figures:
         figures: Figures = {"state": self._state(machine)}
+        if name in MEMBERS:
+            figures["given"] = self._group.consumptions[MEMBERS[name]].deliveries
         if name not in HOSTS:
             return figures
         figures["role"] = "master" if name == self._group.master else "slave"
@@ -140,13 +142,13 @@ class Recording:
         for end in self._group.network.transports:
             one, other = names[end.getHost().host], names[end.getPeer().host]
             if one < other:
-                pair = f"{one}-{other}"
+                pair = f"{one} {other}"
                 counts[pair] = counts.get(pair, 0) + 1
         cuts = {(names[source], names[target]) for source, target in self._group.faults.cuts}
-        pairs = counts.keys() | {f"{min(cut)}-{max(cut)}" for cut in cuts}
+        pairs = counts.keys() | {f"{min(cut)} {max(cut)}" for cut in cuts}
         links = {}
         for pair in sorted(pairs):
-            one, _, other = pair.partition("-")
+            one, other = pair.split()
             marks = ("<" if (other, one) in cuts else "") + (">" if (one, other) in cuts else "")
             links[pair] = f"{counts.get(pair, 0)} {marks}".strip()
         return links

@@ -9,7 +9,7 @@ import msgspec
 
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
 from hatwisted.sim.consumption import GroupTerms
-from hatwisted.sim.faultplan import KINDS, Fault, draw_member_faults, draw_plan
+from hatwisted.sim.faultplan import HOSTS, KINDS, Fault, draw_member_faults, draw_plan
 from hatwisted.sim.promises import Terms
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 
@@ -27,6 +27,9 @@ ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "
 NAME_SERVER = f"{ADDRESSES['names']}:9876"
 BROKER_PORT = 10911
 
+PATIENT = 7000
+"""ms that a put waits for copies that can't come: long enough for a slave to dial anew meanwhile."""
+
 DELAY_LEVELS = "1s 3s 2s 3s 5s 8s"
 """Short: a message that fails comes again within a run. First tries wait for the third."""
 
@@ -37,6 +40,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - seconds: of load and faults; the group then has time to heal
     - pause: seconds between two sends, on average
     - sizes: of bodies, in bytes
+    - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
+      are more than the group can have
     - consumers: do groups read?
     - faults: in order of time
     """
@@ -51,6 +56,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     index: bool
     pause: float
     sizes: tuple[int, ...]
+    copies: int | None
     consumers: bool
     faults: tuple[Fault, ...]
 
@@ -58,6 +64,11 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def terms(self) -> Terms:
         """What SEND_OK means."""
         return Terms(self.sync_master, self.sync_flush, self.durable_acks)
+
+    @property
+    def takes_puts(self) -> bool:
+        """Can a put succeed while all is well?"""
+        return not self.sync_master or self.copies is None or self.copies <= len(HOSTS)
 
     def broker(self, machine: str, *, slave: bool) -> BrokerConfig:
         """The configuration of a machine's broker."""
@@ -84,6 +95,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
             ha_audit_rate=0,
+            in_sync_replicas=self.copies,
+            slave_timeout=PATIENT if self.copies == 3 else None,
         )
 
     @staticmethod
@@ -107,6 +120,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         index=random.random() < 0.5,
         pause=random.choice((0.1, 0.3, 1.0)),
         sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
+        copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
         consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((0, 3, 8, 20)) if kinds else 0)),
     )

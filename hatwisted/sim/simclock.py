@@ -29,11 +29,14 @@ class Owner(Protocol):
     alive: bool
     paused_until: float
     """Clock seconds; its calls wait until then."""
+    ahead: float
+    """Seconds by which its own time is ahead of the clock's."""
 
 
 class _Always:
     alive = True
     paused_until = 0.0
+    ahead = 0.0
 
 
 ALWAYS: Owner = _Always()
@@ -64,8 +67,8 @@ class SimCall:
         self._cancelled = False
 
     def getTime(self) -> float:
-        """See IDelayedCall."""
-        return self._time
+        """See IDelayedCall: in its owner's time."""
+        return self._time + self._owner.ahead
 
     def cancel(self) -> None:
         """See IDelayedCall."""
@@ -90,6 +93,15 @@ class SimCall:
     def active(self) -> bool:
         """See IDelayedCall."""
         return self._function is not None
+
+    @property
+    def planned(self) -> float:
+        """When it's due, in the clock's time."""
+        return self._time
+
+    def bring_forward(self, seconds: float) -> None:
+        """It's due that much earlier, at once if it can't be."""
+        self._move(max(self._clock.seconds(), self._time - seconds))
 
     def owned_by(self, owner: Owner) -> bool:
         """Is it still to come, and `owner`'s?"""
@@ -157,7 +169,7 @@ class SimClock:
     def plan(self, call: SimCall) -> None:
         """Let `call` come at its time."""
         self._made += 1
-        heapq.heappush(self._heap, (call.getTime(), self._made, call))
+        heapq.heappush(self._heap, (call.planned, self._made, call))
 
     def getDelayedCalls(self) -> Sequence[SimCall]:
         """See IReactorTime."""

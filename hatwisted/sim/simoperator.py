@@ -9,6 +9,7 @@ held against the promises.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterable
 
 from twisted.internet.defer import Deferred
@@ -143,9 +144,16 @@ class Operator:
         """A store whose sync has failed says that the broker has to be restarted."""
         for name in HOSTS:
             machine = self._group.machines[name]
-            if self._group.serves(name) and machine.service.parts.store.log.stopped_reason is not None:
-                machine.kill()
-                self._down_for[name] = 0.5
+            if not self._group.serves(name):
+                continue
+            reason = machine.service.parts.store.log.stopped_reason
+            if reason is None:
+                continue
+            if os.strerror(errno.EMFILE) in reason:
+                told = f"{name} takes no put any more, for want of a descriptor: {reason}"
+                self.violations.append(Violation("stopped", told))
+            machine.kill()
+            self._down_for[name] = 0.5
 
     def down(self, name: str, lasts: float, kept: float | None = None) -> None:
         """A machine will be down for so many seconds; kept: what its disk then has of the unsynced, if its power

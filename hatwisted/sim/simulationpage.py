@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.recording import Recording
-from hatwisted.sim.setup import ADDRESSES, Setup
+from hatwisted.sim.setup import MEMBERS, Setup
 from hatwisted.sim.simulation import Outcome, Simulation
 from hatwisted.wire.codes import ResponseCode
 
@@ -37,8 +37,8 @@ def page(setup: Setup, outcome: Outcome, recording: Recording) -> str:
     - recording: what it looked like
     """
     shown = {
-        "hosts": list(ADDRESSES),
         "brokers": list(HOSTS),
+        "members": list(MEMBERS) if setup.consumers else [],
         "codes": {str(int(code)): code.name for code in ResponseCode} | {"none": "no answer"},
         "moments": recording.moments,
         "events": recording.events,

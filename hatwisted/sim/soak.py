@@ -11,15 +11,13 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
-from typing import NamedTuple
 
 import msgspec
 from twisted.logger import globalLogBeginner
 
-from hatwisted.sim.deliberatebugs import planted
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.setup import FAULT_KINDS, Setup, draw_setup
 from hatwisted.sim.shrink import shrink
@@ -66,6 +64,8 @@ class Totals:
         self.struck: Counter[str] = Counter()
         self.refusals = 0
         self.emptied = 0
+        self.elapsed = 0.0
+        """Seconds that they took."""
         self.telling: Report | None = None
         """The one to look at: the first that failed, or else the one with the most kinds of faults."""
 
@@ -94,6 +94,19 @@ class Totals:
             f"{sum(self.struck.values())} faults, {self.refusals} starts refused, {self.emptied} slaves emptied, "
             f"{len(self.failed)} failed"
         )
+
+    def figures(self) -> dict[str, object]:
+        """All of it, for a report."""
+        return {
+            "seeds": self.seeds,
+            "simulated_hours": round(self.seconds / 3600, 2),
+            "simulated_seconds_a_second": round(self.seconds / max(self.elapsed, 0.001)),
+            "answers": dict(sorted(self.answers.items())),
+            "faults": dict(sorted(self.struck.items())),
+            "starts_refused": self.refusals,
+            "slaves_emptied": self.emptied,
+            "failed": [report.outcome.seed for report in self.failed],
+        }
 
 
 def run_job(job: Job) -> Report:
@@ -154,25 +167,6 @@ def told(report: Report) -> str:
     return "\n".join(lines)
 
 
-class Catch(NamedTuple):
-    """A deliberate bug was caught. seeds: that it took; seed: the last of them; violation: the first one told."""
-
-    seeds: int
-    seed: int
-    violation: str
-
-
-def catch(bug: str, kinds: Sequence[str], first: int, limit: int) -> Catch | None:
-    """Run seeds with a deliberate bug until one is violated that isn't without it; None: not within `limit`."""
-    for number, seed in enumerate(range(first, first + limit), 1):
-        setup = draw_setup(seed, kinds)
-        with planted(bug):
-            found = Simulation(setup).run().violations
-        if found and not Simulation(setup).run().violations:
-            return Catch(number, seed, found[0])
-    return None
-
-
 def run_seeds(jobs: Iterator[Job], workers: int, seconds: float) -> Totals:
     """To the end, with lines of progress."""
     begun = time.monotonic()
@@ -186,7 +180,8 @@ def run_seeds(jobs: Iterator[Job], workers: int, seconds: float) -> Totals:
             spoken = now
             sys.stdout.write(totals.line(now - begun) + "\n")
             sys.stdout.flush()
-    sys.stdout.write(totals.line(time.monotonic() - begun) + "\n")
+    totals.elapsed = time.monotonic() - begun
+    sys.stdout.write(totals.line(totals.elapsed) + "\n")
     sys.stdout.write(f"answers {dict(totals.answers)}; faults {dict(totals.struck)}\n")
     return totals
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.recording import Recording
-from hatwisted.sim.setup import draw_setup
+from hatwisted.sim.setup import ADDRESSES, MEMBERS, draw_setup
 from hatwisted.sim.simulationpage import page, watch
 from tests.support.browser import Chromium, find_chromium
 
@@ -17,13 +20,18 @@ pytestmark = pytest.mark.skipif(
     BINARY is None, reason="needs a Chromium (Debian: apt install chromium) to show the page"
 )
 
-SEED = 22
+FAULTS = (
+    Fault(at=2.0, kind="cut", host="a", other="b", lasts=2.0),
+    Fault(at=5.0, kind="pause", host="b", lasts=3.0),
+    Fault(at=9.0, kind="power", host="a", lasts=2.0, amount=0.5),
+    Fault(at=14.0, kind="promote", lasts=1.0),
+)
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recording]:
     """A page, and the recording that it is of."""
-    setup = draw_setup(SEED)
+    setup = msgspec.structs.replace(draw_setup(22), seconds=20.0, consumers=True, faults=FAULTS)
     outcome, recording = watch(setup)
     path = tmp_path_factory.mktemp("page") / "simulation.html"
     path.write_text(page(setup, outcome, recording), encoding="utf-8")
@@ -90,7 +98,32 @@ def test_the_figures_at_any_time_are_those_of_the_run(
     assert answers == {code: count for moment in recording.moments for code, count in moment.answers.items()}
 
 
-def test_keys_and_pointer_scrub(browser: Chromium) -> None:
+def test_every_machine_has_its_place(browser: Chromium, shown: tuple[Path, Recording]) -> None:
+    browser.press("End")
+    hosts = browser.ask("[...document.querySelectorAll('.host')].map(e => e.dataset.host)")
+    assert set(hosts) == set(ADDRESSES)
+    told = browser.ask(
+        "Object.fromEntries([...document.querySelectorAll('.host')]"
+        ".map(e => [e.dataset.host, e.querySelector('.dim').textContent]))"
+    )
+    for member in MEMBERS:
+        last = [
+            moment.hosts[member]["given"]
+            for moment in shown[1].moments
+            if "given" in moment.hosts.get(member, {})
+        ]
+        assert told[member] == f"group given {last[-1]}"
+        assert last[-1]
+    places = browser.ask(
+        "[...document.querySelectorAll('.host')].map(e => e.getBoundingClientRect())"
+        ".map(b => [b.left, b.right, b.top, b.bottom])"
+    )
+    for one, other in itertools.combinations(places, 2):
+        apart = one[1] <= other[0] or other[1] <= one[0] or one[3] <= other[2] or other[3] <= one[2]
+        assert apart, f"{one} lies over {other}"
+
+
+def test_keys_and_pointer_scrub(browser: Chromium, shown: tuple[Path, Recording]) -> None:
     browser.press("ArrowRight")
     assert clock(browser) == 0.25
     browser.press("ArrowRight", shift=True)
@@ -101,7 +134,7 @@ def test_keys_and_pointer_scrub(browser: Chromium) -> None:
     first_event = clock(browser)
     assert first_event > 6, "the first fault comes after the group is whole"
     browser.press(",")
-    assert clock(browser) == 0
+    assert clock(browser) == max(event.at for event in shown[1].events if event.at < first_event)
     browser.press("End")
     end = clock(browser)
     assert end > 30

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.support.soak import times
 
@@ -24,6 +26,32 @@ def test_seeds_for_a_while_keep_every_promise() -> None:
     assert len(lines) >= 3, "no progress was told"
     assert ", 0 failed" in lines[-2], lines[-2]
     assert lines[-1].startswith("answers {"), lines[-1]
+
+
+SEED = 766
+"""With consumers, a promotion, and most kinds of faults."""
+
+
+def test_a_seed_comes_to_the_same_bytes_in_another_process(tmp_path: Path) -> None:
+    """What Python orders by chance, anew in each process, has no part in it; the figures are of these seeds."""
+    pages = []
+    for hashes in ("1", "2"):
+        page, figures = tmp_path / f"{hashes}.html", tmp_path / f"{hashes}.json"
+        arguments = f"--first {SEED} --seeds 1 --jobs 0 --page {page} --json {figures}".split()
+        done = subprocess.run(
+            (sys.executable, "-m", "hatwisted.sim", *arguments),
+            env=os.environ | {"PYTHONHASHSEED": hashes},
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        pages.append(page.read_text())
+        told = json.loads(figures.read_text())
+        assert (told["seeds"], told["failed"]) == (1, [])
+        assert sum(told["faults"].values()) >= 1
+    assert pages[0] == pages[1]
 
 
 PLANTED = """

@@ -15,7 +15,9 @@ from hatwisted.pipeline.jobs.logbytes import StoreBytes
 class StoreCopy:
     """What a task has to know of a store; picklable.
 
-    name: the folder as it was given. min_offset, end: of its records. torn_bytes: written after the end.
+    - name: the folder as it was given
+    - min_offset, end: of its records
+    - torn_bytes: written after the end
     """
 
     name: str

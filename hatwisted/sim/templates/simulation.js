@@ -47,29 +47,37 @@ slider.max = end;
 
 // -- the group ----------------------------------------------------------------------------------------------
 
-const WIDTH = 200, HEIGHT = 84;
+const WIDTH = 200, HEIGHT = 84, MEMBER_WIDTH = narrow ? WIDTH : 164, MEMBER_HEIGHT = 60;
 const places = narrow
   ? { names: [240, 50], a: [106, 186], b: [374, 186], clients: [240, 322] }
   : { names: [360, 50], a: [112, 174], b: [608, 174], clients: [360, 298] };
 const pairs = [["a", "b"], ["a", "names"], ["b", "names"], ["a", "clients"], ["b", "clients"], ["clients", "names"]];
+// Members of consumer groups stand below all others.
+const members = run.members, abreast = narrow ? 2 : 4;
+members.forEach((name, number) => {
+  const row = Math.floor(number / abreast), column = number % abreast;
+  places[name] = narrow ? [106 + 268 * column, 430 + 80 * row] : [94 + 177 * column, 408 + 80 * row];
+  for (const other of ["a", "b", "names"]) pairs.push([name, other].sort());
+});
 const stage = find("stage"), cards = {}, wires = {};
-stage.setAttribute("viewBox", narrow ? "0 0 480 372" : "0 0 720 348");
+const below = Math.ceil(members.length / abreast) * 80 + (members.length ? 10 : 0);
+stage.setAttribute("viewBox", narrow ? `0 0 480 ${372 + below}` : `0 0 720 ${348 + below}`);
 for (const [one, other] of pairs) {
   const [x1, y1] = places[one], [x2, y2] = places[other];
   const wire = element("line", { class: "link", x1, y1, x2, y2 });
   const note = element("text", { class: "link-note", x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 8 });
-  wires[`${one}-${other}`] = { wire, note };
+  wires[`${one} ${other}`] = { wire, note };
   stage.append(wire);
 }
-for (const name of run.hosts) {
-  const [x, y] = places[name];
-  const left = x - WIDTH / 2, top = y - HEIGHT / 2;
-  const broker = run.brokers.includes(name);
-  const state = element("text", { class: "state", x: left + WIDTH - 12, y: top + 24, "text-anchor": "end" });
+for (const [name, [x, y]] of Object.entries(places)) {
+  const broker = run.brokers.includes(name), member = members.includes(name);
+  const width = member ? MEMBER_WIDTH : WIDTH, height = member ? MEMBER_HEIGHT : HEIGHT;
+  const left = x - width / 2, top = y - height / 2;
+  const state = element("text", { class: "state", x: left + width - 12, y: top + 24, "text-anchor": "end" });
   const detail = element("text", { class: "dim", x: left + 12, y: top + 45 });
-  const title = { names: "name server", clients: "producers" }[name] ?? `broker ${name}`;
+  const title = broker ? `broker ${name}` : { names: "name server", clients: "producers" }[name] ?? name;
   const card = element("g", { class: "host", "data-host": name },
-    element("rect", { class: "frame", x: left, y: top, width: WIDTH, height: HEIGHT, rx: 8 }),
+    element("rect", { class: "frame", x: left, y: top, width, height, rx: 8 }),
     element("text", { class: "name", x: left + 12, y: top + 25 }, title), state, detail);
   const bars = {};
   if (broker) {
@@ -85,14 +93,14 @@ for (const name of run.hosts) {
 for (const { note } of Object.values(wires)) stage.append(note);
 
 function showGroup(moment, time) {
-  for (const name of run.hosts) {
-    const { card, state, detail, bars } = cards[name];
+  for (const [name, { card, state, detail, bars }] of Object.entries(cards)) {
     const host = moment.hosts[name] ?? { state: name === "clients" ? "runs" : "down" };
     card.classList.toggle("gone", host.state === "down" || host.state === "off");
     card.classList.toggle("paused", host.state === "paused");
     const told = host.state === "runs" ? host.role ?? "" : host.state;
     state.textContent = told;
     if (name === "clients") detail.textContent = `${total(moment.answers)} answers`;
+    else if (host.given !== undefined) detail.textContent = `group given ${host.given}`;
     else if (host.role === "slave" && host.link) detail.textContent = `link: ${host.link}`;
     else if (host.waiting !== undefined && host.waiting !== null) detail.textContent = `${host.waiting} waits for the slave`;
     else detail.textContent = "";
@@ -104,7 +112,7 @@ function showGroup(moment, time) {
     const [count, marks = ""] = (moment.links[pair] ?? "0").split(" ");
     wire.classList.toggle("cut", marks !== "");
     wire.classList.toggle("none", marks === "" && count === "0");
-    const [one, other] = pair.split("-");
+    const [one, other] = pair.split(" ");
     note.textContent = { "": "", "<>": "cut", ">": `cut ${one} → ${other}`, "<": `cut ${other} → ${one}` }[marks];
   }
 }

@@ -1,54 +1,47 @@
-"""The promises notice bugs: each is planted, and a seed that is sound without it must fail."""
+"""The promises notice bugs: a few that a short run with one fault each is enough for. The others are hunted by
+tests/system/test_deliberate_bugs.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.sim.bughunt import Catch, Hunt
 from hatwisted.sim.deliberatebugs import BUGS, planted
-from hatwisted.sim.setup import FAULT_KINDS
-from hatwisted.sim.soak import catch
+from hatwisted.sim.faultplan import Fault
+from hatwisted.sim.setup import draw_setup
+from hatwisted.sim.simulation import Simulation
 from hatwisted.store.log.commitlog import CommitLog
 
-NEAR = 12
-"""Seeds that are tried from the one on that once was enough: what a seed does changes with the program."""
+TWIN = Fault(at=1.0, kind="twin", host="a")
+POWER = Fault(at=3.0, kind="power", host="a", lasts=0.5, amount=0.0)
+
+
+def broken(bug: str | None, *faults: Fault) -> str:
+    """The promise that is broken with that bug, "" without one."""
+    setup = msgspec.structs.replace(
+        draw_setup(2), seconds=4.0, pause=0.3, sync_master=True, sync_flush=True, copies=None, faults=faults
+    )
+    with planted(bug):
+        violations = Simulation(setup).run().violations
+    return violations[0].partition(":")[0] if violations else ""
 
 
 class DeliberateBugTests(SynchronousTestCase):
-    def caught(
-        self, bug: str, first: int, promises: Sequence[str], kinds: Sequence[str] = FAULT_KINDS
-    ) -> None:
-        found = catch(bug, kinds, first, NEAR)
-        assert found is not None, f"{bug} wasn't caught"
-        self.assertIn(found.violation.partition(":")[0], promises)
-
-    def test_a_slave_that_acknowledges_more_than_it_has(self) -> None:
-        self.caught("ack-ahead", 20, ("whole", "stored"))
-
-    def test_a_durable_acknowledgement_before_the_sync(self) -> None:
-        self.caught("ack-before-sync", 39, ("stored", "readable"))
-
-    def test_a_slave_that_joins_with_any_log(self) -> None:
-        self.caught("join-unchecked", 21, ("equal", "stored"))
+    def test_without_a_bug_nothing_is_broken(self) -> None:
+        self.assertEqual(broken(None, TWIN, POWER), "")
 
     def test_an_answer_that_hasnt_waited_for_the_slave(self) -> None:
-        self.caught("slave-unawaited", 20, ("stored",))
-
-    def test_an_answer_that_hasnt_waited_for_the_flush(self) -> None:
-        self.caught("flush-unawaited", 229, ("stored", "readable"), ("die", "power"))
-
-    def test_a_flush_that_syncs_nothing(self) -> None:
-        self.caught("flush-not-done", 31, ("stored", "readable"))
-
-    def test_a_checkpoint_that_trusts_queues_without_a_sync(self) -> None:
-        self.caught("queues-unsynced", 41, ("readable", "entries"))
+        self.assertEqual(broken("slave-unawaited"), "stored")
 
     def test_a_wrong_queue_offset_in_the_answer(self) -> None:
-        self.caught("wrong-number", 20, ("stored",))
+        self.assertEqual(broken("wrong-number"), "stored")
 
-    def test_a_timer_left_behind(self) -> None:
-        self.caught("timer-left", 29, ("leak",))
+    def test_a_flush_that_syncs_nothing(self) -> None:
+        self.assertEqual(broken("flush-not-done", POWER), "stored")
+
+    def test_a_log_that_two_brokers_write(self) -> None:
+        self.assertEqual(broken("log-unlocked", TWIN), "locked")
 
     def test_a_bug_is_gone_with_its_run(self) -> None:
         honest = CommitLog.datasync
@@ -58,3 +51,13 @@ class DeliberateBugTests(SynchronousTestCase):
         with planted("flush-not-done"):
             self.assertIsNot(CommitLog.datasync, honest)
         self.assertIs(CommitLog.datasync, honest)
+
+
+class HuntTests(SynchronousTestCase):
+    def test_a_row_tells_the_median_and_what_was_never_caught(self) -> None:
+        caught = [Catch(seeds, 7, "stored: it isn't") for seeds in (4, 2, 9)]
+        row = Hunt("ack-ahead", tuple(caught), 50).row()
+        self.assertTrue(row.endswith("| all | 4 (2 to 9) | `stored` |"), row)
+        row = Hunt("ack-ahead", (caught[0], None, None), 50).row()
+        self.assertIn("| more than 50 (4 to 51) |", row)
+        self.assertTrue(Hunt("ack-ahead", (None,), 50).row().endswith("| not caught |"))

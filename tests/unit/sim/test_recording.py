@@ -24,6 +24,20 @@ def short(seed: int = 2) -> Setup:
 
 
 class RecordingTests(SynchronousTestCase):
+    def test_a_member_of_a_consumer_group_is_seen_and_so_is_its_cut_link(self) -> None:
+        cut = Fault(at=1.0, kind="cut", host="names", other="billing-1", lasts=1.0)
+        setup = msgspec.structs.replace(short(), seconds=2.5, consumers=True, faults=(cut,))
+        _, recording = watch(setup)
+        links = [
+            moment.links["billing-1 names"]
+            for moment in recording.moments
+            if "billing-1 names" in moment.links
+        ]
+        self.assertEqual(links[:3], ["1", "1 <", "1"])
+        given = known(recording.moments, recording.now, "billing-1")["given"]
+        self.assertEqual(given, known(recording.moments, recording.now, "billing-2")["given"])
+        self.assertTrue(given)
+
     def test_moments_come_to_what_is_there_and_the_run_stays_the_same(self) -> None:
         simulation = Simulation(short())
         recording = Recording(simulation)
@@ -47,7 +61,7 @@ class RecordingTests(SynchronousTestCase):
         told = [event.what for event in recording.events]
         for event in ("a loses its power", "a has power again", "b is the master now"):
             self.assertIn(event, told)
-        cut = [moment.at for moment in recording.moments if ">" in moment.links.get("a-b", "")]
+        cut = [moment.at for moment in recording.moments if ">" in moment.links.get("a b", "")]
         self.assertEqual(cut[:1], [6.75])
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.sim import groupmember
 from hatwisted.sim.setup import FAULT_KINDS, draw_setup
 from hatwisted.sim.shrink import shrink
 from hatwisted.sim.simulation import Outcome, Simulation
@@ -42,6 +43,14 @@ class SimulationTests(SynchronousTestCase):
         self.assertEqual(outcome.violations, [])
         for group in simulation.group.consumptions.values():
             self.assertGreater(group.deliveries, outcome.answers["0"])
+
+    def test_a_message_that_an_ordered_group_fails_on_at_the_end_is_waited_for(self) -> None:
+        self.patch(groupmember, "FAILS_IN_ORDER", 0.5)
+        for seed in (5, 6, 7):
+            setup = msgspec.structs.replace(
+                draw_setup(seed, ()), seconds=1.0, pause=0.3, consumers=True, faults=()
+            )
+            self.assertEqual(Simulation(setup).run().violations, [])
 
 
 class ShrinkTests(SynchronousTestCase):

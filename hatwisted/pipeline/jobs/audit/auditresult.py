@@ -29,9 +29,11 @@ class Copy:
 class RangeDifference:
     """A stretch [begin, end) of physical offsets where `copy` differs from `reference` (names of copies).
 
-    kind: see rangecompare.Kind. records: how many are concerned; first_byte: offset of the first differing
-    byte (a table's: of its record), in byte `position` of `field` of `record`. lag: only that the copy ends
-    earlier.
+    - kind: see rangecompare.Kind
+    - records: how many are concerned
+    - first_byte: offset of the first differing byte (a table's: of its record), in byte `position` of `field` of
+      `record`
+    - lag: only that the copy ends earlier
     """
 
     reference: str
@@ -124,9 +126,12 @@ def queue_breaks(queues: Mapping[QueueName, Sequence[Run]]) -> Iterator[QueueBre
 class AuditResult:
     """The outcome of an audit of [begin, end) of a log.
 
-    identical: everything that all copies should have is the same, and sound. identical_up_to: up to this
-    offset it is, record by record. The lists hold at most MAX_LISTED entries; `unlisted` counts the
-    differences beyond. notes: what is worth knowing and no difference.
+    The lists hold at most MAX_LISTED entries.
+
+    - identical: everything that all copies should have is the same, and sound
+    - identical_up_to: up to this offset it is, record by record
+    - unlisted: differences beyond those listed
+    - notes: what is worth knowing and no difference
     """
 
     identical: bool

@@ -48,9 +48,11 @@ class ImportStopped(PipelineError):
 class ImportResult:
     """What became of the rows.
 
-    messages: stored, by status in `statuses` (all but OK: with less than the broker is set up to wait for);
-    bytes: of their bodies; refused: not stored, the first of them with row (from 0) and reason in `refusals`;
-    resent: messages whose first answer was lost, which may be stored twice; skipped: rows skipped at the start.
+    - messages: stored, by status in `statuses` (all but OK: with less than the broker is set up to wait for)
+    - bytes: of their bodies
+    - refused: not stored, the first of them with row (from 0) and reason in `refusals`
+    - resent: messages whose first answer was lost, which may be stored twice
+    - skipped: rows skipped at the start
     """
 
     messages: int

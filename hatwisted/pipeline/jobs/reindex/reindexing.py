@@ -51,8 +51,10 @@ if TYPE_CHECKING:
 class Layout:
     """How the files are made; None: as those that the store has, or else by RocketMQ's defaults.
 
-    queue_file_size: bytes; slots, items: of an index file; index: build one at all; delay_levels: as
-    `messageDelayLevel`, must be the broker's.
+    - queue_file_size: bytes
+    - slots, items: of an index file
+    - index: build one at all
+    - delay_levels: as `messageDelayLevel`, must be the broker's
     """
 
     queue_file_size: int | None = None

@@ -49,8 +49,10 @@ class Spread:
 class Group:
     """The totals of a topic or a queue; of everything, if both are None.
 
-    size: bytes of a whole record; latency: ms from born to stored; early: messages whose producer's clock was
-    ahead, which have no latency; first, last: store times, ms since the epoch.
+    - size: bytes of a whole record
+    - latency: ms from born to stored
+    - early: messages whose producer's clock was ahead, which have no latency
+    - first, last: store times, ms since the epoch
     """
 
     broker: str | None
