@@ -19,7 +19,7 @@ DIGEST_SIZE: Final = 16
 LEAST_BLOCK: Final = 4096
 """Bytes of the smallest block with a digest of its own."""
 MOST_DIGESTED: Final = 16 << 20
-"""Bytes of log that one request has read: some 20 ms of a processor, and of a disk at most a third of a second."""
+"""Bytes of log that one request has read: some 40 ms of a processor, a third of a second of a slow disk."""
 MOST_READ: Final = 8 << 20
 """Bytes of log in one answer: the largest record and as much again; no client takes a frame above 16 MiB."""
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 MOST_AT_ONCE: Final = 4
 """Requests whose bytes are being read."""
 RATE: Final = 128 << 20
-"""Bytes of log a second that are read for all who ask: an eighth of a processor, off the reactor."""
+"""Bytes of log a second that are read for all who ask: a quarter of a processor, off the reactor."""
 BURST: Final = 1.0
 """Seconds by which that may be anticipated."""
 
