@@ -17,6 +17,7 @@ from hatwisted.broker.admin.adminprocessor import AdminProcessors
 from hatwisted.broker.admin.brokerconfig import BrokerConfigProcessors
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.groupadmin import GroupAdmin
+from hatwisted.broker.admin.logbytes import LogBytesProcessor
 from hatwisted.broker.admin.messagequery import MessageQueryProcessor
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.admin.topicadmin import TableSpread, TopicAdmin
@@ -24,6 +25,9 @@ from hatwisted.broker.admin.topicstats import TopicView
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
 from hatwisted.broker.node.brokernode import BrokerNode, NodeParts, RoleServices, ServedPort
+from hatwisted.broker.node.comparedlogs import ComparedLogs
+from hatwisted.broker.node.logaudit import LogAudit
+from hatwisted.broker.node.logrepair import LogRepair
 from hatwisted.broker.node.masteraddress import MasterAddress
 from hatwisted.broker.node.masterlog import MasterLog
 from hatwisted.broker.node.masterrole import MasterRole
@@ -50,6 +54,7 @@ from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.disk.configfile import ConfigFile
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.lifecycle.lastrun import LastRun
+from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
@@ -99,6 +104,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     followers = TableFollowers(clock, tables, ha.slave_hosts)
     spread = TableSpread(registration.settled, followers.copied)
     runtime = RuntimeInfo(clock, store, parts.local_time)
+    ranges = LogRanges(store.log, fs, worker)
     processors = ProcessorTable()
     for each in (
         consumers,
@@ -111,6 +117,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         TopicView(store, tables.topics, tables.offsets, consumers.clients, tables.filters, identity.name),
         GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.copied),
         MessageQueryProcessor(store),
+        LogBytesProcessor(clock, ranges),
         BrokerConfigProcessors(clock, live, partial(_check_config, role)),
     ):
         each.register_on(processors)
@@ -136,6 +143,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         consumer_admin=consumer_admin,
         offset_sync=offset_sync,
         runtime=runtime,
+        ranges=ranges,
         processors=processors,
         ports=served,
         release_ports=ports.release,
@@ -169,18 +177,25 @@ def master_role(node: NodeParts) -> MasterRole:
 def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
     """What `node` does as a slave of the broker at `node.master`."""
     config, master = node.config.config, node.master
+    master_log = MasterLog(node.client, lambda: master.log)
     link_parts = SlaveParts(
         log=node.store.log,
         clock=node.clock,
         connecting=parts.connecting,
         random=parts.random,
         master_address=lambda: master.ha,
-        master_log=MasterLog(node.client, lambda: master.log),
+        master_log=master_log,
         flush_now=node.store.flusher.flush_now,
     )
     ha_client = HAClientService(link_parts, options.slave_settings(config))
     sync = options.sync_options(config, node.role, node.registration.version_of)
-    return SlaveRole(node, ha_client, sync)
+    logs = ComparedLogs(node.client, lambda: master.log, node.ranges)
+    live = node.config
+    audit = LogAudit(
+        node.clock, logs, master_log, lambda: ha_client.agrees, lambda: live.config.ha_audit_rate
+    )
+    repair = LogRepair(logs, lambda: ha_client.agrees, parts.file_system, node.store.root)
+    return SlaveRole(node, ha_client, sync, audit, repair)
 
 
 def _check_config(role: Role, config: BrokerConfig) -> None:

@@ -24,6 +24,7 @@ def _version() -> str:
 @click.group(
     cls=LazyGroup,
     places={
+        "audit": "hatwisted.cli.cluster.audit:audit",
         "cluster": "hatwisted.cli.cluster.brokerlist:cluster",
         "consume": "hatwisted.cli.cluster.consume:consume",
         "group": "hatwisted.cli.cluster.group:group",

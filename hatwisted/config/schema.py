@@ -188,6 +188,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Ours."""
     ha_ack: Annotated[HaAck, Choice(HaAck)] = HaAck.RECEIVED
     """Ours."""
+    ha_audit_rate: Count = 2 * 1024 * 1024
+    """Ours: bytes a second of its log that a slave compares with its master's; 0: none."""
     in_sync_replicas: Annotated[int | None, Optional(Whole(1))] = None
     """RocketMQ 5.x: copies, the master's included, that a SYNC_MASTER waits for. Not set: two, the meaning of
     4.x, and not 5.x's default of 1, with which SYNC_MASTER waits for no slave: see `copies_to_wait_for`."""

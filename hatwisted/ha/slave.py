@@ -160,6 +160,11 @@ class HAClientService(Service):
         """Where the slave stands."""
         return self._box.state
 
+    @property
+    def agrees(self) -> bool:
+        """Is there a link over which the end of our log has been found to be the master's?"""
+        return self.state is SlaveState.TRANSFER and self._link is not None and self._link.progressed
+
     def _on(self, event: SlaveEvent) -> None:
         self._box.on(event, self.clock.seconds())
 

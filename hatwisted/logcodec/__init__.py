@@ -6,7 +6,8 @@ and `queueruns` (what records mean to queues and index), down to `queueentry` an
 and `queueplan` (queues and index rebuilt from the log); `window` (the way along a log), `recordsearch` (where
 records continue after damage, and the one rule of what proves a record), `logwalk` (the way to the log's end),
 `onerecord` (what a peer names by its offset), `recordhead` (its fixed fields alone), `recordplace` (whose a
-record is). `kernel` names the inner loops that a compiled twin could replace.
+record is), `logdrift` (where two copies of a log differ, and which of them is rotten). `kernel` names the inner
+loops that a compiled twin could replace.
 
 One record alone, with all its fields, is `wire.recordreader`: clients take apart by it what they pull, and so it
 lies below. `wire.record`, which no program imports, is the oracle that the tests hold everything here to.

@@ -94,6 +94,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
             ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
+            ha_audit_rate=0,
             in_sync_replicas=self.copies,
             slave_timeout=PATIENT if self.copies == 3 else None,
         )

@@ -55,6 +55,19 @@ class OffsetGap(StoreError):
         self.expected = expected
 
 
+class OutsideLog(StoreError):
+    """Bytes were asked for that the log doesn't hold: they have expired, or aren't written yet."""
+
+    def __init__(self, offset: int, begin: int, end: int) -> None:
+        """The log doesn't hold what was asked for.
+
+        - offset: asked for
+        - begin, end: what the log holds
+        """
+        super().__init__(f"offset {offset} isn't in the log, which holds {begin} to {end}")
+        self.expired = offset < begin
+
+
 class OtherFileSize(StoreError):
     """A log that was written in smaller files: one ends inside of ours, and the next continues after it.
 

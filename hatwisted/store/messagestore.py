@@ -27,7 +27,7 @@ from hatwisted.store.lifecycle.dispatchedsync import DispatchedSync
 from hatwisted.store.lifecycle.logages import LogAges
 from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts, recover
 from hatwisted.store.lifecycle.retention import Expiring, Retention, RetentionRules
-from hatwisted.store.lifecycle.sidefile import keep_aside, side_file
+from hatwisted.store.lifecycle.sidefile import keep_aside, unused_side_file
 from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
 from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.filequeue import FileQueue
@@ -202,12 +202,8 @@ class MessageStore:
             self._logger.warn("no checkpoint can be written yet: {error}", error=error)
 
     def _keep_aside(self, begin: int, end: int) -> str:
-        """Recovery is about to cut these bytes of the log. No cut overwrites what another has kept."""
-        path = side_file(self.root, begin, end)
-        number = 1
-        while self._fs.exists(path):
-            path = f"{side_file(self.root, begin, end)}.{number}"
-            number += 1
+        """Recovery is about to cut these bytes of the log."""
+        path = unused_side_file(self._fs, self.root, begin, end)
         keep_aside(self._fs, path, self.log.files, (begin, end), lambda offset: None)
         return path
 

@@ -1,7 +1,8 @@
 """What goes over the wire and into the files, as pure functions and small receivers.
 
 Read `layout` (a record, byte by byte), `storedrecord`, `recordreader` and `properties` for the log (`record`
-is the oracle of the tests); `remoting` (frames), `codes` and `requestheader` for requests; `haframe` for the HA
+is the oracle of the tests); `remoting` (frames), `codes` and `requestheader` for requests, `logrange` for
+ours about a log's bytes; `haframe` for the HA
 link. `registration` and `fastjson` are the bodies and files in JSON; `topics` has the reserved topic names,
 `storenames` those of a store's folder, `consumerdata` the words of heartbeats. The rest is small: `batch`,
 `hostport`, `inflate`, `javahash`, `messageid`, `messagequeue`. docs/formats.md and docs/remoting.md describe the

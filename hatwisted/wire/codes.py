@@ -105,6 +105,12 @@ class RequestCode(IntEnum):
     """Ours, between our brokers only: see broker.consumer.offsetsync. Binary headers have 16 bits for it."""
     WATCH_TABLES = 20044
     """Ours, between our brokers only: see broker.node.tablefollowers."""
+    LOG_DIGESTS = 20045
+    """Ours: see wire.logrange."""
+    READ_LOG = 20046
+    """Ours: see wire.logrange."""
+    REPAIR_LOG = 20047
+    """Ours, to a slave: see broker.node.logrepair."""
 
 
 class ResponseCode(IntEnum):

@@ -104,7 +104,11 @@ def test_mqadmin_sees_our_consumer_and_has_it_consume(tmp_path: Path, version: s
 
 @pytest.mark.parametrize("version", javaclient.VERSIONS)
 def test_ours_and_java_share_an_orderly_group_and_its_locks(tmp_path: Path, version: str) -> None:
-    """Whoever joins or leaves: each queue's messages come once, in order, to one member after the other."""
+    """Whoever joins or leaves: each queue's messages come in order, to one member after the other, and once.
+
+    But for the message that Java's listener has in hand when its queue is taken away: Java notes no offset of
+    it then, and the next member gets it, too.
+    """
     if reason := javaclient.unavailable(version):
         pytest.skip(f"RocketMQ's client {version} can't run here: {reason}")
     impatient = (
@@ -130,25 +134,30 @@ def test_ours_and_java_share_an_orderly_group_and_its_locks(tmp_path: Path, vers
             def told() -> list[tuple[str, ...]]:
                 return [*java.events("got"), *client.events("got")]
 
+            def delivered() -> int:
+                return len({event[2:4] for event in told()})
+
             sent = 8
 
             def shared() -> bool:
                 nonlocal sent
                 client.tell("send", "Both", f"more{sent}-", 4)
                 sent += 4
-                wait_until(lambda: len(told()) >= sent, 60, "all are delivered")
+                wait_until(lambda: delivered() >= sent, 60, "all are delivered")
                 return len({event[2] for event in client.events("got")}) == 2
 
             wait_until(shared, 90, "ours has two of the four queues")
             java.tell("stop", "java")
             client.tell("send", "Both", "last", 40)
             sent += 40
-            wait_until(lambda: len(told()) >= sent, 60, "ours has taken over")
+            wait_until(lambda: delivered() >= sent, 60, "ours has taken over")
             events = told()
-        assert len(events) == sent, "lost or repeated"
+        assert delivered() == sent, "lost"
         for queue in map(str, range(4)):
-            for member in ("java", "ours"):
-                at = [int(event[3]) for event in events if (event[0], event[2]) == (member, queue)]
-                assert at == sorted(at)
-            mine = [int(event[3]) for event in events if event[2] == queue]
-            assert sorted(mine) == list(range(len(mine)))
+            got = {
+                member: [int(event[3]) for event in events if (event[0], event[2]) == (member, queue)]
+                for member in ("java", "ours")
+            }
+            if got["java"][-1:] == got["ours"][:1]:
+                got["ours"].pop(0)
+            assert got["java"] + got["ours"] == list(range(len(got["java"]) + len(got["ours"])))

@@ -41,6 +41,7 @@ from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.lifecycle.recovery import RecoveryReport
+from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
 
 PROGRESS_INTERVAL = 2.0
@@ -83,6 +84,7 @@ class NodeParts:
     consumer_admin: ConsumerAdmin
     offset_sync: OffsetSyncProcessors
     runtime: RuntimeInfo
+    ranges: LogRanges
     processors: ProcessorTable
     ports: Sequence[ServedPort]
     release_ports: Callable[[], None]

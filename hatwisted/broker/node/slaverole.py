@@ -8,6 +8,8 @@ from twisted.internet.defer import Deferred
 
 from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.node.brokernode import NodeParts
+from hatwisted.broker.node.logaudit import LogAudit
+from hatwisted.broker.node.logrepair import LogRepair
 from hatwisted.broker.node.slavesync import SlaveSynchronizer, SyncOptions
 from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.send.sendback import refuse_send_back
@@ -39,9 +41,20 @@ class SlaveRole:
     - node: what both roles have
     - ha_client: copies the master's log
     - sync: how its tables are asked for
+    - audit: compares its log with the master's
+    - repair: and overwrites what is rotten
     """
 
-    def __init__(self, node: NodeParts, ha_client: HAClientService, sync: SyncOptions) -> None:
+    def __init__(
+        self,
+        node: NodeParts,
+        ha_client: HAClientService,
+        sync: SyncOptions,
+        audit: LogAudit,
+        repair: LogRepair,
+    ) -> None:
+        self._runtime = node.runtime
+        self._audit = audit
         self._store = node.store
         self._registration = node.registration
         self._master = node.master
@@ -59,6 +72,7 @@ class SlaveRole:
         self.processors.register_batch(SEND_CODES, refuse_on_slave)
         self.processors.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
         self.processors.register(RequestCode.END_TRANSACTION, refuse_end_transaction)
+        repair.register_on(self.processors)
         status = HAStatusProcessor(
             node.store.log, node.ha, ha_client, lambda: self.synchronizer.master_flush_offset
         )
@@ -74,6 +88,8 @@ class SlaveRole:
         self.synchronizer.start()
         self._store.add_arrival_listener(self.synchronizer.arrived)
         self._look.start(MASTER_LOOK)
+        self._runtime.add_source(self._audit.figures)
+        self._audit.start()
 
     def _look_for_master(self) -> None:
         if self._master.registered is None:
@@ -88,6 +104,8 @@ class SlaveRole:
         self._store.remove_arrival_listener(self.synchronizer.arrived)
         self.synchronizer.stop()
         self._look.stop()
+        self._audit.stop()
+        self._runtime.remove_source(self._audit.figures)
 
     def stop(self) -> Deferred[Any]:
         """Close the link."""

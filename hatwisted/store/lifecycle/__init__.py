@@ -2,10 +2,10 @@
 
 Begin with `recovery` (what is valid after an exit, clean or not), which asks `checkpoint`, and of the queues
 `queueevidence` and `queuecompleteness`; `unsyncedtail` (which breaks touch no promise) and `sidefile` (where
-cut bytes are kept). `lastrun` says whether anything can be missing. `storelock` keeps a second broker out.
-`dispatchedsync` makes durable what was built from the log. `diskwatermark` says when a disk is full,
-`retention` removes what is too much or, by `logages`, too old. `filesizes` finds the sizes that a store was
-written with.
+cut bytes are kept). `rangerepair` puts intact bytes in the place of rotten ones. `lastrun` says whether anything
+can be missing. `storelock` keeps a second broker out. `dispatchedsync` makes durable what was built from the log.
+`diskwatermark` says when a disk is full, `retention` removes what is too much or, by `logages`, too old.
+`filesizes` finds the sizes that a store was written with.
 
 Recovery ends before a port is opened; it refuses a log whose damage may hide messages acknowledged as durable.
 """

@@ -1,4 +1,4 @@
-"""What is cut from a log is kept in a file of its own, under `repair` in the store's folder.
+"""What is cut from a log, or overwritten in it, is kept in a file of its own, in the store's folder `repair`.
 
 The bytes are those of the log, so their records can be read and sent again. Nothing is cut before they are on the
 disk there.
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from os.path import dirname, join
 from typing import Final
 
+from hatwisted.logcodec.onerecord import ReadableBytes
 from hatwisted.store.interfaces import IFileSystem
-from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire.layout import FILE_NAME_DIGITS
 
 SIDE_FOLDER: Final = "repair"
@@ -31,14 +31,28 @@ def side_file(root: str, offset: int, end: int) -> str:
     return join(root, SIDE_FOLDER, name)
 
 
+def unused_side_file(fs: IFileSystem, root: str, offset: int, end: int) -> str:
+    """The same, or with a number behind it: nothing overwrites what has been kept before.
+
+    - fs: the disk
+    - root, offset, end: as of `side_file`
+    """
+    path = side_file(root, offset, end)
+    number = 1
+    while fs.exists(path):
+        path = f"{side_file(root, offset, end)}.{number}"
+        number += 1
+    return path
+
+
 def keep_aside(
-    fs: IFileSystem, path: str, log: FileQueue, span: tuple[int, int], progress: Callable[[int], None]
+    fs: IFileSystem, path: str, log: ReadableBytes, span: tuple[int, int], progress: Callable[[int], None]
 ) -> None:
     """Copy bytes of a log to a side file, durably. Blocks; raises OSError.
 
     - fs: where the file is to be
     - path: its own; it has that name only once it's whole
-    - log: the log's files
+    - log: has the bytes
     - span: offsets [begin, end)
     - progress: called with the offset reached
     """

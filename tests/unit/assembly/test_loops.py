@@ -59,6 +59,7 @@ MASTER_ONLY = Counter(  # the one of this test is a SYNC_FLUSH one besides
 )
 SLAVE_ONLY = Counter(
     {
+        "comparing the log with the master's": 1,
         "dialling the master": 1,
         "flushing the commit log": 1,
         "synchronising with the master": 1,

@@ -26,6 +26,7 @@ NAMESRV_CLASSES = {"NamesrvConfig", "NettyServerConfig"}
 NOT_IN_4_9_7 = {
     "haFirstSync",
     "haAck",
+    "haAuditRate",
     "inSyncReplicas",
     "minInSyncReplicas",
     "haMaxGapNotInSync",

@@ -1,0 +1,297 @@
+"""`hatwisted audit`: is a running slave's log, byte by byte, what its master has?
+
+Both brokers are asked for digests of their logs, as far as both hold them, while they go on to work; see
+`logcodec.logdrift`. RocketMQ's brokers know no such request: their stores are compared by `hatwisted log compare`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+
+from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, EXIT_INTERRUPTED, Interrupt, run
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.optionvalues import Size, size_text
+from hatwisted.cli.output import json_option
+from hatwisted.cli.progressbar import ScanProgress
+from hatwisted.client.cluster import Cluster
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.errors import BadAnswer, Refused
+from hatwisted.logcodec.logdrift import SPAN, DriftedRecord, Rotten, differing_ranges, judged_records
+from hatwisted.remoting.deferreds import all_of
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.logrange import (
+    DIGEST_SIZE,
+    BytesWanted,
+    DigestsWanted,
+    LogRange,
+    parse_begin,
+    span_fields,
+)
+
+if TYPE_CHECKING:
+    from hatwisted.wire.remoting import RemotingCommand
+
+RATE: Final = 64 << 20
+"""Bytes of each log read a second unless told otherwise."""
+TIMEOUT: Final = 30.0
+"""Seconds for one answer: a slow disk reads 16 MiB for it."""
+BUSY_WAIT: Final = 1.0
+"""Seconds until a broker that is busy is asked again."""
+BUSY_TRIES: Final = 30
+MOST_DIFFERENCES: Final = 100
+"""Ranges after which no more are looked for: copies that differ in so many places aren't copies."""
+
+
+_NO_CHECKSUMS: Final = (
+    "{address} makes no checksums of its log (RocketMQ's brokers don't): compare copies of both stores with "
+    "'hatwisted log compare'"
+)
+_UNABLE: Final = {
+    RequestCode.LOG_DIGESTS: _NO_CHECKSUMS,
+    RequestCode.READ_LOG: _NO_CHECKSUMS,
+    RequestCode.REPAIR_LOG: "{address} is no slave: name the master first, then its slave",
+}
+
+
+class Difference(msgspec.Struct, rename="camel", kw_only=True):
+    """Bytes [begin, end) hold the first and the last that differ. records: those that they belong to; none if they
+    lie in what fills a file's end."""
+
+    begin: int
+    end: int
+    records: list[dict[str, Any]]
+
+    @property
+    def repaired(self) -> bool:
+        """Has every record that differed been overwritten on the slave?"""
+        return bool(self.records) and all(each.get("sideFile") for each in self.records)
+
+
+class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
+    """What was found. [begin, end): compared; complete: was all of it, as both held it?"""
+
+    master: str
+    slave: str
+    begin: int
+    end: int
+    complete: bool = True
+    differences: list[Difference] = []
+
+
+@click.command("audit")
+@click.argument("master", metavar="MASTER")
+@click.argument("slave", metavar="SLAVE")
+@click.option("--from", "first", type=click.IntRange(0), help="Begin at this offset, not at the first one.")
+@click.option("--to", "last", type=click.IntRange(1), help="End at this offset, not at the end of the log.")
+@click.option(
+    "--repair", is_flag=True, help="Have the slave overwrite its rotten records by the master's intact ones."
+)
+@click.option("--rate", type=Size(), default=RATE, help="Bytes of each log read a second (64m).")
+@json_option
+def audit(
+    master: str, slave: str, first: int | None, last: int | None, repair: bool, rate: int, as_json: bool
+) -> None:
+    """Compare the logs of a running master and slave, each HOST:PORT.
+
+    Every byte that both hold is compared, by checksums that the brokers make; both go on to work. For what
+    differs, the exact range is shown with the records in it, and which copy of them is rotten. Nothing is
+    written without --repair; the slave then keeps the old bytes under 'repair' in its store's folder.
+    ('pipeline audit' compares the contents of stores as tables, 'log compare' two stores on disk.)
+
+    Exit codes: 0 equal, or all repaired; 1 they differ; 2 not done: wrong usage, no answer, or a broker that
+    isn't hatwisted's.
+    """
+
+    async def work(link: Cluster, interrupt: Interrupt) -> int:
+        pair = BrokerPair(link, master, slave)
+        found = await compare(pair, (first, last), rate, interrupt)
+        if repair:
+            for each in found.differences:
+                await pair.repair(each)
+        if as_json:
+            click.echo(msgspec.json.encode(found))
+        else:
+            for line in audit_lines(found):
+                click.echo(line)
+        if not all(each.repaired for each in found.differences):
+            return EXIT_PROBLEMS
+        return EXIT_OK if found.complete else EXIT_INTERRUPTED
+
+    sys.exit(run(DEFAULT_NAMESRV, work))
+
+
+class BrokerPair:
+    """A LogPair: two running brokers.
+
+    - link: asks them
+    - master, slave: their remoting addresses
+    """
+
+    def __init__(self, link: Cluster, master: str, slave: str) -> None:
+        self._link = link
+        self.addresses = master, slave
+        self.span = LogRange(0, 0)
+        """What both held when last asked."""
+
+    async def look(self) -> LogRange:
+        """Ask both what they hold."""
+        infos = await all_of(*(self._link.admin().broker_info(each) for each in self.addresses))
+        spans = [(int(info["commitLogMinOffset"]), int(info["commitLogMaxOffset"])) for info in infos]
+        self.span = LogRange(max(begin for begin, _ in spans), min(end for _, end in spans))
+        return self.span
+
+    async def pause(self, seconds: float) -> None:
+        """Do nothing for so long."""
+        await deferLater(self._link.clock, seconds)
+
+    @property
+    def seconds(self) -> float:
+        """Now."""
+        return self._link.clock.seconds()
+
+    async def digests(self, span: LogRange, block: int) -> tuple[bytes, bytes]:
+        """See LogPair."""
+        expected = -(-(span.end - span.begin) // block) * DIGEST_SIZE
+        answers = await self._ask(RequestCode.LOG_DIGESTS, DigestsWanted(span, block).to_ext())
+        for address, answer in zip(self.addresses, answers, strict=True):
+            if len(answer.body) != expected:
+                raise BadAnswer(f"{address}: {len(answer.body)} bytes of digests, not {expected}")
+        return answers[0].body, answers[1].body
+
+    async def read(self, span: LogRange) -> tuple[bytes, bytes]:
+        """See LogPair."""
+        clipped = LogRange(span.begin, min(span.end, self.span.end))
+        if clipped.begin >= clipped.end:
+            return b"", b""
+        one, other = await self._ask(RequestCode.READ_LOG, BytesWanted(clipped).to_ext())
+        return one.body, other.body
+
+    async def record_starts(self, offset: int) -> tuple[int, int]:
+        """See LogPair."""
+        wanted = BytesWanted(LogRange(offset, offset + 1), record=True)
+        one, other = await self._ask(RequestCode.READ_LOG, wanted.to_ext())
+        return parse_begin(one.ext), parse_begin(other.ext)
+
+    async def repair(self, difference: Difference) -> None:
+        """Have the slave overwrite what is rotten there, and note where it keeps the old bytes."""
+        if not any(each["rotten"] == Rotten.SLAVE.value for each in difference.records):
+            return
+        span = LogRange(difference.begin, difference.end)
+        answer = await self._ask_one(self.addresses[1], RequestCode.REPAIR_LOG, span_fields(span))
+        kept = {each["begin"]: each["sideFile"] for each in fastjson.loads(answer.body)["records"]}
+        for each in difference.records:
+            each["sideFile"] = kept.get(each["begin"]) or None
+
+    async def _ask(self, code: RequestCode, ext: dict[str, str]) -> list[RemotingCommand]:
+        return await all_of(
+            *(Deferred.fromCoroutine(self._ask_one(each, code, ext)) for each in self.addresses)
+        )
+
+    async def _ask_one(self, address: str, code: RequestCode, ext: dict[str, str]) -> RemotingCommand:
+        for _ in range(BUSY_TRIES):
+            answer = await deferred(self._link.session.call(address, code, ext, timeout=TIMEOUT))
+            if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise CannotRun(_UNABLE[code].format(address=address))
+            if answer.code == ResponseCode.SUCCESS:
+                return answer
+            if answer.code != ResponseCode.SYSTEM_BUSY:
+                break
+            await self.pause(BUSY_WAIT)
+        raise Refused.of(address, answer)
+
+
+async def compare(
+    pair: BrokerPair, wanted: tuple[int | None, int | None], rate: int, interrupt: Interrupt
+) -> LogAudit:
+    """Compare two brokers' logs. Raises CannotRun if they share no offset.
+
+    - pair: the brokers
+    - wanted: first and last offset, None: as far as both go
+    - rate: bytes a second
+    - interrupt: ends it early
+    """
+    held = await pair.look()
+    begin, end = max(held.begin, wanted[0] or 0), min(held.end, wanted[1] or held.end)
+    if begin >= end:
+        raise CannotRun(f"nothing to compare: both logs hold offsets {held.begin} to {held.end}")
+    found = LogAudit(master=pair.addresses[0], slave=pair.addresses[1], begin=begin, end=end, differences=[])
+    at, started = begin, pair.seconds
+    with ScanProgress("audit", begin, end) as progress:
+        while at < end and not interrupt.requested and len(found.differences) < MOST_DIFFERENCES:
+            span = LogRange(at, min(at + SPAN, end))
+            try:
+                await _compare_span(pair, span, found)
+            except Refused as error:
+                if error.code != ResponseCode.PULL_OFFSET_MOVED or (await pair.look()).begin <= at:
+                    raise
+                at = pair.span.begin  # what lay before it has expired meanwhile
+                continue
+            at = span.end
+            progress(at)
+            await pair.pause(max(0.0, started + (at - begin) / rate - pair.seconds))
+    found.end, found.complete = at, at >= end
+    return found
+
+
+async def _compare_span(pair: BrokerPair, span: LogRange, found: LogAudit) -> None:
+    for each in await differing_ranges(pair, span):
+        records = [record_fields(record) for record in await judged_records(pair, each)]
+        found.differences.append(Difference(begin=each.begin, end=each.end, records=records))
+        if len(found.differences) >= MOST_DIFFERENCES:
+            return
+
+
+def record_fields(record: DriftedRecord) -> dict[str, Any]:
+    """A record, for JSON."""
+    return {
+        "begin": record.begin,
+        "end": record.end,
+        "rotten": record.rotten.value,
+        "topic": record.topic,
+        "queueId": record.queue_id,
+        "queueOffset": record.queue_offset,
+    }
+
+
+_VERDICTS: Final = {
+    Rotten.MASTER.value: "the master's copy is rotten",
+    Rotten.SLAVE.value: "the slave's copy is rotten",
+    Rotten.BOTH.value: "neither copy is a valid record",
+    Rotten.UNDECIDED.value: "both copies are valid, and differ: nothing in the log says which is right",
+}
+
+
+def _name(record: dict[str, Any]) -> str:
+    if record["topic"] is None:
+        return "no message"
+    return f"{record['topic']}, queue {record['queueId']}, offset {record['queueOffset']}"
+
+
+def audit_lines(found: LogAudit) -> Iterator[str]:
+    """The result, a line at a time."""
+    compared = f"offsets {found.begin} to {found.end} ({size_text(found.end - found.begin)})"
+    for each in found.differences:
+        yield f"differ: bytes {each.begin} to {each.end}"
+        for record in each.records:
+            yield f"  {record['begin']} to {record['end']}: {_name(record)}: {_VERDICTS[record['rotten']]}"
+            if record.get("sideFile"):
+                yield f"  repaired; the slave keeps the old bytes in {record['sideFile']}"
+        if not each.records:
+            yield "  no record: what fills a file's end"
+    if found.differences:
+        count = len(found.differences)
+        yield f"{compared}: {count} {'range differs' if count == 1 else 'ranges differ'}"
+        if count >= MOST_DIFFERENCES:
+            yield "there may be more; copies that differ so often have diverged: see 'hatwisted log compare'"
+    else:
+        yield f"{compared}: equal"
+    if not found.complete:
+        yield "not everything was compared"

@@ -1,0 +1,161 @@
+"""A slave compares its log with its master's, round after round, and repairs it when it's told to."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.broker.node.logaudit import ROUND_PAUSE
+from hatwisted.config.schema import BrokerRole
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.layout import file_name
+from tests.support.memorynode import NAME_SERVER, MemoryNodes
+from tests.unit.ha.rig import LogCatcher
+
+MASTER, SLAVE = "10.0.0.1", "10.0.0.2"
+ENTRY = struct.Struct(">qiq")
+RATE = 2000
+
+
+class LogAuditCase(SynchronousTestCase):
+    """A master with messages, and a slave that has copied them and compares RATE bytes a second."""
+
+    rate = RATE
+
+    def setUp(self) -> None:
+        self.nodes = MemoryNodes(self)
+        self.nodes.start_name_server()
+        self.master = self.nodes.start(MASTER, namesrv_addr=NAME_SERVER)
+        self.slave = self.nodes.start(
+            SLAVE,
+            namesrv_addr=NAME_SERVER,
+            broker_role=BrokerRole.SLAVE,
+            broker_id=1,
+            ha_audit_rate=self.rate,
+        )
+        self.nodes.pass_time(12)
+        for number in range(40):
+            self.assertEqual(self.nodes.send(f"{MASTER}:10911", bytes([number]) * 200), 0)
+        self.nodes.pass_time(1)
+        self.end = self.master.parts.store.log.max_offset
+        self.logged = LogCatcher(self)
+
+    def file(self, host: str) -> Path:
+        return self.nodes.folder / host / "commitlog" / file_name(0)
+
+    def spoil(self, host: str, offset: int) -> None:
+        with self.file(host).open("r+b") as file:
+            file.seek(offset)
+            was = file.read(1)
+            file.seek(offset)
+            file.write(bytes([was[0] ^ 4]))
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Where the message with that queue offset begins and ends in the log."""
+        offset, size, _ = ENTRY.unpack(self.master.parts.store.queues.find("T", 0).read(number, 1))
+        return offset, offset + size
+
+    def figures(self) -> dict[str, str]:
+        return json.loads(self.nodes.ask(f"{SLAVE}:10911", RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
+
+    def one_round(self) -> None:
+        before = self.figures()["haAuditRounds"]
+        self.nodes.pass_time(ROUND_PAUSE + self.end / RATE + 5, step=0.5)
+        self.assertEqual(int(self.figures()["haAuditRounds"]), int(before) + 1)
+
+    def repair(self, begin: int, end: int, host: str = SLAVE) -> Any:
+        return self.nodes.ask(f"{host}:10911", RequestCode.REPAIR_LOG, begin=begin, end=end)
+
+
+class RoundTests(LogAuditCase):
+    def test_B172_equal_logs_are_gone_over_in_silence(self) -> None:
+        self.one_round()
+        self.assertEqual(self.figures()["haAuditDifferences"], "0")
+        self.assertEqual([line for line in self.logged.texts("warn") if "differ" in line], [])
+
+    def test_B172_a_bit_that_rots_at_rest_is_told_within_one_round_with_its_place(self) -> None:
+        begin, end = self.place(23)
+        for host, verdict in ((SLAVE, "ours is rotten"), (MASTER, "the master's copy is rotten")):
+            self.spoil(host, begin + 120)
+            self.one_round()
+            self.assertEqual(self.figures()["haAuditDifferences"], "1")
+            told = [line for line in self.logged.texts("warn") if "differ in bytes" in line][-1]
+            self.assertIn(f"bytes {begin + 120} to {begin + 121}: record {begin} to {end}", told)
+            self.assertIn(f"(T, queue 0, offset 23): {verdict}", told)
+            self.spoil(host, begin + 120)
+
+    def test_B172_no_more_is_read_than_the_rate(self) -> None:
+        self.nodes.pass_time(ROUND_PAUSE - 13, step=0.5)
+        reached = []
+        while self.figures()["haAuditRounds"] == "0":
+            self.nodes.pass_time(0.5, step=0.5)
+            reached.append(int(self.figures()["haAuditOffset"]))
+        steps = [offset for offset in reached if offset > 0]
+        self.assertGreater(len(steps), 2)
+        for before, after in itertools.pairwise(steps):
+            self.assertLessEqual(after - before, RATE)
+
+    def test_B172_without_a_link_nothing_is_compared(self) -> None:
+        self.nodes.result(self.slave.services.ha_client.stopService())
+        self.nodes.pass_time(2 * ROUND_PAUSE, step=0.5)
+        self.assertEqual(self.figures()["haAuditRounds"], "0")
+
+    def test_B172_a_master_that_knows_no_such_request_is_left_alone(self) -> None:
+        factory = self.master._factories[0]
+        factory.serve(factory.table.without(RequestCode.LOG_DIGESTS))
+        self.nodes.pass_time(5 * ROUND_PAUSE, step=0.5)
+        told = [line for line in self.logged.texts("info") if "isn't compared with this master's" in line]
+        self.assertEqual(len(told), 1)
+
+
+class OffTests(LogAuditCase):
+    rate = 0
+
+    def test_B172_a_rate_of_0_is_off(self) -> None:
+        self.nodes.pass_time(5 * ROUND_PAUSE, step=0.5)
+        self.assertEqual(self.figures()["haAuditRounds"], "0")
+
+
+class RepairTests(LogAuditCase):
+    rate = 0
+
+    def test_B173_a_rotten_record_is_overwritten_and_the_old_bytes_are_kept(self) -> None:
+        begin, end = self.place(23)
+        self.spoil(SLAVE, begin + 120)
+        rotten = self.file(SLAVE).read_bytes()[begin:end]
+        answer = self.repair(begin + 120, begin + 121)
+        (record,) = json.loads(answer.body)["records"]
+        self.assertEqual((record["begin"], record["end"], record["rotten"]), (begin, end, "slave"))
+        self.assertEqual(Path(record["sideFile"]).read_bytes(), rotten)
+        self.assertEqual(Path(record["sideFile"]).parent.name, "repair")
+        self.assertEqual(self.file(SLAVE).read_bytes(), self.file(MASTER).read_bytes())
+        self.assertEqual(self.slave.parts.store.record_at(begin).body, bytes([23]) * 200)
+
+    def test_B173_a_second_repair_keeps_both(self) -> None:
+        begin, _ = self.place(23)
+        kept = []
+        for _ in range(2):
+            self.spoil(SLAVE, begin + 120)
+            answer = self.repair(begin + 120, begin + 121)
+            kept += [record["sideFile"] for record in json.loads(answer.body)["records"]]
+        self.assertEqual(len(set(kept)), 2)
+
+    def test_B173_what_is_rotten_on_the_master_or_nobodys_fault_stays(self) -> None:
+        begin, end = self.place(23)
+        for host, at in ((MASTER, begin + 120), (SLAVE, end - 1)):
+            self.spoil(host, at)
+            before = self.file(SLAVE).read_bytes()
+            (record,) = json.loads(self.repair(at, at + 1).body)["records"]
+            self.assertEqual(record["sideFile"], "")
+            self.assertEqual(self.file(SLAVE).read_bytes(), before)
+            self.spoil(host, at)
+
+    def test_B173_only_a_linked_slave_repairs(self) -> None:
+        self.assertEqual(self.repair(0, 1, MASTER).code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        self.nodes.result(self.slave.services.ha_client.stopService())
+        self.assertEqual(self.repair(0, 1).code, ResponseCode.SERVICE_NOT_AVAILABLE)

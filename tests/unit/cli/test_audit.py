@@ -1,0 +1,178 @@
+"""`hatwisted audit` of a master and its slave, both whole nodes in memory, with bytes changed at rest."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import click
+from click.testing import CliRunner
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.broker.admin import logbytes
+from hatwisted.cli.cluster import audit as command
+from hatwisted.cli.cluster.clusterrun import Interrupt
+from hatwisted.cli.main import main
+from hatwisted.client.cluster import Cluster
+from hatwisted.config.schema import BrokerRole
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.layout import file_name
+from hatwisted.wire.logrange import MOST_DIGESTED, MOST_READ
+from tests.support.memorynode import CLIENT_HOST, NAME_SERVER, MemoryNodes
+
+MASTER, SLAVE = "10.0.0.1", "10.0.0.2"
+FILE_SIZE = 1 << 20
+ENTRY = struct.Struct(">qiq")
+
+
+class AuditCase(SynchronousTestCase):
+    """A master with messages, and a slave that has copied them."""
+
+    def setUp(self) -> None:
+        self.nodes = MemoryNodes(self)
+        self.nodes.start_name_server()
+        self.master = self.nodes.start(MASTER, namesrv_addr=NAME_SERVER)
+        self.slave = self.nodes.start(
+            SLAVE, namesrv_addr=NAME_SERVER, broker_role=BrokerRole.SLAVE, broker_id=1
+        )
+        self.nodes.pass_time(12)
+        for number in range(40):
+            self.assertEqual(self.nodes.send(f"{MASTER}:10911", bytes([number]) * 200), 0)
+        self.nodes.pass_time(1)
+        self.end = self.master.parts.store.log.max_offset
+        self.assertEqual(self.slave.parts.store.log.max_offset, self.end)
+
+    def spoil(self, host: str, offset: int) -> None:
+        """Change one bit of the log at rest, or change it back."""
+        start = offset - offset % FILE_SIZE
+        path = self.nodes.folder / host / "commitlog" / file_name(start)
+        with path.open("r+b") as file:
+            file.seek(offset - start)
+            was = file.read(1)
+            file.seek(offset - start)
+            file.write(bytes([was[0] ^ 4]))
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Where the message with that queue offset begins and ends in the log."""
+        offset, size, _ = ENTRY.unpack(self.master.parts.store.queues.find("T", 0).read(number, 1))
+        return offset, offset + size
+
+    def outcome(self, *words: str) -> tuple[Any, str]:
+        """One run of the command: how it ended, and what it said."""
+        planned: list[Any] = []
+        words = ("audit", f"{MASTER}:10911", f"{SLAVE}:10911", *words)
+        CliRunner().invoke(main, words, obj=lambda *plan: planned.append(plan) or 0)
+        network = self.nodes.network.host(CLIENT_HOST)
+        cluster = Cluster(self.nodes.clock, NAME_SERVER, connecting=network, client_id="audit")
+        said: list[str] = []
+        self.patch(click, "echo", lambda text: said.append(text if isinstance(text, str) else text.decode()))
+        self.addCleanup(lambda: self.nodes.result(cluster.close()))
+        ended = Deferred.fromCoroutine(planned[0][1](cluster, Interrupt()))
+        return self.nodes.result(ended, 60), "\n".join(said)
+
+    def audit(self, *words: str, code: int = 0) -> Any:
+        """What it found, as JSON."""
+        ended, said = self.outcome(*words, "--json")
+        self.assertEqual(ended, code, said)
+        return json.loads(said)
+
+
+class AuditTests(AuditCase):
+    def test_B171_equal_copies(self) -> None:
+        found = self.audit()
+        self.assertEqual((found["begin"], found["end"]), (0, self.end))
+        self.assertEqual((found["complete"], found["differences"]), (True, []))
+        self.assertIn(": equal", self.outcome()[1])
+
+    def test_B171_a_bit_that_rotted_on_one_side_is_found_to_the_byte_with_its_message(self) -> None:
+        for host, side in ((SLAVE, "slave"), (MASTER, "master")):
+            begin, end = self.place(17)
+            self.spoil(host, begin + 100)
+            (difference,) = self.audit(code=1)["differences"]
+            self.assertEqual((difference["begin"], difference["end"]), (begin + 100, begin + 101))
+            place = {"begin": begin, "end": end, "topic": "T", "queueId": 0, "queueOffset": 17}
+            self.assertEqual(difference["records"], [place | {"rotten": side}])
+            self.assertIn(f"T, queue 0, offset 17: the {side}'s copy is rotten", self.outcome()[1])
+            self.spoil(host, begin + 100)
+
+    def test_B171_what_differs_in_valid_records_is_shown_and_not_judged(self) -> None:
+        _, end = self.place(17)
+        self.spoil(SLAVE, end - 1)
+        (difference,) = self.audit(code=1)["differences"]
+        self.assertEqual([each["rotten"] for each in difference["records"]], ["undecided"])
+
+    def test_B173_what_is_rotten_on_the_slave_is_repaired_on_request(self) -> None:
+        begin, _ = self.place(17)
+        self.spoil(SLAVE, begin + 100)
+        (difference,) = self.audit("--repair")["differences"]
+        self.assertIn("repair", difference["records"][0]["sideFile"])
+        self.assertEqual(self.audit()["differences"], [])
+        self.spoil(MASTER, begin + 100)
+        self.assertEqual(len(self.audit("--repair", code=1)["differences"]), 1)
+
+    def test_only_the_range_that_was_asked_for(self) -> None:
+        begin, end = self.place(17)
+        self.spoil(SLAVE, begin + 100)
+        self.assertEqual(self.audit("--from", str(end))["differences"], [])
+        self.assertEqual(self.audit("--to", str(begin))["end"], begin)
+        with self.assertRaisesRegex(click.ClickException, "nothing to compare: both logs hold"):
+            self.outcome("--from", str(self.end))
+
+    def test_copies_in_which_everything_differs_end_the_search(self) -> None:
+        self.patch(command, "MOST_DIFFERENCES", 1)
+        for number in (0, 39):
+            self.spoil(SLAVE, self.place(number)[0] + 100)
+        self.assertEqual(len(self.audit(code=1)["differences"]), 1)
+        self.assertIn("see 'hatwisted log compare'", self.outcome()[1])
+
+    def test_a_broker_that_makes_no_checksums_is_named(self) -> None:
+        factory = self.master._factories[0]
+        factory.serve(factory.table.without(RequestCode.LOG_DIGESTS))
+        with self.assertRaisesRegex(click.ClickException, rf"{MASTER}:10911 makes no checksums.*log compare"):
+            self.outcome()
+
+    def test_a_busy_broker_is_asked_again(self) -> None:
+        self.patch(command, "BUSY_TRIES", 3)
+        self.patch(logbytes, "RATE", self.end)
+        for _ in range(3):
+            self.ask(RequestCode.LOG_DIGESTS, begin=0, end=self.end, block=4096)
+        self.assertEqual(self.audit()["differences"], [])
+
+    # ---- the requests themselves
+
+    def ask(self, code: RequestCode, **ext: object) -> Any:
+        return self.nodes.ask(f"{MASTER}:10911", code, **ext)
+
+    def test_B171_requests_outside_the_log_and_its_limits_are_refused(self) -> None:
+        digests, read = RequestCode.LOG_DIGESTS, RequestCode.READ_LOG
+        for code, ext, answer in (
+            (digests, {"begin": 0, "end": self.end + 1, "block": 4096}, ResponseCode.INVALID_PARAMETER),
+            (digests, {"begin": 0, "end": self.end}, ResponseCode.SYSTEM_ERROR),
+            (digests, {"begin": 0, "end": self.end, "block": 4095}, ResponseCode.SYSTEM_ERROR),
+            (digests, {"begin": 0, "end": MOST_DIGESTED + 1, "block": 4096}, ResponseCode.SYSTEM_ERROR),
+            (digests, {"begin": -1, "end": 9, "block": 4096}, ResponseCode.SYSTEM_ERROR),
+            (digests, {"begin": 9, "end": 9, "block": 4096}, ResponseCode.SYSTEM_ERROR),
+            (read, {"begin": self.end, "end": self.end + 1}, ResponseCode.INVALID_PARAMETER),
+            (read, {"begin": 0, "end": MOST_READ + 1}, ResponseCode.SYSTEM_ERROR),
+            (read, {"begin": 0, "end": 9}, ResponseCode.SUCCESS),
+        ):
+            self.assertEqual(self.ask(code, **ext).code, answer, (code, ext))
+
+    def test_B171_a_file_that_has_expired_is_not_read(self) -> None:
+        log = self.master.parts.store.log
+        log.files.starts = [FILE_SIZE]
+        answer = self.ask(RequestCode.READ_LOG, begin=0, end=9)
+        log.files.starts = [0]
+        self.assertEqual(answer.code, ResponseCode.PULL_OFFSET_MOVED)
+
+    def test_B171_more_than_the_rate_is_told_to_come_back(self) -> None:
+        ranges = {"begin": 0, "end": self.end, "block": 4096}
+        processor_rate = self.end / 2
+        self.patch(logbytes, "RATE", processor_rate)
+        codes = [self.ask(RequestCode.LOG_DIGESTS, **ranges).code for _ in range(3)]
+        self.assertEqual(codes[0], ResponseCode.SUCCESS)
+        self.assertEqual(codes[-1], ResponseCode.SYSTEM_BUSY)
+        self.nodes.pass_time(6)
+        self.assertEqual(self.ask(RequestCode.LOG_DIGESTS, **ranges).code, ResponseCode.SUCCESS)
