@@ -28,9 +28,13 @@ class Catch(msgspec.Struct, frozen=True):
 
 
 def catch(bug: str, first: int, limit: int) -> Catch | None:
-    """Run seeds from `first` on with a deliberate bug, until one is violated that isn't without it; None: not
-    within `limit` of those that fit the bug. A start that is refused as damaged, and isn't without the bug,
-    counts as a promise, too: `opens`."""
+    """Run seeds with a deliberate bug, until one is violated that isn't without it. A start that is refused as
+    damaged, and isn't without the bug, counts as a promise, too: `opens`.
+
+    - bug: its name
+    - first: the first seed
+    - limit: seeds that fit the bug, at most; None is returned if none of them has caught it
+    """
     hunted = BUGS[bug]
     fitting = (
         setup

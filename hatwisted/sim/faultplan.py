@@ -191,7 +191,13 @@ KINDS: dict[str, Callable[[Random, float], Fault]] = {
 
 
 def draw_plan(random: Random, seconds: float, kinds: Sequence[str], count: int) -> list[Fault]:
-    """So many faults of these kinds within so many seconds, in order. Some come in bursts."""
+    """Faults in order of time. Some come in bursts.
+
+    - random: draws them
+    - seconds: within so many
+    - kinds: that may happen
+    - count: how many
+    """
     faults: list[Fault] = []
     at = 0.0
     for _ in range(count):

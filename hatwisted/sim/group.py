@@ -92,7 +92,7 @@ class Group:
     def mute(self) -> None:
         """The run is over."""
         for machine in self.machines.values():
-            for service in machine.gone:
+            for service in (*machine.gone, machine.service):
                 if isinstance(service, GroupMember):
                     service.mute()
 

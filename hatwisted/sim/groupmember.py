@@ -90,7 +90,8 @@ class GroupMember(Service):
         return self._cluster.close()
 
     def mute(self) -> None:
-        """The process has been killed: what its coroutines say when they are collected is nobody's word."""
+        """The process has been killed, or the run is over: what its coroutines say when they are collected is
+        nobody's word."""
         for name in ("debug", "info", "warn", "error", "exception"):
             setattr(self._cluster.driver.log, name, _unheard)
 

@@ -69,7 +69,8 @@ class ProcessClock:
 class Machine:
     """One host, without a process at first.
 
-    - name: for messages; address: its IP address
+    - name: for messages
+    - address: its IP address
     - clock, network, trace: the simulation's
     - random: draws what chance decides of disk and threads
     """

@@ -171,7 +171,13 @@ class MemoryHost:
 
 @implementer(IListeningPort)
 class MemoryPort:
-    """A port that is listened on."""
+    """A port that is listened on.
+
+    - network: that carries what arrives
+    - host: its IP address
+    - port: its number
+    - factory: makes the protocol of each connection
+    """
 
     def __init__(self, network: MemoryNetwork, host: str, port: int, factory: Any) -> None:
         self.factory = factory
@@ -194,7 +200,13 @@ class MemoryPort:
 
 @implementer(IConnector)
 class MemoryConnector:
-    """A connection that a host makes."""
+    """A connection that a host makes.
+
+    - host: it
+    - to_host, to_port: where to
+    - factory: makes the protocol
+    - timeout: seconds to connect, at most
+    """
 
     def __init__(self, host: MemoryHost, to_host: str, to_port: int, factory: Any, timeout: float) -> None:
         self.factory = factory

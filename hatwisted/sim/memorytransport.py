@@ -45,7 +45,12 @@ class Carrier(Protocol):
 
 @implementer(ITCPTransport, IConsumer, IPushProducer)
 class MemoryTransport:
-    """One end of a connection: what is written here arrives at the other end's protocol."""
+    """One end of a connection: what is written here arrives at the other end's protocol.
+
+    - network: carries it
+    - host: the address of this end
+    - peer: that of the other
+    """
 
     _log = Logger()
 

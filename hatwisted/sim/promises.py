@@ -41,7 +41,13 @@ class Promises:
         self._bodies[sent.body] = sent
 
     def answered(self, sent: Sent, master: str, slave: str, terms: Terms, lost: Collection[str] = ()) -> None:
-        """An answer came, set in `sent`. lost: machines whose power has failed since it was sent."""
+        """An answer came.
+
+        - sent: what was sent, with its answer
+        - master, slave: machines that were so when it was sent
+        - terms: what the answer means
+        - lost: machines whose power has failed since it was sent
+        """
         if sent.code not in STORED:
             return
         sent.on.add(master)

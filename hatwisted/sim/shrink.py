@@ -19,7 +19,12 @@ TRIES = 200
 
 
 def shrink(setup: Setup, fails: Callable[[Setup], bool], tries: int = TRIES) -> Setup:
-    """A setup with as few of the faults as `fails` allows. `setup` itself does."""
+    """A setup with as few of the faults as are needed to fail.
+
+    - setup: one that fails
+    - fails: does this one?
+    - tries: calls of `fails`, at most
+    """
 
     def still(faults: Sequence[Fault]) -> bool:
         nonlocal tries

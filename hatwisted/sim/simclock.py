@@ -45,7 +45,13 @@ ALWAYS: Owner = _Always()
 
 @implementer(IDelayedCall)
 class SimCall:
-    """A call to come."""
+    """A call to come.
+
+    - clock: that it waits for
+    - time: when, in the clock's seconds
+    - owner: whose it is; nothing is called for a dead one
+    - function, args, named: what is called
+    """
 
     __slots__ = ("_args", "_cancelled", "_clock", "_function", "_named", "_owner", "_time")
 
@@ -159,7 +165,12 @@ class SimClock:
         args: tuple[Any, ...] = (),
         named: dict[str, Any] | None = None,
     ) -> SimCall:
-        """`callLater` for an owner."""
+        """`callLater` for an owner.
+
+        - owner: whose call it is
+        - delay: seconds until then
+        - function, args, named: what is called
+        """
         if delay < 0:
             raise ValueError(f"a call {delay} s from now")
         call = SimCall(self, self._now + delay, owner, function, args, named or {})

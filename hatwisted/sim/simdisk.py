@@ -86,7 +86,7 @@ class SimDisk:
             raise PowerLoss
 
     def meet(self, operation: str, path: str, needed: int = 0) -> None:
-        """An operation begins; needed: new bytes."""
+        """See Disk."""
         self.check_power()
         if self._looked_at:
             return
@@ -274,6 +274,6 @@ class SimDisk:
         self.trace.note(what)
 
     def set_length(self, path: str, inode: Inode, size: int) -> None:
-        """Cut a file, or add zeros."""
+        """See Disk."""
         self.journal.set_length(inode, size)
         self.trace.note(f"length {path} {size}")

@@ -30,10 +30,20 @@ class Disk(Protocol):
         """Raise PowerLoss if there is none."""
 
     def meet(self, operation: str, path: str, needed: int = 0) -> None:
-        """An operation begins; needed: new bytes."""
+        """An operation begins.
+
+        - operation: its name, as strikes have it
+        - path: of the file
+        - needed: new bytes
+        """
 
     def set_length(self, path: str, inode: Inode, size: int) -> None:
-        """Cut a file, or add zeros."""
+        """Cut a file, or add zeros.
+
+        - path: its name
+        - inode: the file itself
+        - size: its new one, in bytes
+        """
 
 
 @implementer(IPages)
@@ -71,7 +81,13 @@ class SimPages:
 
 @implementer(IFile)
 class SimFile:
-    """One open file of a SimDisk."""
+    """One open file of a SimDisk.
+
+    - disk: that it's on
+    - path: by which it was opened
+    - inode: the file itself
+    - read_only: are writes refused?
+    """
 
     def __init__(self, disk: Disk, path: str, inode: Inode, read_only: bool) -> None:
         self.path = path

@@ -156,8 +156,12 @@ class Operator:
             self._down_for[name] = 0.5
 
     def down(self, name: str, lasts: float, kept: float | None = None) -> None:
-        """A machine will be down for so many seconds; kept: what its disk then has of the unsynced, if its power
-        fails."""
+        """A machine will be down.
+
+        - name: its
+        - lasts: seconds
+        - kept: what its disk then has of the unsynced, if its power fails
+        """
         self._down_for[name] = lasts
         if kept is not None:
             self._kept[name] = kept

@@ -131,8 +131,12 @@ def quiet() -> None:
 
 
 def soak(jobs: Iterator[Job], workers: int, ends: float) -> Iterator[Report]:
-    """Reports as they come, until `ends` (`time.monotonic`) or the end of the jobs. workers: processes; 0: this
-    one."""
+    """Reports as they come.
+
+    - jobs: to run
+    - workers: processes; 0: this one
+    - ends: when no more are begun, by `time.monotonic`
+    """
     if not workers:
         while time.monotonic() < ends and (here := next(jobs, None)) is not None:
             yield run_job(here)
@@ -168,7 +172,12 @@ def told(report: Report) -> str:
 
 
 def run_seeds(jobs: Iterator[Job], workers: int, seconds: float) -> Totals:
-    """To the end, with lines of progress."""
+    """To the end, with lines of progress.
+
+    - jobs: to run
+    - workers: processes; 0: this one
+    - seconds: for which jobs are begun
+    """
     begun = time.monotonic()
     totals, spoken = Totals(), begun
     for report in soak(jobs, workers, begun + seconds):

@@ -20,7 +20,12 @@ BATCH = 64
 
 
 class LiveStore:
-    """name: the machine's; disk: its disk, which spares an inspector its faults."""
+    """A store that is open.
+
+    - name: the machine's
+    - store: its store
+    - disk: its disk, which spares an inspector its faults
+    """
 
     def __init__(self, name: str, store: MessageStore, disk: SimDisk) -> None:
         self.name = name

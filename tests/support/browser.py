@@ -13,6 +13,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,7 +51,8 @@ class Chromium:
 
     def __init__(self, binary: str) -> None:
         self.complaints: list[str] = []
-        self._folder = tempfile.TemporaryDirectory(prefix="chromium-")
+        # Its processes may write there for a moment after their end was asked for.
+        self._folder = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
         self._number = 0
         self._unread = b""
         self._session: str | None = None
@@ -71,6 +73,7 @@ class Chromium:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         os.close(their_in)
         os.close(their_out)
@@ -101,7 +104,7 @@ class Chromium:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        self._process.kill()
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._in)
         os.close(self._out)

@@ -16,8 +16,6 @@ PACKAGE = Path(hatwisted.__file__).parent
 UNIT = Path(__file__).parent
 TESTS = UNIT.parent
 LAYERS = ("unit", "system", "interop", "pipeline")
-UNLISTED_ROOMS = ("sim",)
-"""Rooms whose public callables needn't list their arguments: for tests alone, and changed with them."""
 MOST_LINES = 400
 """Of one module."""
 MOST_ARGUMENTS = 6
@@ -154,8 +152,7 @@ class DocstringTests(SynchronousTestCase):
             f"{name}: {called}: {', '.join(names)}"
             for name, tree in modules()
             for called, node, doc in public_callables(tree)
-            if not name.startswith(UNLISTED_ROOMS) and not is_command(node)
-            if (names := unlisted(node, doc))
+            if not is_command(node) and (names := unlisted(node, doc))
         ]
         self.assertEqual("\n".join(missing), "", "add a line `- name: what it is` for each to the docstring")
 

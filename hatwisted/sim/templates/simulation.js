@@ -60,7 +60,7 @@ members.forEach((name, number) => {
   for (const other of ["a", "b", "names"]) pairs.push([name, other].sort());
 });
 const stage = find("stage"), cards = {}, wires = {};
-const below = Math.ceil(members.length / abreast) * 80 + (members.length ? 10 : 0);
+const below = Math.ceil(members.length / abreast) * 80 + (members.length ? 16 : 0);
 stage.setAttribute("viewBox", narrow ? `0 0 480 ${372 + below}` : `0 0 720 ${348 + below}`);
 for (const [one, other] of pairs) {
   const [x1, y1] = places[one], [x2, y2] = places[other];

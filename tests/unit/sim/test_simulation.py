@@ -8,6 +8,8 @@ import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.sim import groupmember
+from hatwisted.sim.deliberatebugs import planted
+from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.setup import FAULT_KINDS, draw_setup
 from hatwisted.sim.shrink import shrink
 from hatwisted.sim.simulation import Outcome, Simulation
@@ -51,6 +53,19 @@ class SimulationTests(SynchronousTestCase):
                 draw_setup(seed, ()), seconds=1.0, pause=0.3, consumers=True, faults=()
             )
             self.assertEqual(Simulation(setup).run().violations, [])
+
+    def test_members_of_a_run_that_broke_are_not_heard_in_the_next(self) -> None:
+        """Their coroutines are closed whenever the collector comes to them."""
+        setup = msgspec.structs.replace(draw_setup(2, ()), sync_master=True, consumers=True)
+        simulation = Simulation(setup)
+        with planted("slave-unawaited"):
+            self.assertTrue(simulation.run().violations)
+        member = simulation.group.machines["billing-1"]
+        self.assertTrue(member.running)
+        watch = LogWatch()
+        with watch.watching():
+            member.service._cluster.driver.log.exception("late", ValueError("late"))
+        self.assertEqual(watch.violations, [])
 
 
 class ShrinkTests(SynchronousTestCase):
