@@ -170,9 +170,8 @@ class LogAudit:
         if isinstance(error, Refused) and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             self._log.info("{error}: our log isn't compared with this master's", error=error)
             return UNABLE_PAUSE
-        elif isinstance(error, Refused) and error.code == ResponseCode.SYSTEM_BUSY:
+        if isinstance(error, Refused) and error.code == ResponseCode.SYSTEM_BUSY:
             return STEP
-        else:
-            self._log.info("comparing the log with the master's: {error}", error=error)
-            self._round = None
+        self._log.info("comparing the log with the master's: {error}", error=error)
+        self._round = None
         return ROUND_PAUSE

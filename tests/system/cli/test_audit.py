@@ -15,6 +15,7 @@ import pytest
 from testbed.brokergroup import BrokerGroup
 from testbed.processes import REPOSITORY, dies_with_us
 from testbed.storefiles import log_files
+from tests.support.copies import flip
 
 MESSAGES, SIZE = 400, 4000  # more than one log file of 1 MiB
 
@@ -38,16 +39,6 @@ def audit(group: BrokerGroup, *words: str) -> tuple[int, dict[str, Any]]:
     done = subprocess.run(argv, capture_output=True, env=environment, timeout=90, check=False)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done.returncode, json.loads(done.stdout)
-
-
-def flip(store: Path, offset: int) -> None:
-    """One bit of the log at rest."""
-    path = store / "commitlog" / f"{offset - offset % (1 << 20):020d}"
-    with path.open("r+b") as file:
-        file.seek(offset % (1 << 20))
-        (was,) = file.read(1)
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([was ^ 1]))
 
 
 def test_B171_equal_copies_and_the_masters_rot(pair: BrokerGroup) -> None:

@@ -4,61 +4,29 @@ from __future__ import annotations
 
 import itertools
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
-from twisted.trial.unittest import SynchronousTestCase
-
 from hatwisted.broker.node.logaudit import ROUND_PAUSE
-from hatwisted.config.schema import BrokerRole
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.layout import file_name
-from tests.support.memorynode import NAME_SERVER, MemoryNodes
+from tests.support.auditedpair import MASTER, SLAVE, AuditedPair
 from tests.unit.ha.rig import LogCatcher
 
-MASTER, SLAVE = "10.0.0.1", "10.0.0.2"
-ENTRY = struct.Struct(">qiq")
 RATE = 2000
 
 
-class LogAuditCase(SynchronousTestCase):
-    """A master with messages, and a slave that has copied them and compares RATE bytes a second."""
+class LogAuditCase(AuditedPair):
+    """The slave compares RATE bytes a second."""
 
-    rate = RATE
+    slave_keys = {"ha_audit_rate": RATE}
 
     def setUp(self) -> None:
-        self.nodes = MemoryNodes(self)
-        self.nodes.start_name_server()
-        self.master = self.nodes.start(MASTER, namesrv_addr=NAME_SERVER)
-        self.slave = self.nodes.start(
-            SLAVE,
-            namesrv_addr=NAME_SERVER,
-            broker_role=BrokerRole.SLAVE,
-            broker_id=1,
-            ha_audit_rate=self.rate,
-        )
-        self.nodes.pass_time(12)
-        for number in range(40):
-            self.assertEqual(self.nodes.send(f"{MASTER}:10911", bytes([number]) * 200), 0)
-        self.nodes.pass_time(1)
-        self.end = self.master.parts.store.log.max_offset
+        super().setUp()
         self.logged = LogCatcher(self)
 
     def file(self, host: str) -> Path:
         return self.nodes.folder / host / "commitlog" / file_name(0)
-
-    def spoil(self, host: str, offset: int) -> None:
-        with self.file(host).open("r+b") as file:
-            file.seek(offset)
-            was = file.read(1)
-            file.seek(offset)
-            file.write(bytes([was[0] ^ 4]))
-
-    def place(self, number: int) -> tuple[int, int]:
-        """Where the message with that queue offset begins and ends in the log."""
-        offset, size, _ = ENTRY.unpack(self.master.parts.store.queues.find("T", 0).read(number, 1))
-        return offset, offset + size
 
     def figures(self) -> dict[str, str]:
         return json.loads(self.nodes.ask(f"{SLAVE}:10911", RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
@@ -114,7 +82,7 @@ class RoundTests(LogAuditCase):
 
 
 class OffTests(LogAuditCase):
-    rate = 0
+    slave_keys = {"ha_audit_rate": 0}
 
     def test_B172_a_rate_of_0_is_off(self) -> None:
         self.nodes.pass_time(5 * ROUND_PAUSE, step=0.5)
@@ -122,7 +90,7 @@ class OffTests(LogAuditCase):
 
 
 class RepairTests(LogAuditCase):
-    rate = 0
+    slave_keys = {"ha_audit_rate": 0}
 
     def test_B173_a_rotten_record_is_overwritten_and_the_old_bytes_are_kept(self) -> None:
         begin, end = self.place(23)

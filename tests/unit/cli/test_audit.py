@@ -3,61 +3,27 @@
 from __future__ import annotations
 
 import json
-import struct
 from typing import Any
 
 import click
 from click.testing import CliRunner
 from twisted.internet.defer import Deferred
-from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.admin import logbytes
 from hatwisted.cli.cluster import audit as command
 from hatwisted.cli.cluster.clusterrun import Interrupt
 from hatwisted.cli.main import main
 from hatwisted.client.cluster import Cluster
-from hatwisted.config.schema import BrokerRole
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.layout import file_name
 from hatwisted.wire.logrange import MOST_DIGESTED, MOST_READ
-from tests.support.memorynode import CLIENT_HOST, NAME_SERVER, MemoryNodes
+from tests.support.auditedpair import MASTER, SLAVE, AuditedPair
+from tests.support.memorynode import CLIENT_HOST, NAME_SERVER
 
-MASTER, SLAVE = "10.0.0.1", "10.0.0.2"
 FILE_SIZE = 1 << 20
-ENTRY = struct.Struct(">qiq")
 
 
-class AuditCase(SynchronousTestCase):
-    """A master with messages, and a slave that has copied them."""
-
-    def setUp(self) -> None:
-        self.nodes = MemoryNodes(self)
-        self.nodes.start_name_server()
-        self.master = self.nodes.start(MASTER, namesrv_addr=NAME_SERVER)
-        self.slave = self.nodes.start(
-            SLAVE, namesrv_addr=NAME_SERVER, broker_role=BrokerRole.SLAVE, broker_id=1
-        )
-        self.nodes.pass_time(12)
-        for number in range(40):
-            self.assertEqual(self.nodes.send(f"{MASTER}:10911", bytes([number]) * 200), 0)
-        self.nodes.pass_time(1)
-        self.end = self.master.parts.store.log.max_offset
-        self.assertEqual(self.slave.parts.store.log.max_offset, self.end)
-
-    def spoil(self, host: str, offset: int) -> None:
-        """Change one bit of the log at rest, or change it back."""
-        start = offset - offset % FILE_SIZE
-        path = self.nodes.folder / host / "commitlog" / file_name(start)
-        with path.open("r+b") as file:
-            file.seek(offset - start)
-            was = file.read(1)
-            file.seek(offset - start)
-            file.write(bytes([was[0] ^ 4]))
-
-    def place(self, number: int) -> tuple[int, int]:
-        """Where the message with that queue offset begins and ends in the log."""
-        offset, size, _ = ENTRY.unpack(self.master.parts.store.queues.find("T", 0).read(number, 1))
-        return offset, offset + size
+class AuditCase(AuditedPair):
+    """The command, asking both."""
 
     def outcome(self, *words: str) -> tuple[Any, str]:
         """One run of the command: how it ended, and what it said."""
