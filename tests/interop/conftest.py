@@ -31,7 +31,13 @@ def needs(*kinds: Kind) -> None:
         pytest.skip(f"RocketMQ {javarocketmq.VERSION} can't run here: {reason}")
 
 
-@pytest.fixture(params=PAIRS, ids=[f"{master.value}-master-{slave.value}-slave" for master, slave in PAIRS])
+def pair_name(pair: tuple[Kind, Kind]) -> str:
+    """A pair in the id of a test."""
+    master, slave = pair
+    return f"{master.value}-master-{slave.value}-slave"
+
+
+@pytest.fixture(params=PAIRS, ids=pair_name)
 def kinds(request: pytest.FixtureRequest) -> tuple[Kind, Kind]:
     """(master, slave) of a pair; each combination in turn."""
     master, slave = request.param
