@@ -29,7 +29,7 @@ BROKER_PORT = 10911
 HA_PORT = BROKER_PORT + 1
 
 PATIENT = 7000
-"""ms that a put waits for copies that can't come: long enough for a slave to dial anew meanwhile."""
+"""ms that a put waits for copies that can't come: long enough for a slave to dial again in the meantime."""
 
 DELAYS = (1, 3, 2, 3, 5, 8)
 """Seconds of the delay levels. Short: a message that fails comes again within a run. First tries wait for the
