@@ -23,7 +23,7 @@ QueueKey = tuple[str, int]
 
 
 class GroupTerms(NamedTuple):
-    """How a group consumes. ordered: one message of a queue after the other; most: failures until a message is a
+    """How a group consumes. ordered: takes a queue's messages one by one; most: failures until a message is a
     dead letter."""
 
     name: str

@@ -1,8 +1,8 @@
 """Mistakes planted on purpose, one at a time: a checker that none of them alarms checks nothing.
 
 Each replaces one name of the program while a run lasts; the program itself knows nothing of them. Some bring
-back what the program once did, others are what such programs do wrong elsewhere. A bug that shows under certain
-faults or in a certain group alone says so: only such seeds are tried.
+back what the program once did, others are what such programs do wrong elsewhere. A bug that shows only under
+certain faults or in a certain group says so: only such seeds are tried.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Bug(NamedTuple):
 
     - what: in words
     - owner, attribute: where it sits
-    - instead: what stands there
+    - instead: what replaces it
     - kinds: of faults that it needs; empty: any
     - needs: of a seed's group
     """

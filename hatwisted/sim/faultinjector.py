@@ -26,7 +26,7 @@ class FaultInjector:
         self._operator = operator
         self._active: list[Fault] = []
         self._to_come: list[IDelayedCall] = []
-        """What begun faults have still in store."""
+        """What faults that have begun still have in store."""
 
     def begin(self, fault: Fault) -> None:
         """It happens now."""

@@ -67,7 +67,7 @@ class Load:
     ) -> None:
         self.running = False
         self.waiting = 0
-        """Messages without an answer, or its lack, so far."""
+        """Messages neither answered nor given up so far."""
         self._client = client
         self._clock = clock
         self._random = random
@@ -82,12 +82,12 @@ class Load:
         self._number = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Start sending."""
         self.running = True
         self._later()
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self.running = False
 
     def hurry(self, seconds: float) -> None:

@@ -27,7 +27,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 RETRANSMIT = 0.2
-"""Seconds between two tries to bring bytes over a way that is held."""
+"""Seconds between two tries to bring bytes over a path that is held."""
 
 
 class Carrier(Protocol):
@@ -80,7 +80,7 @@ class MemoryTransport:
         self._keep_alive = False
 
     def accept(self, factory: IProtocolFactory, peer: IPv4Address) -> None:
-        """Begin with a protocol of `factory`; without one the connection is closed."""
+        """Start with a protocol of `factory`; without one the connection is closed."""
         self.protocol = factory.buildProtocol(peer)
         if self.protocol is None:
             self.abortConnection()
@@ -187,7 +187,7 @@ class MemoryTransport:
     stopReading = pauseProducing
     startReading = resumeProducing
 
-    # -- the way to the other end
+    # -- the path to the other end
 
     def _send(self) -> None:
         """One piece at a time is under way, so that they arrive in order."""

@@ -28,7 +28,7 @@ NAME_SERVER = f"{ADDRESSES['names']}:9876"
 BROKER_PORT = 10911
 
 PATIENT = 7000
-"""ms that a put waits for copies that can't come: long enough for a slave to dial anew meanwhile."""
+"""ms that a put waits for copies that can't come: long enough for a slave to dial again in the meantime."""
 
 DELAY_LEVELS = "1s 3s 2s 3s 5s 8s"
 """Short: a message that fails comes again within a run. First tries wait for the third."""

@@ -2,8 +2,8 @@
 
 Machines that are down are started when their fault says so, with the power back if it was gone; a store that
 can't be opened for want of room or descriptors is tried again. A slave that stays out because its log isn't a
-beginning of its master's is emptied, as the documents tell an operator to. Everything that starts or is linked is
-held against the promises.
+prefix of its master's is emptied, as the documents tell an operator to. Everything that starts or is linked
+is checked against the promises.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Operator:
             self.check_store(name)
 
     def check_store(self, name: str) -> None:
-        """Has a machine all that it promised to have?"""
+        """Does a machine have all that it promised to have?"""
         store = self._group.store(name)
         self._add(self._promises.check_all_stored(store))
         self._add(self._promises.check_readable(store, QUEUE_KEYS))
@@ -119,7 +119,7 @@ class Operator:
             self._empty(group.slave)
 
     def _fits(self) -> bool:
-        """Is the slave's log a beginning of its master's?"""
+        """Is the slave's log a prefix of its master's?"""
         group = self._group
         master, slave = group.store(group.master), group.store(group.slave)
         begin, end = slave.log_range()

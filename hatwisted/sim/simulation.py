@@ -33,13 +33,13 @@ BEFORE, AFTER = 0.4, 0.8
 """Seconds that producers are busy before and after something breaks, and after it's mended."""
 
 SETTLE = 150.0
-"""Seconds to heal, at most: some slow retries of a slave (30 s each), and a registration."""
+"""Most seconds to heal: some slow retries of a slave (30 s each), and a registration."""
 
 SETTLE_PAUSE = 1.0
 """Seconds between two sends meanwhile, on average."""
 
 DRAIN = 240.0
-"""Seconds for consumers to come to the end of everything, at most: a dead member's queues are given to others once
+"""Most seconds for consumers to reach the end of everything: a dead member's queues are given to others once
 its broker misses its heartbeats (120 s), and a queue's lock ends by itself (60 s)."""
 
 LOSES = frozenset(("power", "die", "flicker", "failing", "promote"))

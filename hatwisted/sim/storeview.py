@@ -14,7 +14,7 @@ from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 MANY = 1 << 30
-"""Bytes of one look at a queue: all."""
+"""Most bytes of one look at a queue: no limit."""
 
 BATCH = 64
 """Messages of one look."""
