@@ -20,7 +20,7 @@ POWER = Fault(at=3.0, kind="power", host="a", lasts=0.5, amount=0.0)
 def broken(bug: str | None, *faults: Fault) -> str:
     """The promise that is broken with that bug, "" without one."""
     setup = msgspec.structs.replace(
-        draw_setup(2), seconds=4.0, pause=0.3, sync_master=True, sync_flush=True, copies=None, faults=faults
+        draw_setup(2), seconds=4.0, pause=0.05, sync_master=True, sync_flush=True, copies=None, faults=faults
     )
     with planted(bug):
         violations = Simulation(setup).run().violations
