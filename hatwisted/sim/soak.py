@@ -32,8 +32,8 @@ AHEAD = 3
 """Seeds per worker that are handed out at a time."""
 
 COLLECT = 16
-"""Every so many seeds the garbage of a worker's runs is collected: some 3 MiB each. The collector is off meanwhile; it
-takes an eighth of the time otherwise."""
+"""Every so many seeds the garbage of a worker's runs is collected: some 3 MiB each. The collector is off
+meanwhile; it takes an eighth of the time otherwise."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
