@@ -65,6 +65,8 @@ class MemoryTransport:
         self.other: MemoryTransport
         self.on_lost: Callable[[Failure], None] = lambda reason: None
         self.most_unsent = 0
+        self.stalled_until = 0.0
+        """Clock seconds; nothing that is written here arrives until then."""
         self._network = network
         self._host = host
         self._peer = peer
@@ -198,7 +200,8 @@ class MemoryTransport:
         self._under_way = None
         if self._aborting:
             return
-        if self._network.held(self._host.host, self._peer.host):
+        held = self._network.held(self._host.host, self._peer.host)
+        if held or self.stalled_until > self._network.clock.seconds():
             self._under_way = self._network.clock.callLater(RETRANSMIT, self._arrive)
             return
         if self._unsent:

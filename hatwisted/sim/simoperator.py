@@ -19,7 +19,9 @@ from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
 from hatwisted.sim.load import QUEUES, TOPICS
 from hatwisted.sim.promises import Promises
+from hatwisted.sim.setup import DELAYS
 from hatwisted.store.errors import DamagedLog, StoreError
+from hatwisted.wire.layout import SCHEDULE_TOPIC
 
 COMPARE = 8
 """Looks between two comparisons of the logs."""
@@ -47,6 +49,9 @@ class Operator:
         self.start_error: dict[str, str] = {}
         """Why a machine couldn't be started the last time."""
         self._group = group
+        delayed = [(SCHEDULE_TOPIC, level) for level in range(len(DELAYS))] if group.setup.delayed else []
+        self._queues = (*QUEUE_KEYS, *delayed)
+        """All that hold what producers have sent."""
         self._promises = promises
         self._due: dict[str, float] = {}
         self._down_for: dict[str, float] = {}
@@ -99,7 +104,7 @@ class Operator:
         """Does a machine have all that it promised to have?"""
         store = self._group.store(name)
         self._add(self._promises.check_all_stored(store))
-        self._add(self._promises.check_readable(store, QUEUE_KEYS))
+        self._add(self._promises.check_readable(store, self._queues))
 
     def _add(self, violations: Iterable[Violation]) -> None:
         self.violations += list(violations)[:3]

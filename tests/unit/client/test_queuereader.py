@@ -10,7 +10,8 @@ from hatwisted.clientcore.consumerstats import ConsumerStats
 from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.queuereader import ELSEWHERE_PAUSE, PAUSE, QueueReader
 from hatwisted.clientcore.subscription import parse_subscription
-from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.remoting.server import ProcessorTable, response
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.record import encode_record
