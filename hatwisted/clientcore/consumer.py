@@ -1,6 +1,6 @@
 """Reading as a member of a group: queues are shared out, progress is kept, failures are retried.
 
-Each queue is consumed in order, one batch at a time, and the queues beside each other; so a queue's progress is
+Each queue is consumed in order, one batch at a time, and different queues concurrently; so a queue's progress is
 one number, and a slow message delays its own queue only. Rejected: RocketMQ's pool that consumes one queue's
 messages in any order; its progress is the oldest unfinished message, and a crash repeats all after it.
 
@@ -20,8 +20,8 @@ from typing import Final
 from hatwisted.clientcore.assignment import Assignment
 from hatwisted.clientcore.consumefrom import PullFrom
 from hatwisted.clientcore.consumerrequests import ConsumerRequests
+from hatwisted.clientcore.consumerstats import ConsumerStats
 from hatwisted.clientcore.consumeservice import ConsumeService, InOrder, LogAndSkip, Retries, Rule
-from hatwisted.clientcore.consumestats import ConsumeStats
 from hatwisted.clientcore.delivery import AckIndex, Listener
 from hatwisted.clientcore.driver import Answer, Repeating
 from hatwisted.clientcore.errors import BadSetting, ClientError, Closed
@@ -81,7 +81,7 @@ class Consumer:
         self._subscriptions = self._made(subscriptions)
         self._paused: set[MessageQueue] = set()
         self._stream = MessageStream()
-        self.stats = ConsumeStats(session.driver)
+        self.stats = ConsumerStats(session.driver)
         self._membership = Membership(session, group, self._broadcasting)
         offsets: OffsetStore = (
             LocalOffsets(session.driver, options.local_offsets)
@@ -330,7 +330,7 @@ class Consumer:
         await self._balance()
 
     async def listen(self, message: ReceivedMessage) -> AckIndex | None:
-        """One message to the program, beside those of the queues; returns when it's consumed."""
+        """One message to the program, besides those of the queues; returns when it's consumed."""
         return await self._work.consume([message])
 
     def running_info(self) -> dict[str, object]:

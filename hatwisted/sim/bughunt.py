@@ -12,15 +12,16 @@ import msgspec
 
 from hatwisted.sim.deliberatebugs import BUGS, planted
 from hatwisted.sim.setup import FAULT_KINDS, Setup, draw_setup
-from hatwisted.sim.simulation import Simulation
-from hatwisted.sim.soak import quiet
+from hatwisted.sim.soak import prepare_worker, run_one
 
 APART = 10_000
 """Seeds between two starts."""
 
 
 class Catch(msgspec.Struct, frozen=True):
-    """A deliberate bug was caught. seeds: that it took; seed: the last of them; violation: the first one told."""
+    """A deliberate bug was caught. seeds: that it took; seed: the last of them; violation: the first one
+    found.
+    """
 
     seeds: int
     seed: int
@@ -28,12 +29,12 @@ class Catch(msgspec.Struct, frozen=True):
 
 
 def catch(bug: str, first: int, limit: int) -> Catch | None:
-    """Run seeds with a deliberate bug, until one is violated that isn't without it. A start that is refused as
-    damaged, and isn't without the bug, counts as a promise, too: `opens`.
+    """Run seeds with a deliberate bug until a promise is broken that holds without it. A store that refuses
+    to start as damaged, and doesn't without the bug, counts as a broken promise, too: `opens`.
 
     - bug: its name
     - first: the first seed
-    - limit: seeds that fit the bug, at most; None is returned if none of them has caught it
+    - limit: most seeds to try, of those that fit the bug; None is returned if none of them catches it
     """
     hunted = BUGS[bug]
     fitting = (
@@ -50,7 +51,7 @@ def catch(bug: str, first: int, limit: int) -> Catch | None:
 
 
 def _broken(setup: Setup) -> list[str]:
-    outcome = Simulation(setup).run()
+    outcome = run_one(setup)
     return outcome.violations or [f"opens: {refusal}" for refusal in outcome.refusals]
 
 
@@ -92,7 +93,7 @@ def hunts(bugs: Sequence[str], first: int, limit: int, starts: int, workers: int
         for bug in bugs:
             yield Hunt(bug, tuple(catch(bug, start, limit) for start in firsts), limit)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=quiet) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=prepare_worker) as pool:
         caught = {bug: [pool.submit(catch, bug, start, limit) for start in firsts] for bug in bugs}
         for bug in bugs:
             yield Hunt(bug, tuple(future.result() for future in caught[bug]), limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from hatwisted.sim.history import Place, Seen
@@ -13,7 +14,7 @@ from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 MANY = 1 << 30
-"""Bytes of one look at a queue: all."""
+"""Most bytes of one look at a queue: no limit."""
 
 BATCH = 64
 """Messages of one look."""
@@ -40,8 +41,9 @@ class LiveStore:
     def record_at(self, log_offset: int) -> Seen | None:
         """See StoreView."""
         with self._disk.looked_at():
-            found = self._store.record_at(log_offset)
-        return None if found is None else _seen(found)
+            raw = self._store.look_message(log_offset)
+        seen = None if raw is None else _decoded(raw)
+        return seen if seen is not None and seen.place.log_offset == log_offset else None
 
     def queue(self, topic: str, queue_id: int) -> tuple[int, list[Seen | None]]:
         """See StoreView."""
@@ -88,7 +90,9 @@ def _records(blob: bytes) -> Iterator[Seen | None]:
         start += size
 
 
+@lru_cache(maxsize=1 << 12)
 def _decoded(raw: bytes) -> Seen | None:
+    """Kept: each check meets the records of those before it."""
     try:
         found = decode_record(raw)
     except CorruptRecord:
@@ -98,4 +102,4 @@ def _decoded(raw: bytes) -> Seen | None:
 
 def _seen(record: Record) -> Seen:
     place = Place(record.topic, record.queue_id, record.queue_offset, record.physical_offset)
-    return Seen(place, record.body)
+    return Seen(place, record.body, record.store_timestamp)

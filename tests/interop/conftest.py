@@ -16,7 +16,7 @@ from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
 from tests.support.linkproxy import LinkProxy
 
-SLAVE_TIMEOUT = 6000  # ms: stories are told of slaves that are missed
+SLAVE_TIMEOUT = 6000  # ms: long enough for tests in which a slave is missed
 PAIRS = [(OURS, JAVA), (JAVA, OURS), (OURS, OURS)]
 SERVERS = [OURS]  # whose name server, master and slave clients are tried with
 if os.environ.get("HATWISTED_INTEROP_CONTROL"):
