@@ -1,5 +1,9 @@
 """Producers of a simulation: each message once, to the broker that the operator calls the master, never
-repeated."""
+repeated.
+
+Messages cost most of a run's time, and tell most where something breaks or is mended: producers are busy then
+(`hurry`), and send now and then in between.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
 from hatwisted.clientcore.errors import CallFailed
@@ -21,6 +25,9 @@ from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 TIMEOUT = 8.0
 """Seconds for an answer: longer than a put waits for its slave."""
 
+REST = 6
+"""Times a busy producer's pause are one's at rest."""
+
 TOPICS = ("T", "U")
 QUEUES = 2
 
@@ -28,7 +35,7 @@ QUEUES = 2
 class LoadPattern(NamedTuple):
     """What is sent.
 
-    - pause: seconds between two sends, on average
+    - pause: seconds between two sends of busy producers, on average
     - sizes: of bodies, in bytes
     - delayed: share of messages with a delay level
     - delays: seconds of the broker's delay levels
@@ -73,7 +80,10 @@ class Load:
         self._client = client
         self._clock = clock
         self._random = random
-        self.pause = pattern.pause
+        self.pause = pattern.pause * REST
+        """Seconds between two sends at rest, on average."""
+        self._busy_until = 0.0
+        self._next: IDelayedCall | None = None
         self._pattern = pattern
         self._target = target
         self._events = events
@@ -88,8 +98,19 @@ class Load:
         """Stop sending."""
         self.running = False
 
+    def hurry(self, seconds: float) -> None:
+        """Be busy from now on, for so long at least."""
+        now = self._clock.seconds()
+        rested = self._busy_until <= now
+        self._busy_until = max(self._busy_until, now + seconds)
+        if rested and self._next is not None and self._next.active():
+            self._next.cancel()
+            self._later()
+
     def _later(self) -> None:
-        self._clock.callLater(self._random.expovariate(1 / self.pause), self._turn)
+        busy = self._clock.seconds() < self._busy_until
+        pause = min(self._pattern.pause, self.pause) if busy else self.pause
+        self._next = self._clock.callLater(self._random.expovariate(1 / pause), self._turn)
 
     def _turn(self) -> None:
         if not self.running:

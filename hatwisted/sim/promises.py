@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from hatwisted.sim.history import NOT_STORED, STORED, Seen, Sent, StoreView, Violation
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.layout import SCHEDULE_TOPIC
@@ -148,7 +150,7 @@ class Promises:
         here, there = one.log_bytes(start, end), other.log_bytes(start, end)
         if here == there:
             return None
-        at = next(number for number, pair in enumerate(zip(here, there, strict=True)) if pair[0] != pair[1])
+        at = int(np.argmax(np.frombuffer(here, np.uint8) != np.frombuffer(there, np.uint8)))
         what = (
             f"{one.name} and {other.name} are linked, but differ from {start + at} on (of {start} to {end})"
         )

@@ -30,6 +30,9 @@ from hatwisted.wire.codes import ResponseCode
 WARM_UP = 6.0
 """Seconds until the group is whole."""
 
+BEFORE, AFTER = 0.4, 0.8
+"""Seconds that producers are busy before and after something breaks, and after it's mended."""
+
 SETTLE = 150.0
 """Most seconds to heal: some slow retries of a slave (30 s each), and a registration."""
 
@@ -128,7 +131,12 @@ class Simulation:
             self.operator.start(name)
         self._pass(WARM_UP)
         self._load.start()
+        self._load.hurry(AFTER)
         begun = self.clock.seconds()
+        for fault in self.setup.faults:
+            self.clock.callLater(max(0.0, fault.at - BEFORE), self._load.hurry, BEFORE + AFTER)
+            if fault.lasts > AFTER:
+                self.clock.callLater(fault.at + fault.lasts, self._load.hurry, AFTER)
         for fault in self.setup.faults:
             self._pass_until(begun + fault.at)
             self.injector.begin(fault)

@@ -22,7 +22,7 @@ def broken(bug: str | None, *faults: Fault) -> str:
     setup = msgspec.structs.replace(
         draw_setup(2),
         seconds=4.0,
-        pause=0.3,
+        pause=0.05,
         delayed=0.2,
         sync_master=True,
         sync_flush=True,
