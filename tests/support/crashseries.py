@@ -44,8 +44,10 @@ class CrashSeries:
     - seed: draws settings and strikes
     """
 
+    group_class = BrokerGroup
+    producer_class = JudgedProducer
+
     def __init__(self, folder: Path, seed: int) -> None:
-        self.folder = folder
         self.seed = seed
         self.random = random.Random(seed)
         self.terms = Terms(
@@ -70,13 +72,10 @@ class CrashSeries:
             "kill master while its slave is stopped": lambda: self.kill_beside_stopped(MASTER, SLAVE),
             "kill slave while its master is stopped": lambda: self.kill_beside_stopped(SLAVE, MASTER),
         }
-        self.group = self._make_group()
+        slave = {**QUICK_SYNC, "haFirstSync": "minOffset"}
+        self.group = self.group_class(folder, settings=self._settings(), slave_settings=slave)
         self._producers = 0
         self._deck: list[str] = []
-
-    def _make_group(self) -> BrokerGroup:
-        slave = {**QUICK_SYNC, "haFirstSync": "minOffset"}
-        return BrokerGroup(self.folder, settings=self._settings(), slave_settings=slave)
 
     def _settings(self) -> dict[str, Setting]:
         return {
@@ -133,7 +132,7 @@ class CrashSeries:
     def _load(self) -> JudgedProducer:
         self._producers += 1
         judges = Judges(self.promises, self.terms, MASTER, SLAVE)
-        return JudgedProducer(self.group.master_port, self._producers, PACE, judges)
+        return self.producer_class(self.group.master_port, self._producers, PACE, judges)
 
     def _ready(self) -> None:
         """Whatever doesn't run is started, and all answer."""
