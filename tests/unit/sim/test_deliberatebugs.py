@@ -25,6 +25,7 @@ def broken(bug: str | None, *faults: Fault) -> str:
         pause=0.05,
         delayed=0.2,
         transactions=True,
+        tables=True,
         sync_master=True,
         sync_flush=True,
         copies=None,
@@ -59,6 +60,9 @@ class DeliberateBugTests(SynchronousTestCase):
 
     def test_a_transaction_that_nobody_asks_about(self) -> None:
         self.assertEqual(broken("never-asked"), "delivered")
+
+    def test_a_change_of_a_table_that_slaves_lack_although_it_was_confirmed(self) -> None:
+        self.assertEqual(broken("change-uncopied"), "tables")
 
     def test_a_bug_is_gone_with_its_run(self) -> None:
         honest = CommitLog.datasync
