@@ -21,7 +21,7 @@ import random
 import stat
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -189,17 +189,19 @@ class BlockJournal:
             position += ENTRY.size + len(entry.data)
         return moments
 
-    def cut(self, position: int, targets: Sequence[Path], chance: random.Random) -> str:
+    def cut(self, position: int, targets: Mapping[int, Path], chance: random.Random) -> str:
         """Make images as a power failure could have left them.
 
         - position: the moment
-        - targets: files to make, in the order of the images
+        - targets: files to make, by the numbers of the images
         - chance: draws what of the rest has survived; returned in words
         """
-        loose: list[list[Entry]] = [[] for _ in self._blank]
-        disks = [_copied(blank, target) for blank, target in zip(self._blank, targets, strict=True)]
+        disks = {number: _copied(self._blank[number], target) for number, target in targets.items()}
+        loose: dict[int, list[Entry]] = {number: [] for number in targets}
         try:
             for entry in self.entries(position):
+                if entry.file not in loose:
+                    continue
                 waiting = loose[entry.file]
                 if entry.kind == WRITTEN:
                     waiting.append(entry)
@@ -209,14 +211,14 @@ class BlockJournal:
                 waiting.clear()
             kept = chance.choice((0.0, 0.2, 0.5, 0.8, 1.0))
             torn = chance.choice((0.0, 0.2)) if 0 < kept < 1 else 0.0
-            for disk, waiting in zip(disks, loose, strict=True):
+            for number, waiting in loose.items():
                 for each in waiting:
                     for offset, data in _surviving(each, kept, torn, chance):
-                        os.pwrite(disk, data, offset)
+                        os.pwrite(disks[number], data, offset)
         finally:
-            for disk in disks:
+            for disk in disks.values():
                 os.close(disk)
-        counts = " and ".join(str(len(waiting)) for waiting in loose)
+        counts = " and ".join(str(len(waiting)) for waiting in loose.values())
         return f"{counts} writes weren't flushed, {kept:.0%} of them kept, {torn:.0%} torn"
 
 

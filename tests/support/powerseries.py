@@ -30,7 +30,9 @@ from tests.support.producer import QUEUES, TOPICS
 from tests.support.recordeddisks import RecordedDisks, begin_writeback
 from tests.support.runningstore import RunningStore
 
-MASTER, SLAVE = "master", "slave"
+NAMES = MASTER, SLAVE = "master", "slave"
+FAILING = [NAMES, NAMES, (MASTER,), (SLAVE,)]
+"""Whose power fails at the end of a life; the other one is killed, and keeps its page cache."""
 PACE = 300
 SOME = (10, 100)
 """Acknowledged messages until something happens."""
@@ -102,42 +104,47 @@ class PowerSeries:
                 "flushDiskType": "SYNC_FLUSH",
                 "haAck": "durable" if self.terms.durable_acks else "received",
             },
-            slave_settings={**QUICK_SYNC, "haFirstSync": "minOffset"},
+            # What it acknowledges as durable it syncs all the same.
+            slave_settings={**QUICK_SYNC, "haFirstSync": "minOffset", "flushDiskType": "ASYNC_FLUSH"},
         )
         self._group.master_store, self._group.slave_store = (path / "store" for path in self._disks.paths)
+        for name, broker in ((MASTER, self._group.master), (SLAVE, self._group.slave)):
+            self._reboot(name)
+            command = f'mount --bind {folder}/{name}-boot {BOOT_ID} && exec "$0" "$@"'
+            broker.argv = ["unshare", "--mount", "sh", "-c", command, *broker.argv]
 
     def life(self) -> None:
         """Start, judge, load, and a failure of the power. Raises AssertionError with what doesn't hold."""
         chronicle = Chronicle(self._disks)
         with self._disks, self._group:
             begin = self._disks.position()
-            self._new_boot()
             broken = list(map(str, self._start()))
             assert not broken, "\n".join((f"seed {self.seed}, {self.terms}:", *self.story, *broken[:20]))
             self._load(chronicle)
             end = self._disks.position()
         moments = [moment for moment in chronicle.moments() if moment <= end]
-        position = self.random.choice((
-            self.random.randint(begin, end),
-            self.random.choice(moments),
-            self.random.choice(self._disks.unflushed(begin, end)),
-        ))  # fmt: skip
-        lost = self._disks.fail(position, self.random)
+        failing = self.random.choice(FAILING)
+        position = end
+        if len(failing) == 2:  # nobody has lived on, so the moment may be any
+            position = self.random.choice((
+                self.random.randint(begin, end),
+                self.random.choice(moments),
+                self.random.choice(self._disks.unflushed(begin, end)),
+            ))  # fmt: skip
+        lost = self._disks.fail(position, [NAMES.index(name) for name in failing], self.random)
         chronicle.tell(self.promises, self.terms, position)
-        self.promises.power_lost(MASTER)
-        self.promises.power_lost(SLAVE)
+        for name in failing:
+            self.promises.power_lost(name)
+            self._reboot(name)
         self.lives += 1
         answers = sum(moment <= position for moment in moments)
-        self.story.append(f"life {self.lives}: {answers} of {len(moments)} answers had come; {lost}")
+        self.story.append(
+            f"life {self.lives}: {answers} of {len(moments)} answers had come; {' and '.join(failing)}: {lost}"
+        )
 
-    def _new_boot(self) -> None:
-        """From now on brokers are started on a machine that has another boot's id than before."""
-        boot = self._folder / "boot_id"
-        boot.write_text(f"{uuid.UUID(int=self.random.getrandbits(128))}\n")
-        command = f'mount --bind {boot} {BOOT_ID} && exec "$0" "$@"'
-        for broker in (self._group.master, self._group.slave):
-            program = broker.argv[broker.argv.index("-n") - 1 :]
-            broker.argv = ["unshare", "--mount", "sh", "-c", command, *program]
+    def _reboot(self, name: str) -> None:
+        """The broker's next start is on a machine that has been started again."""
+        (self._folder / f"{name}-boot").write_text(f"{uuid.UUID(int=self.random.getrandbits(128))}\n")
 
     def _start(self) -> Iterator[Violation]:
         """Each broker by itself, the slave first: what it has it can't have from its master. Then the link."""

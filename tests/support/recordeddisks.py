@@ -105,9 +105,15 @@ class RecordedDisks:
         """Moments of the last recording, in this range, at which a disk had most to lose."""
         return BlockJournal(self._journal, self._before).unflushed(begin, end)
 
-    def fail(self, position: int, chance: random.Random) -> str:
-        """The power has failed at that moment of the last recording; what the disks have lost, in words."""
-        return BlockJournal(self._journal, self._before).cut(position, self._images, chance)
+    def fail(self, position: int, failing: Sequence[int], chance: random.Random) -> str:
+        """Power has failed; the other disks keep what they have.
+
+        - position: the moment, of the last recording
+        - failing: numbers of the disks
+        - chance: draws what they have lost, which is returned in words
+        """
+        targets = {number: self._images[number] for number in failing}
+        return BlockJournal(self._journal, self._before).cut(position, targets, chance)
 
 
 def missing(folder: Path) -> str | None:
