@@ -69,6 +69,7 @@ class Recorder:
         self._names = [image.name.encode() for image in images]
         self._images = [os.open(image, os.O_RDWR) for image in images]
         self._sizes = [os.fstat(image).st_size for image in self._images]
+        self._broken = [mark_of_broken(image) for image in images]
         self._verbs: dict[int, Callable[[int, bytes], bytes]] = {
             INIT: self._init,
             LOOKUP: self._lookup,
@@ -132,18 +133,29 @@ class Recorder:
         _, offset, size, *_ = READ_IN.unpack_from(body)
         data = memoryview(body)[READ_IN.size :]
         assert len(data) == size
+        self._check_sound(node)
         os.pwrite(self._images[node - FIRST], data, offset)
         self._note(WRITTEN, node, offset, data)
         return struct.pack("<II", size, 0)
 
     def _fsync(self, node: int, body: bytes) -> bytes:
+        self._check_sound(node)
         self._note(FLUSHED, node, 0, b"")
         return b""
+
+    def _check_sound(self, node: int) -> None:
+        if self._broken[node - FIRST].exists():
+            raise OSError(errno.EIO, "this disk is broken")
 
     def _note(self, kind: int, node: int, offset: int, data: bytes | memoryview) -> None:
         entry = ENTRY.pack(kind, node - FIRST, len(data), offset)
         if os.writev(self._journal, (entry, data)) != len(entry) + len(data):
             raise OSError(errno.ENOSPC, "no room for the journal")
+
+
+def mark_of_broken(image: Path) -> Path:
+    """A file beside an image: while it exists, the disk takes nothing more."""
+    return image.with_name(image.name + ".broken")
 
 
 def mount_fuse(device: int, folder: Path) -> None:

@@ -34,11 +34,16 @@ NAMES = MASTER, SLAVE = "master", "slave"
 FAILING = [NAMES, NAMES, (MASTER,), (SLAVE,)]
 """Whose power fails at the end of a life; the other one is killed, and keeps its page cache."""
 PACE = 300
-SOME = (10, 100)
-"""Acknowledged messages until something happens."""
+WRITEBACKS = (2, 10)
+"""In a life."""
+SOME = (5, 40)
+"""Acknowledged messages from one to the next."""
 KILLS = 0.5
 """How many lives see a kill -9 of either side, too."""
 QUEUE_KEYS = [(topic, queue_id) for topic in TOPICS for queue_id in range(QUEUES)]
+BROKEN = 0.15
+"""How many lives end with a disk that takes nothing more."""
+BROKEN_SECONDS = (0.2, 1.5)
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 RECOVERY_SECONDS = 60.0
 
@@ -92,6 +97,8 @@ class PowerSeries:
         self.lives = 0
         self.cut_back = 0
         """Starts at which the slave had more than its master, and an operator had to cut its log."""
+        self.broken = 0
+        """Lives at whose end a disk was broken."""
         self.story: list[str] = []
         self._disks = RecordedDisks(folder / "disks", 2)
         self._folder = folder
@@ -120,10 +127,11 @@ class PowerSeries:
             begin = self._disks.position()
             broken = list(map(str, self._start()))
             assert not broken, "\n".join((f"seed {self.seed}, {self.terms}:", *self.story, *broken[:20]))
-            self._load(chronicle)
+            broken_disk = self._load(chronicle)
             end = self._disks.position()
         moments = [moment for moment in chronicle.moments() if moment <= end]
-        failing = self.random.choice(FAILING)
+        # What a broken disk hasn't taken is lost with the page cache, as by a failure of power.
+        failing = (NAMES[broken_disk],) if broken_disk is not None else self.random.choice(FAILING)
         position = end
         if len(failing) == 2:  # nobody has lived on, so the moment may be any
             position = self.random.choice((
@@ -139,7 +147,8 @@ class PowerSeries:
         self.lives += 1
         answers = sum(moment <= position for moment in moments)
         self.story.append(
-            f"life {self.lives}: {answers} of {len(moments)} answers had come; {' and '.join(failing)}: {lost}"
+            f"life {self.lives}: {answers} of {len(moments)} answers had come; "
+            f"{' and '.join(failing)}{'' if broken_disk is None else ' (broken disk)'}: {lost}"
         )
 
     def _reboot(self, name: str) -> None:
@@ -186,16 +195,26 @@ class PowerSeries:
         slave.start()
         self.cut_back += 1
 
-    def _load(self, chronicle: Chronicle) -> None:
+    def _load(self, chronicle: Chronicle) -> int | None:
+        """The number of a disk that has broken meanwhile."""
         judges = Judges(chronicle, self.terms, MASTER, SLAVE)
+        broken_disk = None
         with JudgedProducer(self._group.master_port, self.lives + 1, PACE, judges) as producer:
-            for _ in range(self.random.randint(1, 4)):
+            for _ in range(self.random.randint(*WRITEBACKS)):
                 producer.wait_acked(self.random.randint(*SOME))
                 begin_writeback(self.random.choice(self._disks.paths))
-            if self.random.random() < KILLS:
+            if self.random.random() < BROKEN:
+                broken_disk = self.random.randrange(len(NAMES))
+                self._disks.break_one(broken_disk)
+                self.broken += 1
+                time.sleep(self.random.uniform(*BROKEN_SECONDS))
+            elif self.random.random() < KILLS:
                 self._kill(self.random.choice((self._group.master, self._group.slave)))
                 producer.wait_acked(SOME[0])
             time.sleep(self.random.uniform(0, 0.2))
+        for path in self._disks.paths:
+            begin_writeback(path)
+        return broken_disk
 
     @staticmethod
     def _kill(broker: ServerProcess) -> None:

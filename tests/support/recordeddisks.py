@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from testbed.processes import REPOSITORY, dies_with_us
-from tests.support.blockrecorder import BlockJournal
+from tests.support.blockrecorder import BlockJournal, mark_of_broken
 
 DISK_BYTES = 64 << 20
 MAKE_EXT4 = ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0")
@@ -69,6 +69,7 @@ class RecordedDisks:
         with ExitStack() as stack:
             for image, before in zip(self._images, self._before, strict=True):
                 run("cp", "--sparse=always", image, before)
+                mark_of_broken(image).unlink(missing_ok=True)
             self._journal.unlink(missing_ok=True)
             self._start_recorder(stack)
             for image, path in zip(self._images, self.paths, strict=True):
@@ -96,6 +97,10 @@ class RecordedDisks:
 
     def __exit__(self, *failure: object) -> None:
         self._recording.close()
+
+    def break_one(self, number: int) -> None:
+        """From now on, until the next recording, writes and flushes of this disk end in EIO."""
+        mark_of_broken(self._images[number]).touch()
 
     def position(self) -> int:
         """This moment, in the journal."""
