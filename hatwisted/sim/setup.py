@@ -133,8 +133,8 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
 
 
 def _with_consumers(setup: Setup, kinds: Sequence[str], random: Random) -> Setup:
-    """Every fourth run has them: they cost three times as much."""
-    if random.random() > 1 / 4:
+    """Every sixth run has them: it takes three times as long as another."""
+    if random.random() > 1 / 6:
         return setup
     more = draw_member_faults(random, setup.seconds, kinds, tuple(MEMBERS))
     faults = sorted((*setup.faults, *more), key=lambda fault: fault.at)
