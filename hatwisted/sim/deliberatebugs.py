@@ -7,10 +7,11 @@ certain faults or in a certain group says so: only such seeds are tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from posixpath import join
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -50,6 +51,7 @@ class Bug(NamedTuple):
     - instead: what replaces it
     - kinds: of faults that it needs; empty: any
     - needs: of a seed's group
+    - conf: fields of `Setup` that a seed's group gets
     """
 
     what: str
@@ -58,6 +60,7 @@ class Bug(NamedTuple):
     instead: Any
     kinds: tuple[str, ...] = ()
     needs: Callable[[Setup], bool] = lambda setup: True
+    conf: Mapping[str, Any] = MappingProxyType({})
 
 
 POWER = ("power", "die")
@@ -65,6 +68,10 @@ POWER = ("power", "die")
 
 def _sync_flush(setup: Setup) -> bool:
     return setup.sync_flush
+
+
+def _eventful(setup: Setup) -> bool:
+    return len(setup.faults) >= 8
 
 
 def _sync_master(setup: Setup) -> bool:
@@ -231,7 +238,8 @@ BUGS: dict[str, Bug] = {
         "_follow",
         _all_by_first,
         ("pieces", "slow"),
-        _sync_master,
+        lambda setup: setup.copies is None and _eventful(setup),
+        {"sync_master": True, "sync_flush": False, "pause": 0.03, "sizes": (300, 600)},
     ),
     "disk-alone": Bug(
         "what the disk says is answered, before the slave has spoken",
@@ -280,7 +288,12 @@ BUGS: dict[str, Bug] = {
         lambda setup: setup.sync_master and setup.copies == 3,
     ),
     "queues-unsynced": Bug(
-        "the checkpoint trusts queues that nobody has synced", ConsumeQueueTable, "datasync", _nothing, POWER
+        "the checkpoint trusts queues that nobody has synced",
+        ConsumeQueueTable,
+        "datasync",
+        _nothing,
+        POWER,
+        conf={"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
     ),
     "queues-uncut": Bug(
         "queues keep entries of records that were cut", ConsumeQueueTable, "truncate", _nothing
@@ -290,7 +303,8 @@ BUGS: dict[str, Bug] = {
         ConsumeQueueTable,
         "truncate",
         _believe_queues,
-        (*POWER, "flicker"),
+        POWER,
+        conf={"log_file_size": 1 << 18, "queue_file_entries": 4, "pause": 0.05, "sizes": (10, 60)},
     ),
     "failed-write-denied": Bug(
         "a write that fails half-way is answered as not stored, and what it has left stays",
@@ -305,6 +319,7 @@ BUGS: dict[str, Bug] = {
         "recover",
         _recover_without_crc,
         POWER,
+        conf={"sync_flush": False, "log_file_size": 1 << 16, "pause": 0.15, "sizes": (3000, 9000)},
     ),
     "unclean-as-clean": Bug(
         "no abort file: every start takes the exit for clean", AbortFile, "create", _nothing, POWER
@@ -330,7 +345,13 @@ BUGS: dict[str, Bug] = {
         ("twin",),
     ),
     "retention-by-clock": Bug(
-        "files expire by one look at the clock", logages, "LOOK_LIMIT", float("inf"), ("leap",)
+        "files expire by one look at the clock",
+        logages,
+        "LOOK_LIMIT",
+        float("inf"),
+        ("leap",),
+        _eventful,
+        {"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
     ),
     "tables-ahead": Bug(
         "a slave takes its master's progress of delay levels before it has the log that it speaks of",

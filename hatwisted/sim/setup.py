@@ -9,6 +9,7 @@ import msgspec
 
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
 from hatwisted.sim.consumption import GroupTerms
+from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.sim.faultplan import HOSTS, KINDS, Fault, draw_member_faults, draw_plan
 from hatwisted.sim.promises import Terms
 from hatwisted.wire.haframe import HaAck, HaFirstSync
@@ -42,6 +43,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - seconds: of load and faults; the group then has time to heal
     - pause: seconds between two sends of busy producers, on average
     - sizes: of bodies, in bytes
+    - queue_file_entries: of each file of a consume queue
     - delayed: share of messages with a delay level
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
@@ -56,6 +58,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     durable_acks: bool
     first_sync: HaFirstSync
     log_file_size: int
+    queue_file_entries: int
     index: bool
     pause: float
     sizes: tuple[int, ...]
@@ -88,7 +91,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             namesrv_addr=NAME_SERVER,
             store_path_root_dir="/store",
             mapped_file_size_commit_log=self.log_file_size,
-            mapped_file_size_consume_queue=20 * 100,
+            mapped_file_size_consume_queue=ENTRY_SIZE * self.queue_file_entries,
             max_hash_slot_num=100,
             max_index_num=500,
             max_message_size=self.log_file_size // 4,
@@ -121,6 +124,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         durable_acks=random.random() < 0.5,
         first_sync=random.choice(list(HaFirstSync)),
         log_file_size=random.choice((1 << 14, 1 << 16, 1 << 18)),
+        queue_file_entries=Random(f"{seed}/queues").choice((4, 20, 100)),
         index=random.random() < 0.5,
         pause=random.choice((0.15, 0.4, 1.0)),
         sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
