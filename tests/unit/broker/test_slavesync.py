@@ -601,7 +601,7 @@ class TestVersionsByNameServer(SyncCase):
         self.slave.clock.advance(LOOK)
         yield self.slave.until(lambda: self.codes() == [21, 201])
         for _ in range(3):
-            yield self.slave.until(lambda: self.sync._versions._timer.pending)
+            yield self.slave.until(lambda: self.sync._versions._asked._timer.pending)
             self.slave.clock.advance(LOOK)
         self.assertEqual((len(self.questions), self.codes()), (4, [21, 201]))
 
