@@ -8,8 +8,8 @@ from random import Random
 import msgspec
 
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
-from hatwisted.sim.consumption import GroupTerms
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
+from hatwisted.sim.consumption import GroupTerms
 from hatwisted.sim.faultplan import HOSTS, KINDS, Fault, draw_member_faults, draw_plan
 from hatwisted.sim.promises import Terms
 from hatwisted.wire.haframe import HaAck, HaFirstSync
