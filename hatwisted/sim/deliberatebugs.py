@@ -7,17 +7,15 @@ certain faults or in a certain group says so: only such seeds are tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from posixpath import join
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 from twisted.internet.defer import Deferred, succeed
 
-from hatwisted.broker.delay.schedule import LevelDelivery
-from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.put import putack
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.ha import handshake, replicas
@@ -26,6 +24,8 @@ from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
+from hatwisted.sim.plantedbug import Bug
+from hatwisted.sim.servicebugs import SERVICE_BUGS
 from hatwisted.sim.setup import Setup
 from hatwisted.store import messagestore
 from hatwisted.store.errors import StoreFull
@@ -40,25 +40,6 @@ from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.log.waitline import WaitLine
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.storenames import LOG_FOLDER
-
-
-class Bug(NamedTuple):
-    """A mistake.
-
-    - what: in words
-    - owner, attribute: where it sits
-    - instead: what replaces it
-    - kinds: of faults that it needs; empty: any
-    - needs: of a seed's group
-    """
-
-    what: str
-    owner: Any
-    attribute: str
-    instead: Any
-    kinds: tuple[str, ...] = ()
-    needs: Callable[[Setup], bool] = lambda setup: True
-
 
 POWER = ("power", "die")
 
@@ -75,10 +56,6 @@ def _durable(setup: Setup) -> bool:
     return setup.sync_master and setup.durable_acks
 
 
-def _delayed(setup: Setup) -> bool:
-    return setup.delayed > 0
-
-
 def _nothing(*_args: object, **_named: object) -> None:
     return None
 
@@ -91,7 +68,7 @@ def _report_more(client: HAClient, offset: int) -> None:
 
 
 def _acknowledge_received(client: HAClient) -> None:
-    client._report_growth(client._log.max_offset)
+    client._report(client._log.max_offset)
 
 
 def _wait_for_nobody(_line: object, _first: int, last: int, _deadline: float | None = None) -> Deferred[int]:
@@ -184,30 +161,11 @@ def _lock_root_alone(lock: StoreLock, fs: Any, root: str, log_folder: str) -> No
 _lock = StoreLock.__init__
 
 
-def _take_at_once(hold: TableHold, _end: int) -> Deferred[None]:
-    hold.drop()
-    return succeed(None)
-
-
-def _move_on_early(level: LevelDelivery, batch: dict[int, Any]) -> None:
-    level._stored.update(batch)
-    level._move_on()
-    level._stored.clear()
-    _deliver(level, batch)
-
-
-_deliver = LevelDelivery._deliver
-
-
-def _none_waits(*_args: object) -> float:
-    return 0.0
-
-
 def _count_links(links: Sequence[Any], apart: object) -> int:
     return len(links)
 
 
-BUGS: dict[str, Bug] = {
+BUGS: dict[str, Bug] = SERVICE_BUGS | {
     "ack-ahead": Bug("a slave acknowledges more than it has", HAClient, "_report", _report_more),
     "ack-before-sync": Bug(
         "`haAck=durable` acknowledges what was received",
@@ -331,25 +289,6 @@ BUGS: dict[str, Bug] = {
     ),
     "retention-by-clock": Bug(
         "files expire by one look at the clock", logages, "LOOK_LIMIT", float("inf"), ("leap",)
-    ),
-    "tables-ahead": Bug(
-        "a slave takes its master's progress of delay levels before it has the log that it speaks of",
-        TableHold,
-        "wait",
-        _take_at_once,
-        ("promote", "stall"),
-        _delayed,
-    ),
-    "delivery-counted": Bug(
-        "a delayed message counts as delivered before it is stored",
-        LevelDelivery,
-        "_deliver",
-        _move_on_early,
-        ("kill", "full", "io"),
-        _delayed,
-    ),
-    "delay-ignored": Bug(
-        "delayed messages are delivered at once", LevelDelivery, "_wait", _none_waits, (), _delayed
     ),
     "timer-left": Bug("a stopped store leaves a timer", WaitLine, "release_all", _release_half),
 }

@@ -36,13 +36,21 @@ DELAYS = (1, 3, 2, 3, 5, 8)
 third."""
 
 
+CHECK_AGE, CHECK_INTERVAL = 2000, 4000
+"""ms until producers are asked about their transactions, and between rounds of asking."""
+
+MOST_CHECKS = 1000
+"""Questions about a transaction: more than fit into a run."""
+
+
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """One run.
 
     - seconds: of load and faults; the group then has time to heal
-    - pause: seconds between two sends, on average
+    - pause: seconds between two sends of busy producers, on average
     - sizes: of bodies, in bytes
     - delayed: share of messages with a delay level
+    - transactions: are there producers of transactions?
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
     - consumers: do groups read?
@@ -60,6 +68,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     pause: float
     sizes: tuple[int, ...]
     delayed: float
+    transactions: bool
     copies: int | None
     consumers: bool
     faults: tuple[Fault, ...]
@@ -95,6 +104,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             clean_file_forcibly_enable=False,
             message_index_enable=self.index,
             message_delay_level=" ".join(f"{delay}s" for delay in DELAYS),
+            transaction_time_out=CHECK_AGE,
+            transaction_check_interval=CHECK_INTERVAL,
+            transaction_check_max=MOST_CHECKS,
             flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
             ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
@@ -122,19 +134,20 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         first_sync=random.choice(list(HaFirstSync)),
         log_file_size=random.choice((1 << 14, 1 << 16, 1 << 18)),
         index=random.random() < 0.5,
-        pause=random.choice((0.1, 0.3, 1.0)),
+        pause=random.choice((0.15, 0.4, 1.0)),
         sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
         delayed=Random(f"{seed}/delayed").choice((0.0, 0.0, 0.1, 0.4)),
+        transactions=Random(f"{seed}/transactions").random() < 0.3,
         copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
         consumers=False,
-        faults=tuple(draw_plan(random, seconds, kinds, random.choice((0, 3, 8, 20)) if kinds else 0)),
+        faults=tuple(draw_plan(random, seconds, kinds, random.choice((1, 3, 8, 20)) if kinds else 0)),
     )
     return _with_consumers(setup, kinds, Random(f"{seed}/consumers"))
 
 
 def _with_consumers(setup: Setup, kinds: Sequence[str], random: Random) -> Setup:
-    """Every third run has them."""
-    if random.random() > 1 / 3:
+    """Every fourth run has them: they cost three times as much."""
+    if random.random() > 1 / 4:
         return setup
     more = draw_member_faults(random, setup.seconds, kinds, tuple(MEMBERS))
     faults = sorted((*setup.faults, *more), key=lambda fault: fault.at)

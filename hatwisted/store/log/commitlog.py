@@ -243,7 +243,6 @@ class CommitLog:
             self._log_failure(reason, error)
             self._unwind(run, status, reason)
             return reason
-        self._failed_at = -1
         self.max_offset = run.start + len(blob)
         for listener in self._listeners:
             listener(run.start, blob)

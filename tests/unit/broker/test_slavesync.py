@@ -20,7 +20,8 @@ from hatwisted.broker.node.tablehold import HOLD_LOOK, TableHold
 from hatwisted.broker.node.topicversions import LOOK, no_name_server
 from hatwisted.broker.pull.pullmessage import PULL_CODES
 from hatwisted.ha.slavestate import SLOW_RETRY
-from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.remoting.server import ProcessorTable, response
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import DataVersion, TopicConfig
 from tests.support.memorylog import MemoryLog
@@ -600,7 +601,7 @@ class TestVersionsByNameServer(SyncCase):
         self.slave.clock.advance(LOOK)
         yield self.slave.until(lambda: self.codes() == [21, 201])
         for _ in range(3):
-            yield self.slave.until(lambda: self.sync._versions._timer.pending)
+            yield self.slave.until(lambda: self.sync._versions._asked._timer.pending)
             self.slave.clock.advance(LOOK)
         self.assertEqual((len(self.questions), self.codes()), (4, [21, 201]))
 
