@@ -72,7 +72,7 @@ def _report_more(client: HAClient, offset: int) -> None:
 
 
 def _acknowledge_received(client: HAClient) -> None:
-    client._report_growth(client._log.max_offset)
+    client._report(client._log.max_offset)
 
 
 def _wait_for_nobody(_line: object, _first: int, last: int, _deadline: float | None = None) -> Deferred[int]:
