@@ -98,11 +98,15 @@ class SampleStore:
         )
 
     def recover(
-        self, *, unclean: bool = False, progress: Callable[[int, int], None] | None = None
+        self,
+        *,
+        unclean: bool = False,
+        index_safe: bool = False,
+        progress: Callable[[int, int], None] | None = None,
     ) -> RecoveryReport:
         return recover(
             self.parts,
-            RecoveryOptions(unclean=unclean),
+            RecoveryOptions(unclean=unclean, index_safe=index_safe),
             keep_aside=lambda begin, end: f"{begin}-{end}",
             progress=progress or (lambda done, total: None),
         )

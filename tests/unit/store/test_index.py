@@ -406,6 +406,23 @@ class RepairTests(IndexTestCase):
         self.repaired().close()
         self.assertFiles(model(self.ITEMS, 7, 100))
 
+    def test_damaged_links(self) -> None:
+        path = self.killed(self.ITEMS)
+        raw = bytearray(path.read_bytes())
+        for item in (3, 40):
+            at = file_length(7, item) + 16
+            raw[at : at + 4] = (item - 1).to_bytes(4, "big")
+        path.write_bytes(raw)
+        self.repaired().close()
+        self.assertFiles(model(self.ITEMS, 7, 100))
+
+    def test_a_header_that_claims_more_than_its_items(self) -> None:
+        path = self.killed(self.ITEMS)
+        file = IndexFile(self.fs.open(str(path)), str(path), 7, 100)
+        self.addCleanup(file.close)
+        file.end_physical = 1 << 40
+        self.assertEqual(file.count_below(1 << 30), len(self.ITEMS) + 1)
+
     def test_files_behind_a_damaged_one_are_built_again(self) -> None:
         self.killed(self.ITEMS, 20)
         first = sorted(Path(self.directory).iterdir())[0]

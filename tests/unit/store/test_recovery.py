@@ -115,6 +115,20 @@ class EndTests(RecoveryTestCase):
         store.checkpoint.logics_timestamp = 0
         self.assertEqual(store.recover(unclean=True).start, 0)
 
+    def test_messageIndexSafe_begins_where_the_index_was_on_disk_too(self) -> None:
+        writer = LogBuilder().fill_files(4)
+        self.written(writer)
+        third = next(number for number, at in enumerate(writer.offsets) if at >= 2 * FILE_SIZE)
+        store = self.opened()
+        checkpoint, stored = store.checkpoint, START_TIME + 10 * third
+        checkpoint.physic_timestamp = checkpoint.logics_timestamp = stored + 3000
+        for indexed, expected in ((stored, 2), (stored - 1, 1), (0, 0)):
+            checkpoint.index_timestamp = indexed
+            self.assertEqual(
+                store.recover(unclean=True, index_safe=True).start, expected * FILE_SIZE, indexed - stored
+            )
+            self.assertEqual(store.recover(unclean=True).start, 2 * FILE_SIZE)
+
     def test_torn_tail_is_cut_at_every_byte_of_the_last_record(self) -> None:
         writer = LogBuilder().fill(4)
         whole = writer.end
@@ -653,7 +667,7 @@ class CrashTests(RecoveryTestCase):
 class ProgressTests(RecoveryTestCase):
     def test_progress_rises_to_its_total(self) -> None:
         self.patch(recovery_module, "PROGRESS_BYTES", 1000)
-        writer = LogBuilder().fill_files(4)
+        writer = LogBuilder(2 * FILE_SIZE).fill_files(4)
         self.written(writer, dispatched=False)
         seen: list[tuple[int, int]] = []
         store = self.opened()
