@@ -63,7 +63,7 @@ class Load:
 
 
 class FrameRing:
-    """Equal-length frames one behind the other; `number` is the sequence number of the first one."""
+    """Equal-length frames back to back; `number` is the sequence number of the first one."""
 
     def __init__(self, load: Load, connection: int) -> None:
         assert load.queues <= MAX_QUEUES

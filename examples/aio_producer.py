@@ -1,4 +1,4 @@
-"""Sends a hundred messages beside each other, and prints how many each queue got. On asyncio.
+"""Sends a hundred messages concurrently, and prints how many each queue got. On asyncio.
 
 python examples/aio_producer.py [NAME_SERVERS]
 """

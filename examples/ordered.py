@@ -27,7 +27,7 @@ async def main(reactor: Any, name_servers: str = "127.0.0.1:9876") -> None:
         for message in batch:
             account, booking = message.body.decode().split()
             if booking == "2" and not message.reconsume_times:
-                # The queue waits for a second and gives this one again, before those behind it.
+                # The queue waits for a second and gives this one again, before those after it.
                 raise RuntimeError(f"{account}'s ledger is locked")
             booked[account].append(booking)
         if all(len(each) == BOOKINGS for each in booked.values()) and not done.called:

@@ -4,5 +4,5 @@ Read `parts` first (all that a node takes from outside), then `broker` (the wiri
 the configuration means to each room), `ports` (claimed before the process forks) and `nameserver`.
 
 Nothing here or in the rooms below asks the process for a reactor, a clock, a disk or a random number: whoever
-calls decides, be it `tap` with real ones, or a test or simulation with its own time, network and disk.
+calls decides: `tap` with real ones, or a test or simulation with its own time, network and disk.
 """

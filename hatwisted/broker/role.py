@@ -6,7 +6,7 @@ from hatwisted.config.schema import BrokerRole
 
 
 class Role:
-    """A broker's role, in the one place where it stands.
+    """A broker's role, in the one place that says so.
 
     Whoever does something else on a slave asks here, each time, and keeps no answer. broker_id: its number in the
     group, 0 of a master.

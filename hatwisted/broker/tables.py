@@ -104,7 +104,7 @@ class BrokerTables:
                 file.changed()
 
     def start(self) -> None:
-        """Begin to write what changes."""
+        """Start writing what changes."""
         for flusher in self._flushers:
             flusher.start()
             flusher.flush()

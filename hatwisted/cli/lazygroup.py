@@ -1,6 +1,6 @@
 """A group of commands that imports only the one that is called.
 
-Whoever inspects a store doesn't pay for a client, nor who sends a message for numpy: half a second of imports.
+Inspecting a store doesn't pay for a client, nor sending a message for numpy: half a second of imports.
 """
 
 from __future__ import annotations

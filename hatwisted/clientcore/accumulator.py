@@ -75,7 +75,7 @@ class Accumulator:
         leader.fire(batch)
 
     def close(self) -> None:
-        """Who waits gets Closed."""
+        """Whoever waits gets Closed."""
         waiting, self._waiting = self._waiting, deque()
         for _, _, waiter in waiting:
             waiter.fail(Closed("the producer was stopped before this message was sent"))

@@ -223,7 +223,7 @@ class Channel:
         self._fail_all(ConnectFailed(self._address, f"can't connect: {reason}"))
 
     def received(self, data: bytes) -> None:
-        """What one read brought, be it only a piece of a frame."""
+        """What one read brought, even if only a piece of a frame."""
         self._silent = 0
         self._reads += 1
         try:
@@ -258,7 +258,7 @@ class Channel:
         try:
             answer = self._table.on_request(self._address, request)
         except Exception as error:
-            # A question that nobody here is up to must not cost the connection and the calls on it.
+            # A question that nobody here can answer must not cost the connection and the calls on it.
             self._answer(self._failed(request, error), request, asked_on)
             return
         if isinstance(answer, Waiter):

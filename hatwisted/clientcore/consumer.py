@@ -1,6 +1,6 @@
 """Reading as a member of a group: queues are shared out, progress is kept, failures are retried.
 
-Each queue is consumed in order, one batch at a time, and the queues beside each other; so a queue's progress is
+Each queue is consumed in order, one batch at a time, and different queues concurrently; so a queue's progress is
 one number, and a slow message delays its own queue only. Rejected: RocketMQ's pool that consumes one queue's
 messages in any order; its progress is the oldest unfinished message, and a crash repeats all after it.
 
@@ -330,7 +330,7 @@ class Consumer:
         await self._balance()
 
     async def listen(self, message: ReceivedMessage) -> AckIndex | None:
-        """One message to the program, beside those of the queues; returns when it's consumed."""
+        """One message to the program, besides those of the queues; returns when it's consumed."""
         return await self._work.consume([message])
 
     def running_info(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""From the queues to the program: one batch of a queue at a time, the queues beside each other.
+"""From the queues to the program: one batch of a queue at a time, different queues concurrently.
 
 What becomes of a message that fails alone is one of three rules: `Retries` sends it back and goes on, `InOrder`
 suspends its queue until it succeeds, `LogAndSkip` (broadcasting has no retries) says so and goes on.
@@ -165,7 +165,7 @@ class ConsumeService:
             self._begin(reader, self._batch)
 
     def stop(self) -> None:
-        """Begin with nothing more."""
+        """Start nothing more."""
         self._stopped = True
         suspended, self._suspended = self._suspended, {}
         for call in suspended.values():
@@ -182,7 +182,7 @@ class ConsumeService:
         await self.finished(list(self._working))
 
     def working(self, reader: QueueReader) -> bool:
-        """Has the program messages of it?"""
+        """Does the program have messages of it?"""
         return reader in self._working
 
     async def consume(self, batch: Sequence[ReceivedMessage]) -> AckIndex | None:

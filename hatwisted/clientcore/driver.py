@@ -82,7 +82,7 @@ class Driver(Clock, Protocol):
     ) -> None:
         """Register for what comes unasked.
 
-        on_request: called with (address, request) of a server; what it gives is the answer
+        on_request: called with (address, request) of a server; returns the answer
         lost: called with the address of a connection that ended by itself
         """
 
@@ -172,7 +172,7 @@ class Repeating:
         self._arm()
 
     def stop(self) -> None:
-        """No further call. Nothing happens if it doesn't run."""
+        """Make no further call; no error if it isn't running."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -17,7 +17,7 @@ _Handed = tuple[ReceivedMessage, "Waiter[None]"]
 
 
 class MessageStream:
-    """`offer` is the listener behind it."""
+    """`offer` is its listener."""
 
     def __init__(self) -> None:
         self._offers: deque[_Handed] = deque()

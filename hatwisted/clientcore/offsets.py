@@ -54,8 +54,8 @@ class BrokerOffsets:
         address = broker_address(self._session, queue)
         answer = await self._session.call(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            # A slave hears of progress late, and may have less of the queue: begun by its word, the group could
-            # skip what its master has.
+            # A slave hears of progress late, and may have less of the queue: starting where it says, the
+            # group could skip what its master has.
             if address != self._session.routes.master(queue.topic, queue.broker_name):
                 raise NoRoute(queue.topic, f"{queue.broker_name} has no master now to say where to begin")
             return None
@@ -64,7 +64,7 @@ class BrokerOffsets:
         return number_in(address, answer, "offset")
 
     async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
-        # Brokers beside each other, so that a silent one delays no other; a broker's queues one by one.
+        # Brokers concurrently, so that a silent one delays no other; a broker's queues one by one.
         parts: dict[str, dict[MessageQueue, int]] = {}
         for queue, offset in offsets.items():
             parts.setdefault(queue.broker_name, {})[queue] = offset

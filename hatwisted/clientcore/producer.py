@@ -142,7 +142,7 @@ class Producer:
         return list(await self._queues(topic))
 
     async def stop(self) -> None:
-        """Send what is under way to its end, refuse the rest, take leave of the brokers."""
+        """Finish the sends under way, refuse the rest, unregister from the brokers."""
         self._stopped = True
         for accumulator in self._accumulators.values():
             accumulator.close()

@@ -101,14 +101,14 @@ class QueueReader(ProcessQueue):
     # ---- its consumer's side
 
     def start(self) -> None:
-        """Begin to pull."""
+        """Start pulling."""
         # In place before it runs: what the first answer brings may stop it.
         self._running = in_background(self._driver, self._run(), f"reading {self.queue}")
         if self.dropped:
             self._running.cancel()
 
     def stop(self) -> None:
-        """Pull no more; what wasn't taken is forgotten, and `dropped` says so. `progress` stays right."""
+        """Stop pulling; what wasn't taken is forgotten, and `dropped` says so. `progress` stays right."""
         self.drop()
         if self._running is not None:
             self._running.cancel()

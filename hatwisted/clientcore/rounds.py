@@ -1,7 +1,7 @@
 """Tries at several servers that can do the same: who is next, how long to wait before another round, and what
 to say when nobody could help.
 
-A round asks each server once at most. When it's over there's a pause, doubled each time, and another round; any
+A round asks each server at most once. When it's over there's a pause, doubled each time, and another round; any
 progress begins a new count. It ends early if all refuse for a reason that no pause changes.
 """
 

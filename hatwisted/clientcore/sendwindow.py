@@ -1,6 +1,6 @@
 """How much a producer has under way: requests in flight, bytes waiting for their turn.
 
-Who sends faster than the brokers answer first waits in line, in order; when the line itself is full the send
+Whoever sends faster than the brokers answer first waits in line, in order; when the line itself is full the send
 fails, and `ready()` fires when it isn't.
 """
 
@@ -79,7 +79,7 @@ class SendWindow:
             await waiter
 
     def close(self) -> None:
-        """Who still waits for a turn gets Closed."""
+        """Whoever still waits for a turn gets Closed."""
         waiting, self._waiting = self._waiting, deque()
         self.waiting_bytes = 0
         for _, turn in waiting:

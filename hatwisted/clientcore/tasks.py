@@ -42,7 +42,7 @@ class Waiter(Generic[T]):
         return self._done
 
     def fire(self, value: T) -> None:
-        """Here it is; who waits goes on before this returns."""
+        """Here it is; whoever waits goes on before this returns."""
         if not self._done:
             self._value = value
             self._end()
@@ -169,7 +169,7 @@ class Lock:
 
 
 async def gather(works: Iterable[Work[T]]) -> list[T]:
-    """The results of all, which run beside each other. Raises the first error in their order, when those before it
+    """The results of all, which run concurrently. Raises the first error in their order, when those before it
     have ended; the others go on."""
     return [await task for task in [Task(work) for work in works]]
 

@@ -84,21 +84,22 @@ def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """(line number, text without leading blanks) of every entry, continuation lines joined."""
-    pending, start = "", 0
+    pieces: list[str] = []
+    start = 0
     for number, raw in enumerate(_LINE_END.split(text), 1):
         line = raw.lstrip(_BLANK)
-        if not pending:
+        if not pieces:
             if not line or line[0] in "#!":
                 continue
             start = number
-        pending += line
         if _ends_in_open_backslash(line):
-            pending = pending[:-1]
+            # What is empty so far is no entry yet: the next line may still be a comment.
+            pieces += [line[:-1]] if pieces or len(line) > 1 else []
         else:
-            yield start, pending
-            pending = ""
-    if pending:
-        yield start, pending
+            yield start, "".join([*pieces, line])
+            pieces = []
+    if pieces:
+        yield start, "".join(pieces)
 
 
 def _ends_in_open_backslash(line: str) -> bool:

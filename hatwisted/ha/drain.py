@@ -17,11 +17,11 @@ class Drain:
         self._timer: IDelayedCall | None = clock.callLater(limit, self._late)
 
     def finish(self) -> None:
-        """They have."""
+        """The slaves have everything."""
         self._settle(True)
 
     def give_up(self) -> None:
-        """They won't."""
+        """The slaves won't have everything in time."""
         self._settle(False)
 
     def _late(self) -> None:

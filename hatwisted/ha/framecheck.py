@@ -29,7 +29,7 @@ class FrameCheck:
         self.expected = plan.expected
         """Offset of the next frame; None while the log is empty and any file start will do."""
         self.accepted = False
-        """Was a frame taken on this link, be it a heartbeat?"""
+        """Was a frame taken on this link, even if only a heartbeat?"""
 
     def check(self, offset: int, size: int) -> None:
         """Raise FrameMismatch if a frame with this header can't be next; its body isn't needed (B61)."""

@@ -53,8 +53,8 @@ SEND_CHUNK = 256 << 10
 with a whole chunk Twisted would copy what remains of it on every turn."""
 
 REFUSED_LINGER = 5.0
-"""Seconds a slave whose offset the log lacks is kept before it gets its answer and is closed. RocketMQ's slave
-re-dials at once, so this is what sets the pace of its retries; as long as the wait before its own first
+"""Seconds a slave whose offset the log lacks is kept before it gets its answer and is closed. RocketMQ's
+slave re-dials at once, so this sets the pace of its retries; it's as long as the wait before its own first
 report."""
 
 
@@ -102,7 +102,7 @@ class HAConnection(Protocol):
         self._service = service
         self._receiver = service.dialect.report_receiver()
         self._paused = False
-        self._window_used = 0  # bytes written while paused; bounded by HA_WRITE_WINDOW and one append
+        self._window_used = 0  # bytes written while paused: at most HA_WRITE_WINDOW and one append
         self._registered = False
         self._timer: IDelayedCall | None = None
         self.progress = SendProgress(now)

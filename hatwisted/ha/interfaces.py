@@ -1,7 +1,7 @@
 """The seams of the HA link.
 
 A *dialect* is how offsets, log bytes and heartbeats look on the wire. `hatwisted.ha.classic` speaks RocketMQ
-4.x's; the autoswitch dialect of RocketMQ 5 (epochs, and a handshake first) is the second one that this seam is
+4.x's; the autoswitch dialect of RocketMQ 5 (epochs, and a handshake first) is the second that this seam is
 meant for: a receiver keeps what it learns from a handshake to itself, and the encoders belong to the dialect
 object, because what one append sends is the same for every caught-up slave and is encoded once.
 """

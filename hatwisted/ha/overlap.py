@@ -6,9 +6,9 @@ end but at the last record that it has, whole or torn, and compares what comes w
 names its place, its time and its queue offset: two that are the same byte for byte were written once. Before
 the comparison has reached the log's end nothing is acknowledged beyond its start, and nothing is stored.
 
-Rejected: asking the master for that record by a request. It may not answer, may answer of a log that has grown
-since, and knows no way to show half a record; and if it can't be asked, there's a slave that can't join, or one
-that joins unproved. Any master sends its log from any byte.
+Rejected: asking the master for that record by a request. It may not answer, may answer for a log that has
+grown since, and has no way to show half a record; and if it can't be asked, there's a slave that can't join,
+or one that joins unproved. Any master sends its log from any byte.
 """
 
 from __future__ import annotations

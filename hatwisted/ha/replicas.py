@@ -14,7 +14,7 @@ Before an append, where nothing is promised yet, any report since the newer link
 nothing else could tell two slaves apart.
 
 Rejected: counting hosts (a slave that moves has two, two slaves may share one), and an id sent beside the link
-(RocketMQ's slaves don't, and it could come too late or not at all).
+(RocketMQ's slaves send none, and it could come too late or not at all).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ ALONE_LIMIT = 60.0
 class SlaveWatch:
     """Logs how a master's slaves are doing.
 
-    - clock: when to
+    - clock: says when
     - log: the master's
     - replicas: what has been acknowledged
     - missed: do puts wait for slaves at present?

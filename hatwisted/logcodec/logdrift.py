@@ -101,7 +101,7 @@ async def _differing_blocks(pair: LogPair, span: LogRange, block: int) -> list[L
 
 async def _exact(pair: LogPair, blocks: LogRange) -> LogRange | None:
     """From the first byte that differs in the first of `blocks` to the last that does in the last of them; None if
-    they differ no more: a side has read a block anew that it had misread."""
+    they differ no more: a side has now read correctly a block that it had misread."""
     head = await _differing_bytes(pair, LogRange(blocks.begin, min(blocks.begin + FINE, blocks.end)))
     last = blocks.begin + (blocks.end - 1 - blocks.begin) // FINE * FINE
     tail = head if last == blocks.begin else await _differing_bytes(pair, LogRange(last, blocks.end))

@@ -21,20 +21,20 @@ from hatwisted.sim.simulationpage import page, watch
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
     parser = argparse.ArgumentParser(prog="python -m hatwisted.sim", description=__doc__)
-    parser.add_argument("--seeds", type=int, help="how many; default: as many as there is time for")
-    parser.add_argument("--first", type=int, default=0, help="the first one (0)")
+    parser.add_argument("--seeds", type=int, help="seeds to run; default: as many as there is time for")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--minutes", type=float, help="time for starting seeds (1; no limit with --seeds)")
     parser.add_argument(
-        "--jobs", type=int, default=soak.cores(), help="processes (as many as cores); 0: here"
+        "--jobs", type=int, default=soak.cores(), help="processes (one per core); 0: this one"
     )
-    parser.add_argument("--kinds", default="all", help="kinds of faults, with commas between them (all)")
+    parser.add_argument("--kinds", default="all", help="kinds of faults, separated by commas (all)")
     parser.add_argument("--faults", help="JSON of the faults, instead of the seed's own")
     parser.add_argument(
         "--page",
         type=Path,
         help="write a page that shows a seed: one that failed, or with many kinds of faults",
     )
-    parser.add_argument("--json", type=Path, help="write what all seeds came to")
+    parser.add_argument("--json", type=Path, help="write the outcome of all seeds")
     parser.add_argument("--bug", choices=[*BUGS, "all"], help="plant it, and count seeds (200) until caught")
     parser.add_argument("--starts", type=int, default=1, help="how often each bug is hunted (1)")
     given = parser.parse_args(arguments)

@@ -20,7 +20,9 @@ APART = 10_000
 
 
 class Catch(msgspec.Struct, frozen=True):
-    """A deliberate bug was caught. seeds: that it took; seed: the last of them; violation: the first one told."""
+    """A deliberate bug was caught. seeds: that it took; seed: the last of them; violation: the first one
+    found.
+    """
 
     seeds: int
     seed: int
@@ -28,12 +30,12 @@ class Catch(msgspec.Struct, frozen=True):
 
 
 def catch(bug: str, first: int, limit: int) -> Catch | None:
-    """Run seeds with a deliberate bug, until one is violated that isn't without it. A start that is refused as
-    damaged, and isn't without the bug, counts as a promise, too: `opens`.
+    """Run seeds with a deliberate bug until a promise is broken that holds without it. A store that refuses
+    to start as damaged, and doesn't without the bug, counts as a broken promise, too: `opens`.
 
     - bug: its name
     - first: the first seed
-    - limit: seeds that fit the bug, at most; None is returned if none of them has caught it
+    - limit: most seeds to try, of those that fit the bug; None is returned if none of them catches it
     """
     hunted = BUGS[bug]
     fitting = (

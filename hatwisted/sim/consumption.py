@@ -23,7 +23,7 @@ QueueKey = tuple[str, int]
 
 
 class GroupTerms(NamedTuple):
-    """How a group consumes. ordered: one message of a queue after the other; most: failures until a message is a
+    """How a group consumes. ordered: takes a queue's messages one by one; most: failures until a message is a
     dead letter."""
 
     name: str
@@ -48,8 +48,10 @@ class Consumption:
         self.terms = terms
         self.deliveries = 0
         """Messages given to it, repeated ones included."""
-        self._first: dict[tuple[str, int, bytes], int] = {}
-        """The number of the delivery that brought a body in a queue for the first time."""
+        self._given: set[tuple[str, int, bytes]] = set()
+        """Topic, queue and body."""
+        self._first: dict[tuple[str, int, int, bytes], int] = {}
+        """The number of the delivery that brought a body at a queue offset for the first time."""
         self._at: defaultdict[QueueKey, dict[int, set[bytes]]] = defaultdict(lambda: defaultdict(set))
         """Bodies met at each queue offset."""
         self._failing: dict[bytes, int] = {}
@@ -64,7 +66,8 @@ class Consumption:
         """
         self.deliveries += 1
         topic, queue_id, offset, _ = seen.place
-        self._first.setdefault((topic, queue_id, seen.body), self.deliveries)
+        self._given.add((topic, queue_id, seen.body))
+        self._first.setdefault((topic, queue_id, offset, seen.body), self.deliveries)
         self._at[topic, queue_id][offset].add(seen.body)
         if failed:
             self._failing[seen.body] = max(times, self._failing.get(seen.body, 0))
@@ -80,7 +83,7 @@ class Consumption:
         first, messages = store.queue(topic, queue_id)
         lost = self._end_of_lost(topic, queue_id, first, messages)
         for offset, seen in enumerate(messages, first):
-            if seen is not None and offset >= lost and (topic, queue_id, seen.body) not in self._first:
+            if seen is not None and offset >= lost and (topic, queue_id, seen.body) not in self._given:
                 where = f"{topic}/{queue_id} #{offset} of {store.name}"
                 yield Violation("consumed", f"{self.terms.name} was never given the message at {where}")
 
@@ -102,7 +105,7 @@ class Consumption:
             first, messages = store.queue(topic, queue_id)
             lost = self._end_of_lost(topic, queue_id, first, messages)
             for offset, seen in enumerate(messages, first):
-                number = None if seen is None else self._first.get((topic, queue_id, seen.body))
+                number = None if seen is None else self._first.get((topic, queue_id, offset, seen.body))
                 if number is None or offset < lost:
                     continue
                 if number < latest:

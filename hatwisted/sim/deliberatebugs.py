@@ -1,8 +1,8 @@
 """Mistakes planted on purpose, one at a time: a checker that none of them alarms checks nothing.
 
 Each replaces one name of the program while a run lasts; the program itself knows nothing of them. Some bring
-back what the program once did, others are what such programs do wrong elsewhere. A bug that shows under certain
-faults or in a certain group alone says so: only such seeds are tried.
+back what the program once did, others are what such programs do wrong elsewhere. A bug that shows only under
+certain faults or in a certain group says so: only such seeds are tried.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from unittest import mock
 
 from twisted.internet.defer import Deferred, succeed
 
+from hatwisted.broker.delay.schedule import LevelDelivery
+from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.put import putack
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.ha import handshake, replicas
@@ -45,7 +47,7 @@ class Bug(NamedTuple):
 
     - what: in words
     - owner, attribute: where it sits
-    - instead: what stands there
+    - instead: what replaces it
     - kinds: of faults that it needs; empty: any
     - needs: of a seed's group
     """
@@ -71,6 +73,10 @@ def _sync_master(setup: Setup) -> bool:
 
 def _durable(setup: Setup) -> bool:
     return setup.sync_master and setup.durable_acks
+
+
+def _delayed(setup: Setup) -> bool:
+    return setup.delayed > 0
 
 
 def _nothing(*_args: object, **_named: object) -> None:
@@ -176,6 +182,25 @@ def _lock_root_alone(lock: StoreLock, fs: Any, root: str, log_folder: str) -> No
 
 
 _lock = StoreLock.__init__
+
+
+def _take_at_once(hold: TableHold, _end: int) -> Deferred[None]:
+    hold.drop()
+    return succeed(None)
+
+
+def _move_on_early(level: LevelDelivery, batch: dict[int, Any]) -> None:
+    level._stored.update(batch)
+    level._move_on()
+    level._stored.clear()
+    _deliver(level, batch)
+
+
+_deliver = LevelDelivery._deliver
+
+
+def _none_waits(*_args: object) -> float:
+    return 0.0
 
 
 def _count_links(links: Sequence[Any], apart: object) -> int:
@@ -306,6 +331,25 @@ BUGS: dict[str, Bug] = {
     ),
     "retention-by-clock": Bug(
         "files expire by one look at the clock", logages, "LOOK_LIMIT", float("inf"), ("leap",)
+    ),
+    "tables-ahead": Bug(
+        "a slave takes its master's progress of delay levels before it has the log that it speaks of",
+        TableHold,
+        "wait",
+        _take_at_once,
+        ("promote", "stall"),
+        _delayed,
+    ),
+    "delivery-counted": Bug(
+        "a delayed message counts as delivered before it is stored",
+        LevelDelivery,
+        "_deliver",
+        _move_on_early,
+        ("kill", "full", "io"),
+        _delayed,
+    ),
+    "delay-ignored": Bug(
+        "delayed messages are delivered at once", LevelDelivery, "_wait", _none_waits, (), _delayed
     ),
     "timer-left": Bug("a stopped store leaves a timer", WaitLine, "release_all", _release_half),
 }

@@ -54,7 +54,7 @@ class Strike:
 
 
 class Torn(Exception):
-    """Behind an error: the share of a write's bytes that are written all the same."""
+    """Comes with an error: the share of a write's bytes that are written all the same."""
 
     def __init__(self, share: float) -> None:
         super().__init__(f"{share:.0%} written")

@@ -12,7 +12,7 @@ from hatwisted.sim.diskstrike import Strike
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
-from hatwisted.sim.setup import ADDRESSES
+from hatwisted.sim.setup import ADDRESSES, HA_PORT
 from hatwisted.sim.simoperator import Operator
 
 
@@ -26,7 +26,7 @@ class FaultInjector:
         self._operator = operator
         self._active: list[Fault] = []
         self._to_come: list[IDelayedCall] = []
-        """What begun faults have still in store."""
+        """What faults that have begun still have in store."""
 
     def begin(self, fault: Fault) -> None:
         """It happens now."""
@@ -51,6 +51,8 @@ class FaultInjector:
             machine.disk.strikes.clear()
             machine.pause(0.0)
             machine.ahead = 0.0
+        for end in self._group.network.transports:
+            end.stalled_until = 0.0
 
     def _later(self, delay: float, function: Callable[..., object], *args: object) -> None:
         """Call then, unless all is mended by that time."""
@@ -102,6 +104,14 @@ class FaultInjector:
                 self._later(fault.amount, blow)
 
         blow()
+
+    def _begin_stall(self, fault: Fault) -> None:
+        """What a broker writes to its HA links gets stuck; other connections, and new links, are well."""
+        until = self._group.clock.seconds() + fault.lasts
+        here = ADDRESSES[fault.host], HA_PORT
+        for end in self._group.network.transports:
+            if (end.getHost().host, end.getHost().port) == here:
+                end.stalled_until = until
 
     def _begin_kill(self, fault: Fault) -> None:
         machine = self._group.machines[fault.host]

@@ -57,6 +57,10 @@ def _partition(random: Random, at: float) -> Fault:
     return Fault(at=at, kind="partition", host=one, other=other, lasts=_lasts(random))
 
 
+def _stall(random: Random, at: float) -> Fault:
+    return Fault(at=at, kind="stall", host=random.choice(HOSTS), lasts=_lasts(random))
+
+
 def _slow(random: Random, at: float) -> Fault:
     return Fault(at=at, kind="slow", amount=random.choice((0.03, 0.3, 1.5)), lasts=_lasts(random))
 
@@ -168,6 +172,7 @@ def _twin(random: Random, at: float) -> Fault:
 KINDS: dict[str, Callable[[Random, float], Fault]] = {
     "cut": _cut,
     "partition": _partition,
+    "stall": _stall,
     "slow": _slow,
     "pieces": _pieces,
     "storm": _storm,

@@ -50,7 +50,7 @@ class Group:
         """Machines that the operator leaves alone: they stop in order, or wait for a promotion."""
 
     def random(self, purpose: str) -> Random:
-        """Of its own for each purpose, so that a fault left out changes no other's draws."""
+        """A source of its own for each purpose, so that leaving out one fault changes no other's draws."""
         return Random(f"{self.setup.seed}/{purpose}")
 
     def _machine(self, name: str) -> Machine:
@@ -97,7 +97,7 @@ class Group:
                     service.mute()
 
     def serves(self, name: str) -> bool:
-        """Does it run, and isn't about to stop? A look into a store that is closed would open it again."""
+        """Is it running, and not about to stop? A look into a store that is closed would open it again."""
         return self.machines[name].running and name not in self.hands_off
 
     def store(self, name: str) -> LiveStore:
@@ -120,7 +120,7 @@ class Group:
         link = client._link
         if link is None or not link.progressed:
             return False
-        # A slave doesn't hear of a power failure: its end may be one of a link with the process before.
+        # A slave doesn't hear of a power failure: its end may belong to a link with the previous process.
         ends = self.machines[self.master].service.parts.ha._links
         return any(end.transport.getPeer() == link.transport.getHost() for end in ends)
 

@@ -18,10 +18,10 @@ from hatwisted.sim.consumption import Consumption
 from hatwisted.sim.history import Place, Seen
 
 AGAIN = 2.0
-"""Seconds until a consumer that couldn't start is made once more."""
+"""Seconds until a consumer that couldn't start is created again."""
 
 WORK = 0.02
-"""Seconds that a batch takes at most."""
+"""Most seconds that a batch takes."""
 
 BATCH = 4
 
@@ -29,7 +29,7 @@ FAILS_ONCE, FAILS_ALWAYS = 11, 37
 """Numbers of messages that a group without order fails on are multiples of these."""
 
 FAILS_IN_ORDER = 0.05
-"""Chance of an ordered group to fail."""
+"""Chance that an ordered group fails on a message."""
 
 
 class GroupMember(Service):
@@ -90,8 +90,8 @@ class GroupMember(Service):
         return self._cluster.close()
 
     def mute(self) -> None:
-        """The process has been killed, or the run is over: what its coroutines say when they are collected is
-        nobody's word."""
+        """The process has been killed, or the run is over: whatever its coroutines do when they are collected
+        doesn't count."""
         for name in ("debug", "info", "warn", "error", "exception"):
             setattr(self._cluster.driver.log, name, _unheard)
 

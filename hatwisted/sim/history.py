@@ -44,6 +44,7 @@ class Sent:
 
     - body: unique among all messages
     - sent_at: clock seconds
+    - delay: seconds that it waits in the broker until consumers may have it; 0: none
     - code: the answer's; None: none came
     - place: where it stands, according to the answer
     - on: names of machines that promise to have it
@@ -55,10 +56,16 @@ class Sent:
     queue_id: int
     body: bytes
     sent_at: float
+    delay: float = 0.0
     code: int | None = None
     place: Place | None = None
     on: set[str] = field(default_factory=set)
     durable_on: set[str] = field(default_factory=set)
+
+    @property
+    def comes_later(self) -> bool:
+        """Does the broker put a copy of it where it is for? A failure may make it do so twice."""
+        return self.delay > 0
 
 
 class Violation(NamedTuple):
@@ -72,10 +79,11 @@ class Violation(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A message as a store shows it: where its record says it stands, and its body."""
+    """A message as a store shows it: where its record says it stands, its body, and when it was stored (ms)."""
 
     place: Place
     body: bytes
+    stored_at: int = 0
 
 
 class StoreView(Protocol):

@@ -1,5 +1,5 @@
-"""What is wrong with the network at present: directions that are cut, hosts that are down, processes that stand
-still."""
+"""What is wrong with the network at present: directions that are cut, hosts that are down, processes that are
+paused."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class LinkFaults:
         self.machines: dict[str, Machine] = {}
         """Those that can go down, by address."""
         self.delay = 0.003
-        """Seconds that a piece takes at most."""
+        """Most seconds that a piece takes."""
         self.piece = 1 << 16
-        """Bytes that arrive together at most."""
+        """Most bytes that arrive together."""
         self._random = random
 
     def latency(self) -> float:
@@ -38,7 +38,7 @@ class LinkFaults:
         return machine is not None and not machine.hears
 
     def heal(self) -> None:
-        """The network is well again."""
+        """The network works again."""
         self.cuts.clear()
         self.delay = 0.003
         self.piece = 1 << 16

@@ -3,7 +3,7 @@ repeated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from hatwisted.clientcore.errors import CallFailed
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.sim.history import Place, Sent
 from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
@@ -25,10 +26,18 @@ QUEUES = 2
 
 
 class LoadPattern(NamedTuple):
-    """pause: seconds between two sends, on average; sizes: of bodies, in bytes."""
+    """What is sent.
+
+    - pause: seconds between two sends, on average
+    - sizes: of bodies, in bytes
+    - delayed: share of messages with a delay level
+    - delays: seconds of the broker's delay levels
+    """
 
     pause: float
     sizes: tuple[int, ...]
+    delayed: float = 0.0
+    delays: Sequence[int] = ()
 
 
 class LoadEvents(NamedTuple):
@@ -60,23 +69,23 @@ class Load:
     ) -> None:
         self.running = False
         self.waiting = 0
-        """Messages without an answer, or its lack, so far."""
+        """Messages neither answered nor given up so far."""
         self._client = client
         self._clock = clock
         self._random = random
         self.pause = pattern.pause
-        self._sizes = pattern.sizes
+        self._pattern = pattern
         self._target = target
         self._events = events
         self._number = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Start sending."""
         self.running = True
         self._later()
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self.running = False
 
     def _later(self) -> None:
@@ -94,24 +103,35 @@ class Load:
     def send(self, target: str) -> Sent:
         """One message to a broker at "host:port"."""
         self._number += 1
-        size = self._random.choice(self._sizes)
+        size = self._random.choice(self._pattern.sizes)
         body = b"%08d" % self._number + bytes((self._number % 251,)) * size
         topic, queue_id = self._random.choice(TOPICS), self._random.randrange(QUEUES)
         sent = Sent(
             number=self._number, topic=topic, queue_id=queue_id, body=body, sent_at=self._clock.seconds()
         )
+        level = self._delay_level()
+        if level:
+            sent.delay = self._pattern.delays[level - 1]
         self._events.sent(sent, target)
         self.waiting += 1
-        answer = self._client.call(target, _request(sent, self._clock), TIMEOUT)
-        answer.addCallbacks(self._take, self._lost, callbackArgs=(sent,), errbackArgs=(sent,))
+        answer = self._client.call(target, _request(sent, level, self._clock), TIMEOUT)
+        answer.addCallbacks(self._take, self._lost, callbackArgs=(sent, level), errbackArgs=(sent,))
         return sent
 
-    def _take(self, answer: RemotingCommand, sent: Sent) -> None:
+    def _delay_level(self) -> int:
+        """Of the next message, from 1; 0: none."""
+        delayed = self._pattern.delayed
+        if not delayed or self._random.random() >= delayed:
+            return 0
+        return self._random.randrange(len(self._pattern.delays)) + 1
+
+    def _take(self, answer: RemotingCommand, sent: Sent, level: int) -> None:
         self.waiting -= 1
         sent.code = answer.code
         if "queueOffset" in answer.ext:
             log_offset = int(answer.ext["msgId"][-16:], 16)
-            sent.place = Place(sent.topic, sent.queue_id, int(answer.ext["queueOffset"]), log_offset)
+            queue = (SCHEDULE_TOPIC, level - 1) if level else (sent.topic, sent.queue_id)
+            sent.place = Place(*queue, int(answer.ext["queueOffset"]), log_offset)
         self._events.answered(sent)
 
     def _lost(self, failure: Failure, sent: Sent) -> None:
@@ -120,7 +140,7 @@ class Load:
         self._events.answered(sent)
 
 
-def _request(sent: Sent, clock: IReactorTime) -> RemotingCommand:
+def _request(sent: Sent, level: int, clock: IReactorTime) -> RemotingCommand:
     fields: dict[str, object] = {
         "a": "producers",
         "b": sent.topic,
@@ -130,7 +150,7 @@ def _request(sent: Sent, clock: IReactorTime) -> RemotingCommand:
         "f": 0,
         "g": int(clock.seconds() * 1000),
         "h": 0,
-        "i": f"KEYS\1k{sent.number % 7}\2",
+        "i": f"KEYS\1k{sent.number % 7}\2" + (f"DELAY\1{level}\2" if level else ""),
         "j": 0,
         "k": "false",
         "m": "false",

@@ -35,7 +35,7 @@ class LogWatch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """While this lasts."""
+        """Collect while this context lasts."""
         globalLogPublisher.addObserver(self)
         try:
             yield

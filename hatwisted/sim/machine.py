@@ -34,7 +34,7 @@ CLOSING = 1.0
 """Seconds between a service's stop and its process's end: connections that it has closed are gone by then."""
 
 Build = Callable[[Parts], Any]
-"""A process's service made of parts; an IService, with whatever whoever builds it looks at."""
+"""Makes a process's service of parts: an IService, with whatever else its maker wants to look at."""
 
 
 @implementer(IReactorTime)
@@ -62,7 +62,7 @@ class ProcessClock:
         return self._clock.call_for(self, delay, callable, args, kw)
 
     def getDelayedCalls(self) -> Sequence[SimCall]:
-        """See IReactorTime: its own ones, in the order of the clock's heap."""
+        """See IReactorTime: this process's own, in the order of the clock's heap."""
         return [call for call in self._clock.getDelayedCalls() if call.owned_by(self)]
 
 
@@ -82,13 +82,13 @@ class Machine:
         self.address = address
         self.disk = self._new_disk(clock, trace)
         self.work_delay = 0.002
-        """Seconds that half a blocking call takes at most."""
+        """Most seconds that half a blocking call takes."""
         self.powered = True
         self.service: Any = None
         """The process's service, while there is one."""
         self.process: ProcessClock | None = None
         self.left_open: list[str] = []
-        """What the last process to stop in order had still."""
+        """What the last process that stopped in order still held."""
         self.gone: list[Any] = []
         """Services of processes that were killed: kept, or the collector would close their coroutines at any time,
         and run what these do at their end."""
@@ -108,7 +108,7 @@ class Machine:
         return disk
 
     def empty_disk(self) -> None:
-        """Nothing is on the disk any more. Only without a process."""
+        """Remove everything from the disk; only while no process runs."""
         self.disk = self._new_disk(self._clock, self._trace)
 
     @property
@@ -118,7 +118,7 @@ class Machine:
 
     @property
     def hears(self) -> bool:
-        """Does anybody take what arrives, be it to refuse it?"""
+        """Does anybody take what arrives, if only to refuse it?"""
         if not self.powered:
             return False
         return self.process is None or self.process.paused_until <= self._clock.seconds()
@@ -205,7 +205,7 @@ class Machine:
         ended.callback(None)
 
     def _left_open(self, process: ProcessClock) -> list[str]:
-        """What a process that has stopped has still."""
+        """What a process that has stopped still holds."""
         now = process.seconds()
         timers = [f"a timer for {call}" for call in process.getDelayedCalls() if call.getTime() > now]
         files = [f"the open file {file.path}" for file in self.disk.open_files]

@@ -42,7 +42,7 @@ from hatwisted.sim.memorytransport import MemoryTransport
 FIRST_EPHEMERAL_PORT = 32768
 
 BUFFER_SIZE = 1 << 16
-"""Bytes of one read at most, and bytes unsent above which a streaming producer is paused: Twisted's own."""
+"""Most bytes of one read, and unsent bytes above which a streaming producer is paused: Twisted's own."""
 
 
 class MemoryNetwork:
@@ -83,7 +83,7 @@ class MemoryNetwork:
         self.transports: list[MemoryTransport] = []
         """Both ends of all connections, in the order in which they were made."""
         self.dialling: dict[MemoryConnector, None] = {}
-        """Connects under way, in the order in which they were begun."""
+        """Connects under way, in the order in which they began."""
         self._ephemeral = itertools.count(FIRST_EPHEMERAL_PORT)
 
     def host(self, address: str = "127.0.0.1") -> MemoryHost:
@@ -205,7 +205,7 @@ class MemoryConnector:
     - host: it
     - to_host, to_port: where to
     - factory: makes the protocol
-    - timeout: seconds to connect, at most
+    - timeout: most seconds to connect
     """
 
     def __init__(self, host: MemoryHost, to_host: str, to_port: int, factory: Any, timeout: float) -> None:
@@ -246,7 +246,7 @@ class MemoryConnector:
         return IPv4Address("TCP", *self._to)
 
     def dials_from(self, address: str) -> bool:
-        """Is it that host's?"""
+        """Was it made by that host?"""
         return self._host.address == address
 
     def vanish(self) -> None:

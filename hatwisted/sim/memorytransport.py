@@ -27,7 +27,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 RETRANSMIT = 0.2
-"""Seconds between two tries to bring bytes over a way that is held."""
+"""Seconds between two tries to bring bytes over a path that is held."""
 
 
 class Carrier(Protocol):
@@ -65,6 +65,8 @@ class MemoryTransport:
         self.other: MemoryTransport
         self.on_lost: Callable[[Failure], None] = lambda reason: None
         self.most_unsent = 0
+        self.stalled_until = 0.0
+        """Clock seconds; nothing that is written here arrives until then."""
         self._network = network
         self._host = host
         self._peer = peer
@@ -80,7 +82,7 @@ class MemoryTransport:
         self._keep_alive = False
 
     def accept(self, factory: IProtocolFactory, peer: IPv4Address) -> None:
-        """Begin with a protocol of `factory`; without one the connection is closed."""
+        """Start with a protocol of `factory`; without one the connection is closed."""
         self.protocol = factory.buildProtocol(peer)
         if self.protocol is None:
             self.abortConnection()
@@ -187,7 +189,7 @@ class MemoryTransport:
     stopReading = pauseProducing
     startReading = resumeProducing
 
-    # -- the way to the other end
+    # -- the path to the other end
 
     def _send(self) -> None:
         """One piece at a time is under way, so that they arrive in order."""
@@ -198,7 +200,8 @@ class MemoryTransport:
         self._under_way = None
         if self._aborting:
             return
-        if self._network.held(self._host.host, self._peer.host):
+        held = self._network.held(self._host.host, self._peer.host)
+        if held or self.stalled_until > self._network.clock.seconds():
             self._under_way = self._network.clock.callLater(RETRANSMIT, self._arrive)
             return
         if self._unsent:

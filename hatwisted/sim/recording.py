@@ -30,7 +30,7 @@ TOLD = {
     "power off": "{} loses its power",
     "power on": "{} has power again",
 }
-"""Notes of a trace that are told as events of a machine."""
+"""Notes of a trace that are shown as events of a machine."""
 
 
 class Moment(msgspec.Struct, omit_defaults=True):
@@ -181,7 +181,7 @@ class Recording:
 
 
 def _fresh(known: dict[str, _Value], now: dict[str, _Value]) -> dict[str, _Value]:
-    """What is new or other in `now`, which becomes known."""
+    """What is new or different in `now`; from then on it's known."""
     fresh = {key: value for key, value in now.items() if known.get(key) != value}
     known.update(fresh)
     return fresh

@@ -26,12 +26,14 @@ ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "names": "10.0.0.9", "clients": "
 }
 NAME_SERVER = f"{ADDRESSES['names']}:9876"
 BROKER_PORT = 10911
+HA_PORT = BROKER_PORT + 1
 
 PATIENT = 7000
-"""ms that a put waits for copies that can't come: long enough for a slave to dial anew meanwhile."""
+"""ms that a put waits for copies that can't come: long enough for a slave to dial again in the meantime."""
 
-DELAY_LEVELS = "1s 3s 2s 3s 5s 8s"
-"""Short: a message that fails comes again within a run. First tries wait for the third."""
+DELAYS = (1, 3, 2, 3, 5, 8)
+"""Seconds of the delay levels. Short: a message that fails comes again within a run. First tries wait for the
+third."""
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - seconds: of load and faults; the group then has time to heal
     - pause: seconds between two sends, on average
     - sizes: of bodies, in bytes
+    - delayed: share of messages with a delay level
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
     - consumers: do groups read?
@@ -56,6 +59,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     index: bool
     pause: float
     sizes: tuple[int, ...]
+    delayed: float
     copies: int | None
     consumers: bool
     faults: tuple[Fault, ...]
@@ -90,7 +94,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             max_message_size=self.log_file_size // 4,
             clean_file_forcibly_enable=False,
             message_index_enable=self.index,
-            message_delay_level=DELAY_LEVELS,
+            message_delay_level=" ".join(f"{delay}s" for delay in DELAYS),
             flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
             ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
@@ -120,6 +124,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         index=random.random() < 0.5,
         pause=random.choice((0.1, 0.3, 1.0)),
         sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
+        delayed=Random(f"{seed}/delayed").choice((0.0, 0.0, 0.1, 0.4)),
         copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
         consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((0, 3, 8, 20)) if kinds else 0)),

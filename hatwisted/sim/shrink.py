@@ -23,7 +23,7 @@ def shrink(setup: Setup, fails: Callable[[Setup], bool], tries: int = TRIES) -> 
 
     - setup: one that fails
     - fails: does this one?
-    - tries: calls of `fails`, at most
+    - tries: most calls of `fails`
     """
 
     def still(faults: Sequence[Fault]) -> bool:

@@ -1,11 +1,10 @@
-"""A disk behind the file system's seam that keeps after a power failure what was synced, and chance decides the
-rest.
+"""A disk below the file system's seam: what was synced survives a power failure, and chance decides the rest.
 
 Two states of everything: as programs see it (the kernel's page cache), and as it stands on the platter. A
 `datasync` brings one file's pages and length over; a `sync_folder` the names made and removed so far. Those
 stand in a journal together with the lengths set by `reserve` and `extend`, which keeps their order, as the
 journals of ext4 and XFS do. A power failure brings over some more, as the kernel might have done by itself at
-any time before: a beginning of the journal, and any of the dirty pages (4 KiB), whole or some of their sectors
+any time before: a prefix of the journal, and any of the dirty pages (4 KiB), whole or some of their sectors
 (512 bytes), with or without the length that a write beyond the end gives.
 
 A file's creation isn't durable by a `datasync` of the file: POSIX doesn't say so. A sync that fails leaves

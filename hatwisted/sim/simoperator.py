@@ -2,8 +2,8 @@
 
 Machines that are down are started when their fault says so, with the power back if it was gone; a store that
 can't be opened for want of room or descriptors is tried again. A slave that stays out because its log isn't a
-beginning of its master's is emptied, as the documents tell an operator to. Everything that starts or is linked is
-held against the promises.
+prefix of its master's is emptied, as the documents tell an operator to. Everything that starts or is linked
+is checked against the promises.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
 from hatwisted.sim.load import QUEUES, TOPICS
 from hatwisted.sim.promises import Promises
+from hatwisted.sim.setup import DELAYS
 from hatwisted.store.errors import DamagedLog, StoreError
+from hatwisted.wire.layout import SCHEDULE_TOPIC
 
 COMPARE = 8
 """Looks between two comparisons of the logs."""
@@ -47,6 +49,9 @@ class Operator:
         self.start_error: dict[str, str] = {}
         """Why a machine couldn't be started the last time."""
         self._group = group
+        delayed = [(SCHEDULE_TOPIC, level) for level in range(len(DELAYS))] if group.setup.delayed else []
+        self._queues = (*QUEUE_KEYS, *delayed)
+        """All that hold what producers have sent."""
         self._promises = promises
         self._due: dict[str, float] = {}
         self._down_for: dict[str, float] = {}
@@ -96,10 +101,10 @@ class Operator:
             self.check_store(name)
 
     def check_store(self, name: str) -> None:
-        """Has a machine all that it promised to have?"""
+        """Does a machine have all that it promised to have?"""
         store = self._group.store(name)
         self._add(self._promises.check_all_stored(store))
-        self._add(self._promises.check_readable(store, QUEUE_KEYS))
+        self._add(self._promises.check_readable(store, self._queues))
 
     def _add(self, violations: Iterable[Violation]) -> None:
         self.violations += list(violations)[:3]
@@ -119,7 +124,7 @@ class Operator:
             self._empty(group.slave)
 
     def _fits(self) -> bool:
-        """Is the slave's log a beginning of its master's?"""
+        """Is the slave's log a prefix of its master's?"""
         group = self._group
         master, slave = group.store(group.master), group.store(group.slave)
         begin, end = slave.log_range()

@@ -14,6 +14,7 @@ import msgspec
 from twisted.python.failure import Failure
 
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.sim.deliveries import early, undelivered
 from hatwisted.sim.faultinjector import FaultInjector
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import START, Group
@@ -21,7 +22,7 @@ from hatwisted.sim.history import Sent, Violation
 from hatwisted.sim.load import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.promises import Promises
-from hatwisted.sim.setup import ADDRESSES, MEMBERS, Setup
+from hatwisted.sim.setup import ADDRESSES, DELAYS, MEMBERS, Setup
 from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.simoperator import QUEUE_KEYS, STOP_LIMIT, Operator
 from hatwisted.wire.codes import ResponseCode
@@ -30,13 +31,13 @@ WARM_UP = 6.0
 """Seconds until the group is whole."""
 
 SETTLE = 150.0
-"""Seconds to heal, at most: some slow retries of a slave (30 s each), and a registration."""
+"""Most seconds to heal: some slow retries of a slave (30 s each), and a registration."""
 
 SETTLE_PAUSE = 1.0
 """Seconds between two sends meanwhile, on average."""
 
 DRAIN = 240.0
-"""Seconds for consumers to come to the end of everything, at most: a dead member's queues are given to others once
+"""Most seconds for consumers to reach the end of everything: a dead member's queues are given to others once
 its broker misses its heartbeats (120 s), and a queue's lock ends by itself (60 s)."""
 
 LOSES = frozenset(("power", "die", "flicker", "failing", "promote"))
@@ -91,7 +92,7 @@ class Simulation:
             self._client,
             self.clock,
             self.group.random("load"),
-            LoadPattern(setup.pause, setup.sizes),
+            LoadPattern(setup.pause, setup.sizes, setup.delayed, DELAYS),
             lambda: self.group.master_address,
             LoadEvents(self._sent, self._answered),
         )
@@ -222,8 +223,16 @@ class Simulation:
             self.violations.append(Violation("whole", f"the logs end at {ends[0]} and {ends[1]}"))
         for name in HOSTS:
             operator.check_store(name)
+        self._check_delivered()
         if self.violations:
             raise _Broken
+
+    def _check_delivered(self) -> None:
+        """What was to come later has come by now."""
+        store, sent = self.group.store(self.group.master), self.promises.sent.values()
+        self.violations += list(undelivered(sent, store))[:3]
+        if not self.injector.struck["leap"]:
+            self.violations += list(early(sent, store))[:3]
 
     def _check_consumed(self) -> None:
         """Consumers have had time to read all there is."""

@@ -20,12 +20,12 @@ _Waiting = tuple["Deferred[Any]", Callable[..., object], tuple[object, ...]]
 
 @implementer(IWorker)
 class SimWorker:
-    """So many calls at a time, each whole at one instant; the others wait in order.
+    """A limited number of calls at a time, each whole at one instant; the others wait in order.
 
     - clock: the process's
     - random: draws the delays
-    - threads: calls under way at most
-    - delay: seconds that half a call takes at most
+    - threads: most calls under way
+    - delay: most seconds that half a call takes
     """
 
     def __init__(self, clock: IReactorTime, random: Random, threads: int, delay: Callable[[], float]) -> None:

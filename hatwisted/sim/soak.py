@@ -1,8 +1,8 @@
 """Seeds by the thousand, on all cores: `python -m hatwisted.sim`, or `make soak`.
 
 A worker runs one seed after the other, by itself; what comes back is the outcome. A seed that fails is run
-again at once, and must come to the same digest; then its faults are shrunk, and both are told with the command
-that repeats them.
+again at once, and must come to the same digest; then its faults are shrunk, and both are reported with the
+command that repeats them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Totals:
         self.refusals = 0
         self.emptied = 0
         self.elapsed = 0.0
-        """Seconds that they took."""
+        """Wall-clock seconds that they took."""
         self.telling: Report | None = None
         """The one to look at: the first that failed, or else the one with the most kinds of faults."""
 
@@ -110,7 +110,7 @@ class Totals:
 
 
 def run_job(job: Job) -> Report:
-    """Run it, here; a failing one again, and then shrunk."""
+    """Run it in this process; one that fails is run again, and then shrunk."""
     outcome = Simulation(job.setup()).run()
     if not outcome.violations:
         return Report(job=job, outcome=outcome)

@@ -13,7 +13,7 @@ from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 MANY = 1 << 30
-"""Bytes of one look at a queue: all."""
+"""Most bytes of one look at a queue: no limit."""
 
 BATCH = 64
 """Messages of one look."""
@@ -98,4 +98,4 @@ def _decoded(raw: bytes) -> Seen | None:
 
 def _seen(record: Record) -> Seen:
     place = Place(record.topic, record.queue_id, record.queue_offset, record.physical_offset)
-    return Seen(place, record.body)
+    return Seen(place, record.body, record.store_timestamp)

@@ -24,9 +24,10 @@ _BMP_END: Final = "\uffff"
 """Java looks at UTF-16 halves: it sees no digits beyond this character."""
 _DOUBLE: Final = re.compile(
     r"[+-]?(?:(?P<special>NaN|Infinity)"
-    r"|(?P<hex>0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
-    r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+    r"|(?P<hex>0[xX](?:[0-9a-fA-F]++\.?|[0-9a-fA-F]*+\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?"
+    r"|(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)"
 )
+"""Possessive throughout: digits that could be shared out between two repetitions would be tried in all ways."""
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 """What Java's String.trim takes away."""
 

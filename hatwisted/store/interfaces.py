@@ -179,10 +179,10 @@ class IFlushPolicy(Interface):
     waits = Attribute("bool: do puts wait for the disk?")
 
     def start() -> None:
-        """Begin the timer."""
+        """Start the timer."""
 
     def stop() -> None:
-        """End it; a sync under way goes on."""
+        """Stop it; a sync under way goes on."""
 
     def wait(first: int, last: int, deadline: float) -> object:
         """Only where `waits`: a Deferred with the flushed offset.

@@ -183,7 +183,7 @@ class MessageStore:
             before_changes=self._abort.create,
             progress=progress,
         )
-        self.checkpoint.indexed = None  # of the exit before this start; the next one notes its own
+        self.checkpoint.indexed = None  # of the last exit; the next one notes its own
         self.log.resume(
             self.queues.offsets(), report.store_timestamp, report.start if report.unclean else None
         )
@@ -213,7 +213,7 @@ class MessageStore:
             self.log.stop_appends(str(error))
 
     def start(self) -> None:
-        """Begin to flush, dispatch, expire and count."""
+        """Start flushing, dispatching, expiring and counting."""
         self.flush.start()
         self._queue_writer.start()
         self.reput.start()

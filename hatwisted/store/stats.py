@@ -52,7 +52,7 @@ class StoreStats:
         self._loop.stop()
 
     def count_puts(self, puts: Sequence[Put]) -> None:
-        """Settled puts of one go."""
+        """The settled puts of one batch."""
         statuses = self.put_statuses
         topic, messages, size, times = "", 0, 0, 0
         for put in puts:

@@ -22,10 +22,15 @@ import msgspec
 
 MAX_DEPTH: Final = 64
 """Levels of nesting the small parser follows; RocketMQ's own data has 5."""
+MAX_SLOW: Final = 4 << 20
+"""Characters the small parser reads, some seconds of them at worst: twice a map of 20,000 queues, the largest
+text that needs it."""
 
-_BARE_KEY: Final = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?\d+)(?=\s*:)', re.DOTALL)
+# All repetitions are possessive, and a text that isn't closed is one to the end: nothing is read twice.
+_CHARACTERS: Final = r'"(?:[^"\\]++|\\.)*+'
+_BARE_KEY: Final = re.compile(rf'({_CHARACTERS}(?:"|\\?\Z))|([{{,]\s*+)(-?\d++)(?=\s*+:)', re.DOTALL)
 _TOKEN: Final = re.compile(
-    r'\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\]:,])|(?P<plain>[^\s{}\[\]:,"]+))', re.DOTALL
+    rf'\s*+(?:(?P<text>{_CHARACTERS}")|(?P<mark>[{{}}\[\]:,])|(?P<plain>[^\s{{}}\[\]:,"]++))', re.DOTALL
 )
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -56,7 +61,10 @@ class _Parser:
     """Recursive descent over tokens, for what the regular expression can't mend."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > MAX_SLOW:
+            raise FastjsonError(f"not JSON, and {len(text)} characters are too many for its dialects")
         self._text = text
+        self._in_key = False
         self._tokens = self._tokenize()
         self._next = next(self._tokens)
 
@@ -114,13 +122,24 @@ class _Parser:
         self._take("{")
         pairs: dict[str, Any] = {}
         while self._next[1] != "}" or self._next[0] != "mark":
-            key = self._value(depth + 1)
+            key = self._key(depth + 1)
             self._take(":")
-            pairs[key if isinstance(key, str) else _encode_sorted(key).decode()] = self._value(depth + 1)
+            pairs[key] = self._value(depth + 1)
             if self._next[:2] != ("mark", "}"):
                 self._take(",")
         self._advance()
         return pairs
+
+    def _key(self, depth: int) -> str:
+        """The text of a key. Keys of objects that are keys themselves would double their quotes' escapes with
+        every level."""
+        nested = self._next[0] == "mark"
+        if nested and self._in_key:
+            raise self._unexpected("a plain key within a key")
+        self._in_key |= nested
+        key = self._value(depth)
+        self._in_key &= not nested
+        return key if isinstance(key, str) else _encode_sorted(key).decode()
 
     def _array(self, depth: int) -> list[Any]:
         self._take("[")

@@ -16,7 +16,7 @@ from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
 from tests.support.linkproxy import LinkProxy
 
-SLAVE_TIMEOUT = 6000  # ms: stories are told of slaves that are missed
+SLAVE_TIMEOUT = 6000  # ms: long enough for tests in which a slave is missed
 PAIRS = [(OURS, JAVA), (JAVA, OURS), (OURS, OURS)]
 SERVERS = [OURS]  # whose name server, master and slave clients are tried with
 if os.environ.get("HATWISTED_INTEROP_CONTROL"):
@@ -31,7 +31,13 @@ def needs(*kinds: Kind) -> None:
         pytest.skip(f"RocketMQ {javarocketmq.VERSION} can't run here: {reason}")
 
 
-@pytest.fixture(params=PAIRS, ids=[f"{master.value}-master-{slave.value}-slave" for master, slave in PAIRS])
+def pair_name(pair: tuple[Kind, Kind]) -> str:
+    """A pair in the id of a test."""
+    master, slave = pair
+    return f"{master.value}-master-{slave.value}-slave"
+
+
+@pytest.fixture(params=PAIRS, ids=pair_name)
 def kinds(request: pytest.FixtureRequest) -> tuple[Kind, Kind]:
     """(master, slave) of a pair; each combination in turn."""
     master, slave = request.param

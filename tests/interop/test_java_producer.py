@@ -1,7 +1,7 @@
 """RocketMQ's Java producers, 4.9.7 and 5.3.3, against our name server, SYNC_MASTER and slave.
 
 One client process per version (and one that speaks binary headers) serves all tests of its kind. Results are
-looked at from behind: in the records that our two brokers serve, and in what the slave's log holds.
+judged by what was stored: by the records that our two brokers serve, and by what the slave's log holds.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def assert_sent(client: JavaClient, expected: list[str]) -> None:
 def test_B115_B117_sync_and_async_sends_are_ok_and_on_the_slave(
     group: BrokerGroup, client: JavaClient, topic: str, how: str
 ) -> None:
-    # Made before, or the producer begins its round anew as soon as it hears of the topic's own queues.
+    # Made before, or the producer starts its round over as soon as it hears of the topic's own queues.
     create(group, topic)
     client.tell(how, topic, "body", 40)
     expected = numbered("body", 40)
@@ -123,7 +123,7 @@ def test_B115_B117_sync_and_async_sends_are_ok_and_on_the_slave(
     assert sorted(each.body.decode() for each in found) == sorted(expected)
     if how == "sync":
         per_queue = Counter(each.queue_id for each in found)
-        # Exactly, unless the producer has begun its round anew because a route has changed meanwhile.
+        # Exactly, unless the producer has started its round over because a route has changed meanwhile.
         assert all(abs(per_queue[queue] - 40 // QUEUES) <= 1 for queue in range(QUEUES)), per_queue
     copied = [each.body.decode() for each in read_log(group.slave_store) if each.topic == topic]
     assert sorted(copied) == sorted(expected), "SEND_OK without a copy on the slave"
@@ -214,7 +214,7 @@ def test_B115_B116_a_producer_over_two_masters_loses_no_send_when_one_dies(
             with JavaClient(version, "Producer", tmp_path, f"127.0.0.1:{a.namesrv_port}") as client:
                 client.tell("sync", "Spread", "both", 40)
                 takers = Counter(event[2] for event in client.events("sent"))
-                # 20 each, unless it has begun its round anew because a route has changed meanwhile.
+                # 20 each, unless it has started its round over because a route has changed meanwhile.
                 assert all(abs(takers[name] - 20) <= QUEUES for name in ("broker-a", "broker-b")), takers
                 b.master.kill()
                 client.forget()

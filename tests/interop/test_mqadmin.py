@@ -100,7 +100,7 @@ def test_slaves_and_system_topics_are_refused(run: Run, group: BrokerGroup) -> N
     assert "conflict with system topic" in run("updateTopic", "-b", master(group), "-t", "TBW102")
 
 
-def test_topic_deleted_and_made_anew(run: Run, group: BrokerGroup, topic: str) -> None:
+def test_topic_deleted_and_recreated(run: Run, group: BrokerGroup, topic: str) -> None:
     send(group, topic, "old")
     group.wait_caught_up()
     assert "Exception" not in run("deleteTopic", "-c", CLUSTER, "-t", topic)
@@ -112,7 +112,7 @@ def test_topic_deleted_and_made_anew(run: Run, group: BrokerGroup, topic: str) -
     assert re.search(r"^broker-a +1 +0 +1 ", run("topicStatus", "-t", topic), re.MULTILINE)
     for broker in (master(group), slave(group)):
         entries = run("queryCq", "-t", topic, "-q", 1, "-i", 0, "-c", 5, "-b", broker)
-        assert "max: 1, min: 0" in entries, "the slave's queue begins anew as well"
+        assert "max: 1, min: 0" in entries, "the slave's queue starts over as well"
     read = run("printMsg", "-t", topic)
     assert "BODY: new" in read and "BODY: old" not in read
 

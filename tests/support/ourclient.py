@@ -1,7 +1,7 @@
 """Our own client with the words of the Java programs: a program for `ClientProgram`, or in a test's own process
 (tests/support/twistedclient.py).
 
-    send TOPIC PREFIX COUNT [DELAY SIZE] > sent BODY STATUS BROKER SECONDS; SIZE: bytes behind the body's name
+    send TOPIC PREFIX COUNT [DELAY SIZE] > sent BODY STATUS BROKER SECONDS; SIZE: bytes after the body's name
     burst TOPIC PREFIX COUNT            to one queue, all at once
     transact TOPIC BODY OUTCOME         COMMIT, ROLLBACK, UNKNOWN; asked about it later, it says COMMIT
     start NAME GROUP TOPIC MODE [BATCH PREFETCH PAUSED] MODE: CLUSTERING, ORDERLY

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from hatwisted.blocking.connection import Connection
 from hatwisted.blocking.settings import ClusterSettings
@@ -26,6 +26,7 @@ from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.properties import encode_properties
+from hatwisted.wire.remoting import RemotingCommand
 from testbed.storefiles import read_log
 
 WINDOW = 32  # requests in flight
@@ -36,6 +37,14 @@ BATCH_SHARE, BIG_SHARE = 0.1, 0.02
 SIZES, BIG_SIZES, BATCH_COUNTS = (0, 2500), (20_000, 60_000), (2, 20)  # bytes, bytes, messages
 TIMEOUT = 30.0  # above the brokers' own waits for a slave
 RETRY_SECONDS = 0.1
+
+
+class Flight(NamedTuple):
+    """A request that waits for its answer: its number on the connection, and what it brings to which queue."""
+
+    number: int
+    queue: MessageQueue
+    bodies: list[bytes]
 
 
 class Producer(threading.Thread):
@@ -99,7 +108,7 @@ class Producer(threading.Thread):
             self.failure = failure
 
     def _one_connection(self) -> None:
-        waiting: deque[tuple[int, list[int]]] = deque()
+        waiting: deque[Flight] = deque()
         due = time.monotonic()
         address = f"127.0.0.1:{self.port}"
         connection = Connection(address, ClusterSettings(name_servers=(address,), answer_timeout=TIMEOUT))
@@ -115,7 +124,7 @@ class Producer(threading.Thread):
             while waiting:
                 self._note_oldest(connection, waiting)
 
-    def _send_something(self, connection: Connection) -> tuple[int, list[int]]:
+    def _send_something(self, connection: Connection) -> Flight:
         chance = self._random
         topic, queue = chance.choice(TOPICS), chance.randrange(QUEUES)
         if chance.random() < BATCH_SHARE:
@@ -127,8 +136,9 @@ class Producer(threading.Thread):
             code, properties = RequestCode.SEND_MESSAGE_V2, encode_properties(self._properties())
         out = Outgoing(topic=topic, code=code, body=content, properties=properties, ids=())
         place = MessageQueue(broker_name="", queue_id=queue, topic=topic)
+        self.sending(place, bodies)
         number = connection.post(out.request("loader", place, round(time.time() * 1000)))
-        return number, [zlib.crc32(body) for body in bodies]
+        return Flight(number, place, bodies)
 
     def _body(self, sizes: tuple[int, int]) -> bytes:
         self._sequence += 1
@@ -141,20 +151,32 @@ class Producer(threading.Thread):
         keys = f"key{self._sequence} all" if self._random.random() < 0.5 else f"käy{self._sequence}"
         return {"KEYS": keys, "UNIQ_KEY": unique, "WAIT": "true", "TAGS": f"Tag{self._sequence % 5}"}
 
-    def _note_oldest(self, connection: Connection, waiting: deque[tuple[int, list[int]]]) -> None:
-        number, checksums = waiting.popleft()
-        answer = connection.answer(number)
+    def _note_oldest(self, connection: Connection, waiting: deque[Flight]) -> None:
+        flight = waiting.popleft()
+        answer = connection.answer(flight.number)
         self.codes[answer.code] += 1
         if answer.code:
             self.remarks[answer.code] = (answer.remark or "")[:120]
+        self.answered(flight, answer, offsets_of(answer, len(flight.bodies)))
+
+    def sending(self, queue: MessageQueue, bodies: list[bytes]) -> None:
+        """These are about to be sent; for subclasses."""
+
+    def answered(self, flight: Flight, answer: RemotingCommand, offsets: list[int]) -> None:
+        """An answer has come, with the log offsets that it names, if any."""
+        if answer.code:
             return
-        ids = answer.ext["msgId"].split(",")
-        assert len(ids) == len(checksums), f"{len(ids)} ids for {len(checksums)} messages"
-        for message_id, checksum in zip(ids, checksums, strict=True):
-            offset = int(message_id[-16:], 16)
+        for offset, body in zip(offsets, flight.bodies, strict=True):
             if offset in self.acked:
                 self.conflicts.append(offset)
-            self.acked[offset] = checksum
+            self.acked[offset] = zlib.crc32(body)
+
+
+def offsets_of(answer: RemotingCommand, count: int) -> list[int]:
+    """Where `count` messages stand in the log; none if the answer names no place."""
+    ids = answer.ext["msgId"].split(",") if "msgId" in answer.ext else []
+    assert len(ids) in (0, count), f"{len(ids)} ids for {count} messages"
+    return [int(each[-16:], 16) for each in ids]
 
 
 def broken_promises(producer: Producer, store: Path) -> list[int]:

@@ -207,7 +207,7 @@ class ScriptedBroker(ScriptedServer):
         )
 
     def _offset_at(self, time: int) -> int:
-        """4.9.7's: the nearer neighbour, the last message for a time behind all."""
+        """4.9.7's: the nearer neighbour, the last message for a time after all of them."""
         return min(max(time - FIRST_TIME, self.low), max(self.high - 1, self.low))
 
 

@@ -19,7 +19,7 @@ FLAGS = (
 
 class VariedLog(LogBuilder):
     """Records at random: delayed, transactional, of IPv6 hosts, with many keys or none, of topics that were
-    deleted and made anew, with queue offsets left out. first_offset: of every queue."""
+    deleted and recreated, with queue offsets left out. first_offset: of every queue."""
 
     def __init__(self, seed: int, base: int = 0, first_offset: int = 0) -> None:
         super().__init__(base)
@@ -34,8 +34,8 @@ class VariedLog(LogBuilder):
             self._vary_one()
         return self
 
-    def begin_anew(self, topic: str, queue_id: int) -> None:
-        """The topic has been deleted; with its next record it is made anew."""
+    def recreate(self, topic: str, queue_id: int) -> None:
+        """The topic has been deleted; its next record recreates it."""
         self._next[topic, queue_id] = 0
 
     def _vary_one(self) -> None:

@@ -226,7 +226,7 @@ def test_a_handler_that_fails_is_logged_with_its_traceback_and_its_message_comes
 
 @pytest.mark.parametrize("said", [AckIndex(3), RECONSUME_LATER])
 def test_b125_ack_index_of_a_batch(tell: Callable[[Story], None], said: AckIndex) -> None:
-    """Those behind the index go back, each for itself; the others are done with."""
+    """Those after the index go back, each on its own; the others are done with."""
     topic = f"Acked{said.value + 1}"
 
     async def story(cluster: Cluster) -> None:

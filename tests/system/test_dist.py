@@ -58,8 +58,8 @@ def python(folder: Path, archives: dict[str, bytes]) -> Path:
     venv.create(folder / "venv", with_pip=True, symlinks=True)
     python = folder / "venv" / "bin" / "python"
     site = next((folder / "venv" / "lib").glob("python*/site-packages"))
-    # Not through --system-site-packages: .pth files behind a .pth file don't count, so the editable install of
-    # this checkout stays invisible.
+    # Not through --system-site-packages: .pth files reached through a .pth file don't count, so the editable
+    # install of this checkout stays invisible.
     (site / "borrowed.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
     (wheel,) = (name for name in archives if name.endswith(".whl"))
     install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", folder / "dist" / wheel]

@@ -74,7 +74,7 @@ def test_B137_a_sync_master_lost_with_its_disk_leaves_every_send_ok(tmp_path: Pa
         assert broken_promises(producer, group.slave_store) == [], producer.story()
 
 
-def test_B140_a_tail_lost_and_written_anew_is_noticed_before_anything_is_copied(tmp_path: Path) -> None:
+def test_B140_a_tail_lost_and_rewritten_is_noticed_before_anything_is_copied(tmp_path: Path) -> None:
     """The worse half of the row: offsets match, bytes differ, and the HA link can't tell; the slave asks for its
     last record. The other half is in test_replication_offsets.py."""
     with BrokerGroup(tmp_path) as group:

@@ -179,7 +179,7 @@ def test_a_damaged_log(tmp_path: Path, damaged_store: Path) -> None:
 
 
 def test_a_damaged_log_found_by_a_daemon(tmp_path: Path, damaged_store: Path) -> None:
-    """Found behind the fork: our line in the log and on the terminal, where twistd adds its own words."""
+    """Found after the fork: our line in the log and on the terminal, where twistd adds its own words."""
     ended = run(tmp_path, [], "hamaster", "--set", f"listenPort={free_port(BROKER_PORTS)}", *SMALL)
     assert ended.returncode == 1
     line = ended.stderr.partition("\n")[0]

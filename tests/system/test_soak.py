@@ -23,7 +23,7 @@ def test_seeds_for_a_while_keep_every_promise() -> None:
     done = simulate("--first", "100", "--minutes", str(MINUTES * times(1)), "--jobs", "2")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     lines = done.stdout.splitlines()
-    assert len(lines) >= 3, "no progress was told"
+    assert len(lines) >= 3, "no progress was printed"
     assert ", 0 failed" in lines[-2], lines[-2]
     assert lines[-1].startswith("answers {"), lines[-1]
 
@@ -33,7 +33,8 @@ SEED = 766
 
 
 def test_a_seed_comes_to_the_same_bytes_in_another_process(tmp_path: Path) -> None:
-    """What Python orders by chance, anew in each process, has no part in it; the figures are of these seeds."""
+    """What Python orders by chance, differently in each process, has no part in it; the figures are of these
+    seeds."""
     pages = []
     for hashes in ("1", "2"):
         page, figures = tmp_path / f"{hashes}.html", tmp_path / f"{hashes}.json"

@@ -132,11 +132,11 @@ class BrokerStats:
         self._loop = PeriodicCall(clock, "sampling the statistics of topics and groups", self.sample)
 
     def start(self) -> None:
-        """Begin to sample."""
+        """Start sampling."""
         self._loop.start(SAMPLE_INTERVAL)
 
     def stop(self) -> None:
-        """End sampling."""
+        """Stop sampling."""
         self._loop.stop()
 
     # -- counting --------------------------------------------------------------------------------------------

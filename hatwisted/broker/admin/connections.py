@@ -1,7 +1,7 @@
 """Who is connected: GET_CONSUMER_CONNECTION_LIST 203, GET_PRODUCER_CONNECTION_LIST 204, GET_ALL_PRODUCER_INFO 328.
 
-What the tables of clients know, in the words of RocketMQ's tools. Tools tell by 206 that a consumer group is
-offline, and do their work another way then.
+What the tables of clients know, in the words of RocketMQ's tools. By 206 tools know that a consumer group is
+offline, and do their work another way.
 """
 
 from __future__ import annotations

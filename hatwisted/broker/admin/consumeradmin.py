@@ -63,11 +63,11 @@ class ConsumerAdmin:
             processor.register_on(table)
 
     def start(self) -> None:
-        """Begin to sample, and to forget lapsed locks."""
+        """Start sampling, and forgetting lapsed locks."""
         self.stats.start()
         self.locks.start()
 
     def stop(self) -> None:
-        """End that."""
+        """Stop both."""
         self.stats.stop()
         self.locks.stop()

@@ -1,6 +1,6 @@
 """What operators do with consumer groups: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200, DELETE_SUBSCRIPTIONGROUP
-207. (201, all groups, is in `admin`.) A slave's table is its master's, so it refuses both; a master answers when
-its slaves have the change, or have had their time, and names those that lack it."""
+207. (201, all groups, is in `admin`.) A slave's table is its master's, so it refuses both; a master answers
+when its slaves have the change, or have had their time to copy it, and names those that lack it."""
 
 from __future__ import annotations
 

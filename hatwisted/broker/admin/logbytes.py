@@ -1,7 +1,7 @@
 """LOG_DIGESTS 20045 and READ_LOG 20046: what another one compares its copy of this broker's log with.
 
 Any peer may ask, as it may pull any message. What that costs is bounded: a few requests at a time, a range of
-some MiB each, read in a worker, and so many bytes a second together. Who asks for more is told to come back:
+some MiB each, read in a worker, and so many bytes a second together. Whoever asks for more is told to come back:
 nothing is queued here for anybody.
 """
 

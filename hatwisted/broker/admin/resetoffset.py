@@ -2,9 +2,10 @@
 goes to the group's members, and CLONE_GROUP_OFFSET 314.
 
 A living group carries a reset out itself: each member gets the new offsets, stops its queues, lets what it's
-working on end, commits and begins again. So the table of offsets changes by the members' commits, which may go
-back for a while (see OffsetCommits). A group that is offline is answered 206, and the tool commits by itself;
-but when 5.x tools name one queue, which they don't repeat in the old way, the broker commits at once.
+working on end, commits and begins again. So the table of offsets changes by the members' commits, which may
+go back for a while (see OffsetCommits). For a group that is offline the answer is 206, and the tool commits
+by itself; but when 5.x tools name one queue, for which they have no such fallback, the broker commits at
+once.
 
 C++ members get the offsets as a list, since they can't read a map keyed by objects. RocketMQ decides that by the
 language of the tool that asks; here it's the member's own.

@@ -1,4 +1,4 @@
-"""Questions that a tool has for a consumer, and the broker passes on: GET_CONSUMER_RUNNING_INFO 307,
+"""Questions of a tool to a consumer, which the broker passes on: GET_CONSUMER_RUNNING_INFO 307,
 CONSUME_MESSAGE_DIRECTLY 309, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223.
 
 307 and 309 go out as they came, on the consumer's own connection, and its answer goes back unread: what's in it

@@ -87,12 +87,12 @@ class RuntimeInfo:
         self._sources.remove(source)
 
     def start(self) -> None:
-        """Begin to watch for midnight. This also counts as the broker's start time."""
+        """Start watching for midnight. This also counts as the broker's start time."""
         self._started = self._clock.seconds()
         self._loop.start(DAY_CHECK_INTERVAL)
 
     def stop(self) -> None:
-        """End watching."""
+        """Stop watching."""
         self._loop.stop()
 
     def _check_day(self) -> None:

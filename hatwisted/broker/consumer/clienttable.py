@@ -1,7 +1,7 @@
 """Who is connected: producer and consumer groups as the clients' heartbeats (34) describe them.
 
 A consumer group lives as long as one connection speaks for it. Its members, its subscriptions and their
-newest version are kept here; whoever changes them causes a "members changed" notice (40) to every member,
+newest version are kept here; whoever changes them causes a "members changed" notification (40) to every member,
 because each member divides the queues among the ids it gets from GET_CONSUMER_LIST_BY_GROUP (38). Members
 go with their connection, with UNREGISTER_CLIENT (35), or after CLIENT_TTL without a heartbeat.
 
@@ -84,7 +84,7 @@ class ConsumerGroup:
         return [member.client_id for member in self.members.values()]
 
     def join(self, key: Hashable, member: Member, data: ConsumerData) -> bool:
-        """Take a heartbeat; was it news to the group?
+        """Take a heartbeat. True if it changed the group's members or subscriptions.
 
         - key: the connection it came on
         - member: who it is

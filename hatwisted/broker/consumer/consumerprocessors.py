@@ -1,7 +1,7 @@
 """Requests by which consumer groups share their queues: heartbeats, members, progress.
 
 HEART_BEAT 34, UNREGISTER_CLIENT 35, GET_CONSUMER_LIST_BY_GROUP 38, QUERY_ and UPDATE_CONSUMER_OFFSET 14 and
-15, CHECK_CLIENT_CONFIG 46, and the notice NOTIFY_CONSUMER_IDS_CHANGED 40 that goes out. Master and slave
+15, CHECK_CLIENT_CONFIG 46, and the notification NOTIFY_CONSUMER_IDS_CHANGED 40 that goes out. Master and slave
 answer alike; a slave makes no topics or groups for it, they come from its master.
 """
 
@@ -80,11 +80,11 @@ class ConsumerProcessors:
         self._scan = PeriodicCall(clock, "scanning for silent clients", self.clients.expire)
 
     def start(self) -> None:
-        """Begin to look for silent clients."""
+        """Start looking for silent clients."""
         self._scan.start(CLIENT_SCAN_INTERVAL)
 
     def stop(self) -> None:
-        """End looking."""
+        """Stop looking."""
         self._scan.stop()
 
     def register_on(self, table: ProcessorTable) -> None:

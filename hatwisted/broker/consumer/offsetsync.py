@@ -27,7 +27,7 @@ JOINS = "joinsOffsets"
 """ext field of request and answer: this broker joins tables."""
 
 SLAVE_ID, SLAVE_ADDRESS = "slaveId", "slaveAddress"
-"""ext fields of a slave's request beside it: who asks."""
+"""More ext fields of a slave's request: who asks."""
 
 FLUSH_OFFSET = "masterFlushOffset"
 """ext field of a master's answer: how far its log is on its disk."""
@@ -67,7 +67,7 @@ class OffsetSyncProcessors:
         table.register(RequestCode.GET_ALL_CONSUMER_OFFSET, self.all_offsets)
 
     def register_join_on(self, table: ProcessorTable) -> None:
-        """Put what a master answers besides into `table`."""
+        """Put what only a master answers into `table`."""
         table.register(RequestCode.JOIN_CONSUMER_OFFSET, answer_bad_requests(self.join))
 
     def all_offsets(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:

@@ -54,11 +54,11 @@ class QueueLocks:
         return len(self._locks)
 
     def start(self) -> None:
-        """Begin to forget lapsed locks."""
+        """Start forgetting lapsed locks."""
         self._sweeper.start(SWEEP_INTERVAL)
 
     def stop(self) -> None:
-        """End that."""
+        """Stop that."""
         self._sweeper.stop()
 
     def lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:

@@ -113,14 +113,14 @@ class SubscriptionGroupTable:
         self._notify()
 
     def delete(self, name: str) -> None:
-        """Forget a group's settings; an unknown one is no error."""
+        """Forget a group's settings; that it's unknown is no error."""
         if self._groups.pop(name, None) is not None:
             self._log.info("consumer group {group} deleted", group=name)
             self.version = self.version.following(self._now())
             self._notify()
 
     def replace(self, table: GroupTable) -> bool:
-        """Take over the master's table, deletions included, unless it is the one held; was it another?"""
+        """Take over the master's table, deletions included. True if it differs from the one held."""
         if table.data_version == self.version:
             return False
         self._groups = dict(table.subscription_group_table)

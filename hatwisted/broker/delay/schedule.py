@@ -171,7 +171,7 @@ class LevelDelivery:
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self, after: float) -> None:
-        """Begin in this many seconds. An offset beyond the queue is corrected at once: what is stored from now
+        """Start in this many seconds. An offset beyond the queue is corrected at once: what is stored from now
         on would be taken for delivered."""
         self._correct(*self._store.queue_offsets(SCHEDULE_TOPIC, self._level - 1))
         self._again(after)
@@ -202,7 +202,7 @@ class LevelDelivery:
             self._try_later(str(error))
             return
         except Exception:
-            # Nobody has thought of it, but a level that doesn't turn again would be dead until the next start.
+            # Unforeseen; but a level that doesn't turn again would be dead until the next start.
             self._broken_turn(Failure())
             return
         if batch:
@@ -359,7 +359,7 @@ class LevelDelivery:
         self._try_later(self._broken(failure))
 
     def _broken(self, failure: Failure) -> str:
-        """Told with its traceback when it begins; returns the reason."""
+        """Logged with its traceback when it begins; returns the reason."""
         reason = f"{failure.type.__name__ if failure.type else 'error'}: {failure.getErrorMessage()}"
         if reason != self._last_reason:
             self._log.failure("delivery of delay level {number} failed", failure, number=self._level)
@@ -376,7 +376,7 @@ class LevelDelivery:
             putting.callback(None)
 
     def _try_later(self, reason: str) -> None:
-        """Told when it begins, and when the reason changes."""
+        """Logged when it begins, and when the reason changes."""
         if reason != self._last_reason:
             self._last_reason = reason
             self._log.warn(

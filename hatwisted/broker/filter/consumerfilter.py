@@ -261,7 +261,7 @@ class ConsumerFilterTable:
             yield from topics.values()
 
     def clean(self) -> None:
-        """Forget who has been dead for long."""
+        """Forget those that have been dead for long."""
         limit = self._now() - self._keep
         for known in [known for known in self._all() if known.dead and known.died <= limit]:
             self._remove(known)

@@ -16,7 +16,7 @@ from hatwisted.wire.javahash import java_hash
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """One topic's part of a consumer group's wishes.
+    """A consumer group's subscription to one topic.
 
     tags_codes: int32 hashes of the wanted tags, None for all; version: the client's clock when it subscribed
     (ms), by which newer replaces older; raw: the client's own object, for those who ask what it said.

@@ -1,7 +1,7 @@
 """A broker as one Twisted service: store, tables, replication, ports and registration in the right order.
 
 Start: lock and recover the store in the foreground, read the tables, open the ports, register. Stop runs the
-other way round and loses nothing: take no puts any more, let the slaves have the rest, answer who still waits,
+other way round and loses nothing: take no more puts, let the slaves have the rest, answer whoever still waits,
 close the ports, write the tables, flush, and leave the folder as a clean exit does.
 
 Master and slave are the same node in another role: a role is a set of services with a table of processors
@@ -102,10 +102,10 @@ class RoleServices(Protocol):
         """The node serves in this role from now on."""
 
     def stop_taking(self) -> None:
-        """Take nothing new any more."""
+        """Take nothing new from now on."""
 
     def stop(self) -> Deferred[Any]:
-        """End what is under way; fires when nothing of it is open."""
+        """Finish what is under way; fires when nothing of it is open."""
 
 
 class BrokerNode(Service):
@@ -122,8 +122,8 @@ class BrokerNode(Service):
         self._progress_due = 0.0
 
     def take_role(self, services: RoleServices) -> None:
-        """Answer as this role does, from the next request on. While the node runs, the services of the role before
-        have stopped, and whoever calls starts these."""
+        """Answer as this role does, from the next request on. While the node runs, the services of the
+        previous role have stopped, and the caller starts these."""
         self.services = services
         table = self.parts.processors.joined(services.processors)
         for port, factory in zip(self.parts.ports, self._factories, strict=True):
@@ -202,7 +202,7 @@ class BrokerNode(Service):
 
 
 def _close(port: IListeningPort, factory: RemotingServerFactory) -> Deferred[Any]:
-    """Accept no connection any more, and close those that are open."""
+    """Accept no more connections, and close those that are open."""
     closed: Deferred[Any] = maybeDeferred(port.stopListening)
     for connection in list(factory.connections):
         connection.close()

@@ -1,9 +1,10 @@
 """A slave compares its log with its master's, a little at a time, round after round.
 
-A round goes over all that both hold; `haAuditRate` bytes a second are read on either side, and some hundred sent.
-What differs is told with its exact place, and in the runtime info (28). Nothing is repaired by itself: the disk
-that changed these bytes is an operator's business first. Compared is only while the link stands, because then the
-end of our log is known to be the master's; a master that knows no such request (RocketMQ's) is asked once an hour.
+A round goes over all that both hold; `haAuditRate` bytes a second are read on either side, and some hundred
+sent. What differs is logged with its exact place, and in the runtime info (28). Nothing is repaired by
+itself: the disk that changed these bytes is an operator's business first. Logs are compared only while the
+link stands, because then the end of ours is known to be the master's; a master that knows no such request
+(RocketMQ's) is asked once an hour.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ROUND_PAUSE: Final = 60.0
 UNABLE_PAUSE: Final = 3600.0
 """Seconds until a master that doesn't know the request is asked again: it may have become another one."""
 MOST_TOLD: Final = 10
-"""Differing ranges of one round that are told one by one."""
+"""Differing ranges of one round that are logged one by one."""
 STEP: Final = 1.0
 """Seconds' worth of bytes compared at once."""
 

@@ -71,12 +71,12 @@ class MasterRole:
         self._check.start()
 
     def stop_taking(self) -> None:
-        """Take nothing from clients any more."""
+        """Take nothing more from clients."""
         self._state.stop()
         self._progress.stop()
 
     def stop(self) -> Deferred[Any]:
-        """Put nothing of our own any more, and let the slaves have what there is."""
+        """Put nothing more of our own, and let the slaves have what there is."""
         for source in self._sources:
             self._runtime.remove_source(source)
         stopped = self._check.stop().addCallback(lambda _: self._schedule.stop())

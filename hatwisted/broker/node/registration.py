@@ -179,7 +179,7 @@ class Registration:
         return self._identity.header(self._role.broker_id)
 
     def request(self) -> RemotingCommand:
-        """The registration as of now."""
+        """The present registration."""
         table = self._topics.table(self._permission)
         body = encode_register_body(RegisterBody(topic_config_serialize_wrapper=table), self._compressed)
         header = msgspec.structs.replace(
@@ -188,7 +188,7 @@ class Registration:
         return RemotingCommand(RequestCode.REGISTER_BROKER, ext=header.to_ext(), body=body)
 
     def question(self) -> tuple[RemotingCommand, DataVersion]:
-        """Whether a name server has our topics as of now, and the version it should hold."""
+        """Whether a name server has our present topics, and the version it should hold."""
         version = self._topics.version
         ext = self.header().to_ext()
         return RemotingCommand(RequestCode.QUERY_DATA_VERSION, ext=ext, body=encode_body(version)), version
@@ -318,7 +318,7 @@ class _NameServer:
         self._owner.answered(response)
 
     def _failed(self, failure: Failure) -> None:
-        """Told once; the next line is that it works again."""
+        """Logged once; the next line is that it works again."""
         failure.trap(CallFailed, Refused)
         self._failures += 1
         if self._failures == 1:
@@ -366,6 +366,6 @@ def _no_version(failure: Failure) -> None:
 
 
 def _unanswered(failure: Failure) -> bool:
-    """A name server that can't be asked, or doesn't know the question, is registered with."""
+    """Register with a name server that can't be asked, or doesn't know the question."""
     failure.trap(CallFailed, Refused)
     return False

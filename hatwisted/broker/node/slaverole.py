@@ -99,7 +99,7 @@ class SlaveRole:
         self.synchronizer.follow(self._master.tables)
 
     def stop_taking(self) -> None:
-        """Ask for no tables any more; the log is copied on until the link closes."""
+        """Ask for no more tables; the log is copied until the link closes."""
         self._master.remove_listener(self._follow)
         self._store.remove_arrival_listener(self.synchronizer.arrived)
         self.synchronizer.stop()

@@ -46,7 +46,7 @@ from hatwisted.wire.registration import TopicTable, decode_body
 from hatwisted.wire.remoting import RemotingCommand
 
 UNKNOWN_TOPIC_PAUSE = 1.0
-"""Seconds between rounds that messages of unknown topics wish for: many topics may be made at a time."""
+"""Seconds between rounds that messages of unknown topics ask for: many topics may be made at a time."""
 
 CALL_TIMEOUT = 3.0
 """Seconds the master has for one answer."""
@@ -130,7 +130,7 @@ class SlaveSynchronizer:
         """Seconds from the end of this round to the next."""
         self._last_turn = -options.interval
         self._asked_for: set[str] = set()
-        """Unknown topics that a round was wished for, since the table last changed: the master may not know
+        """Unknown topics that have asked for a round since the table last changed: the master may not know
         them either, if they have been deleted."""
 
     def follow(self, address: str | None) -> None:
@@ -271,7 +271,7 @@ class SlaveSynchronizer:
         )
 
     def _not_copied(self, failure: Failure, code: RequestCode) -> None:
-        """Told when it begins; the rounds after that are silent until one has worked."""
+        """Logged when it begins; the rounds after that are silent until one has worked."""
         if failure.check(CancelledError):
             failure.raiseException()
         if not failure.check(CallFailed, Refused, ValueError):

@@ -74,7 +74,7 @@ class TableHold:
             return
         if offset >= self._end:
             self._reached()
-        else:  # a disk that fails is the store's to tell
+        else:  # a disk that fails is the store's to report
             self._timer.set(HOLD_LOOK)
 
     def _reached(self) -> None:

@@ -78,7 +78,7 @@ class TableWatch:
         )
 
     def _copied(self, had: dict[str, str], after: float) -> None:
-        # Told of a change that couldn't be copied: asked again at once, the master would say the same.
+        # The change that was announced couldn't be copied: asked again at once, the master would say the same.
         in_vain = after < HOLD / 2 and versions_of(self._tables) == had
         self._timer.set(RETRY if in_vain else PAUSE)
 

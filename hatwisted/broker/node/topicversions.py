@@ -28,8 +28,8 @@ LOOK = 1.0
 """Seconds from one answer to the next question."""
 
 AskVersion = Callable[[str], "Deferred[DataVersion | None]"]
-"""The version of the topics of the master at "host:port", by a name server's word; None if it has none. Doesn't
-fail, and doesn't take long."""
+"""The version of the topics of the master at "host:port", as a name server has it; None if it has none.
+Doesn't fail, and doesn't take long."""
 
 
 def no_name_server(_master: str) -> Deferred[DataVersion | None]:

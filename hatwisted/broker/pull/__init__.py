@@ -4,5 +4,5 @@ Read `pullmessage` (PULL_MESSAGE on master and slave: checks, filter, read, answ
 that found nothing is held until its queue grows or its time is over: long polling).
 
 Nothing is decoded to be delivered: an answer is the log's own bytes. No pull is held for longer than its
-client asks, and none is answered before its client has read the answers before.
+client asks, and none is answered before its client has read the previous answers.
 """

@@ -25,8 +25,8 @@ REASONS = {
 
 
 class MissingCopies:
-    """Tells of the puts of one master. record: the stored record at a log offset, None if it can't be read; a put
-    that waits has let go of its message."""
+    """Logs one master's puts that no slave has. record: the stored record at a log offset, None if it can't be
+    read; a put that waits has let go of its message."""
 
     _log = Logger()
 

@@ -26,7 +26,7 @@ class SendState:
         return self._stopping
 
     def stop(self) -> None:
-        """It begins."""
+        """An orderly stop begins."""
         self._stopping = True
 
     def forbidden(self) -> Refusal | None:

@@ -2,8 +2,8 @@
 
 The broker reads the message out of its own log, so the request is small: a copy goes to the group's retry
 topic by way of a delay level (3 + how often it has been tried, unless the consumer chooses one), or, tried
-often enough, or with a level below 0, to the group's dead letters. The copy knows the topic and the id
-of the first message. Rules of RocketMQ 4.9.7's SendMessageProcessor.
+often enough, or with a level below 0, to the group's dead letters. The copy carries the topic and the id of
+the original message. Rules of RocketMQ 4.9.7's SendMessageProcessor.
 
 The consumer forgets the message once it has the answer. So that comes when the copy is as safe as the flush and
 replication mode says, and otherwise with the codes of a send. (RocketMQ answers after the append.) Whatever isn't

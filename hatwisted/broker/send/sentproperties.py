@@ -1,6 +1,6 @@
 """Properties of a send, as the log is to have them.
 
-RocketMQ 4.9.7 takes a single message's WAIT out and leaves every other byte, or all of it where it rewrites
+RocketMQ 4.9.7 removes a single message's WAIT and leaves every other byte, or all of it where it rewrites
 the properties anyway (delayed and half messages); all get the CLUSTER. The common case is text in and text
 out: parsing properties of every message would cost more than its append.
 """

@@ -149,7 +149,7 @@ class TopicConfigTable:
 
         - topic: its name
         - default_topic: whose settings an unknown one gets, if that one allows it
-        - default_queue_nums: queues that an unknown one gets at most
+        - default_queue_nums: most queues that an unknown one gets
         - sys_flag: that an unknown one gets
         """
         config = self._topics.get(topic)
@@ -213,7 +213,7 @@ class TopicConfigTable:
         self._changed()
 
     def delete(self, topic: str) -> None:
-        """Forget a topic; an unknown one is no error."""
+        """Forget a topic; that it's unknown is no error."""
         if self._topics.pop(topic, None) is not None:
             self._log.info("topic {topic} deleted", topic=topic)
             self._changed()

@@ -56,7 +56,7 @@ def number(text: str) -> int:
 
 
 def again(record: Record, topic: str, queue_id: int) -> InnerMessage:
-    """A record once more, elsewhere; without its transaction bits.
+    """The same record for another place, without its transaction bits.
 
     - record: a half
     - topic, queue_id: where it goes

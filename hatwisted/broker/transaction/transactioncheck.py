@@ -1,11 +1,12 @@
 """The check of undecided transactions: producers are asked (39) what became of their half messages.
 
 Each round walks the half queue from where the last one ended. A half with an op is passed; one that is too
-young ends the round, as all after it are younger still; any other is parked again at the queue's end with one
-check more, its producer is asked, and the walk moves on. So progress is one number per queue, kept as that of
-consumer group CID_RMQ_SYS_TRANS where RocketMQ keeps it: either broker can go on with the other's store.
+young ends the round, as all after it are younger still; any other is parked again at the queue's end with its
+count of checks raised, its producer is asked, and the walk moves on. So progress is one number per queue,
+kept as that of consumer group CID_RMQ_SYS_TRANS where RocketMQ keeps it: either broker can go on with the
+other's store.
 
-Ops are read ahead of the halves, and those not yet met are kept; the op queue's progress stays behind the
+Ops are read ahead of the halves, and those not yet met are kept; the op queue's progress never passes the
 oldest of them, so a restart reads them again. Rejected: RocketMQ's one unbroken loop, as a round with many
 halves would stop everything else here; a round runs in slices. A half that can't be put again ends the round
 and is met by the next, where RocketMQ gives up those above the limit.
@@ -66,7 +67,7 @@ SLICE = 32
 
 MAX_KNOWN_OPS = 1_000_000
 """Decisions kept in memory (about 100 bytes each) until the walk meets their halves. Beyond it halves may be
-asked about that are decided: their producers answer once more."""
+asked about that are decided: their producers answer again."""
 
 _ONEWAY = 2
 

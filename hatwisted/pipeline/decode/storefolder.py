@@ -1,6 +1,6 @@
 """A store's folder: which log files it has, where its log ends, and how to cut it into pieces to read.
 
-A store is read as it lies there, be it a running broker's or a copy. Its log's end is found without reading the
+A store is read as it is, whether a running broker's or a copy. Its log's end is found without reading the
 log (see `endprobe`). Pieces are cut at any byte, because a reader finds its first record by itself: a plan for
 terabytes costs no reading. Who needs real boundaries, as a stream's offsets are, asks for them one by one.
 """
@@ -24,8 +24,8 @@ from hatwisted.wire.storenames import LOG_FOLDER
 EVERY_STORE: Final = (LOG_FOLDER, "store")
 """What RocketMQ calls a store's folder and the log's in it: no names to tell brokers apart by."""
 SPLIT_BYTES: Final = (64 << 20, 256 << 20)
-"""Bytes of a piece by default, at least and at most. What Spark spends on a task beside its work is some 50 ms: as
-much as one column of 100 MiB takes, and little beside 256."""
+"""Bytes of a piece: the default, the least and the most. What Spark spends on a task beside its work is some
+50 ms: as much as one column of 100 MiB takes, and little beside 256."""
 SPLITS: Final = 16
 """Pieces of a log by default, while they are between these sizes."""
 

@@ -83,7 +83,7 @@ class ConfigFile:
         self.flush()
 
     def flush(self) -> Deferred[None]:
-        """Write if anything changed; fires when the file has the table's state of now, or when writing failed
+        """Write if anything changed; fires when the file has the table's present state, or when writing failed
         (logged once, tried again at the next flush). Never fails."""
         done: Deferred[None] = Deferred()
         self._waiting.append(done)

@@ -45,7 +45,7 @@ SLICE_BYTES: Final = 16 << 20
 """Bytes of log in one slice: a second bound, for clocks that stand still."""
 
 COALESCE: Final = 0.001
-"""Seconds between the end of a slice and the next one at least, while records trickle in."""
+"""Least seconds between the end of a slice and the next one, while records trickle in."""
 
 PROMPT_SLICES: Final = 2000
 """Slices a second that needn't keep `COALESCE`: some 50 us each, a tenth of the reactor's time."""
@@ -118,7 +118,7 @@ class ReputService:
         return self._dispatcher.behind_bytes
 
     def start(self) -> None:
-        """Begin; whatever is there already is dispatched."""
+        """Start; whatever is there already is dispatched."""
         self._running = True
         self.wake()
 

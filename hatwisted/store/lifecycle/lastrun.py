@@ -28,7 +28,7 @@ MAX_BYTES = 4096
 
 
 class LastRun:
-    """What the run before has left, and what this one leaves.
+    """What the previous run has left, and what this one leaves.
 
     - fs: the disk
     - root: the store folder, locked when anything is written
@@ -47,7 +47,7 @@ class LastRun:
 
     @property
     def same_boot(self) -> bool:
-        """Has the system gone on since the run before? Blocks."""
+        """Has the system been up since the previous run? Blocks."""
         return bool(self._boot) and self._read().get("boot") == self._boot
 
     def compare(self, report: RecoveryReport) -> None:
@@ -83,6 +83,6 @@ class LastRun:
         try:
             replace_file(self._fs, self._path, json.dumps(run).encode())
         except OSError as error:
-            # No word is safer than the last run's: the next start trusts nothing then.
+            # No word at all is safer than the last run's: the next start trusts nothing then.
             self._log.warn("can't write {path}: {error}", path=self._path, error=error)
             self._fs.remove(self._path)

@@ -242,7 +242,7 @@ class _Recovery:
         return found
 
     def _note_unsynced(self, records: Records) -> None:
-        """Find the first record that isn't known to be on the disk. Where nothing is known, none in front of the
+        """Find the first record that isn't known to be on the disk. Where nothing is known, none before the
         last SCANNED_FILES files counts: to write a whole log again would take hours."""
         if self._unsynced_from is None:
             synced_until = self._checkpoint.synced_until

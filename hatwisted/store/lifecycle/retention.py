@@ -25,7 +25,7 @@ from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.timing.periodic import PeriodicCall
 
 FILES_PER_ROUND = 10
-"""Log files removed in one round at most: RocketMQ's limit, so that cleaning up never takes the whole
+"""Most log files removed in one round: RocketMQ's limit, so that cleaning up never takes the whole
 disk."""
 
 OPERATOR_ROUNDS = 20

@@ -32,7 +32,7 @@ def side_file(root: str, offset: int, end: int) -> str:
 
 
 def unused_side_file(fs: IFileSystem, root: str, offset: int, end: int) -> str:
-    """The same, or with a number behind it: nothing overwrites what has been kept before.
+    """The same, or with a number appended: nothing overwrites what has been kept before.
 
     - fs: the disk
     - root, offset, end: as of `side_file`

@@ -88,7 +88,7 @@ class AbortFile:
         return self._fs.exists(self._path)
 
     def create(self) -> None:
-        """Make it, durably. Blocks. On a full disk it's the file of the exit before, or an empty one: reads
+        """Make it, durably. Blocks. On a full disk it's the file that the last exit left, or an empty one: reads
         go on there."""
         self._fs.makedirs(self._root)
         try:

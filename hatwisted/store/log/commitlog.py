@@ -35,7 +35,7 @@ from hatwisted.store.log.put import Put, PutLimits, PutStatus
 from hatwisted.wire import layout
 
 CLOCK_STEP = 3600 * 1000
-"""ms that store times stand still at most, after a clock was set back between two runs: consumers that go by
+"""Most ms that store times stand still after a clock was set back between two runs: consumers that go by
 time would miss what comes in later than that."""
 
 QueueKey = tuple[str, int]

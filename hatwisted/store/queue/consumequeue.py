@@ -37,7 +37,7 @@ from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuescan import RECHECKED_FILES, entries_end, zero_entries
 
 TAIL_LIMIT = 4096
-"""Bytes of entries that wait in memory at most. If they can't be written then, nothing more is taken."""
+"""Most bytes of entries that wait in memory. If they can't be written then, nothing more is taken."""
 
 
 class SyncMark(NamedTuple):

@@ -104,7 +104,7 @@ class ConsumeQueueTable:
 
     @property
     def tails(self) -> int:
-        """Queues with entries that wait in memory, at most."""
+        """Most queues that have entries waiting in memory."""
         return len(self._tails)
 
     def write_out(self, count: int | None = None) -> None:

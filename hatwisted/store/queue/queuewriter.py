@@ -43,7 +43,7 @@ class QueueWriter:
         queues.watch_tails(self._wake)
 
     def start(self) -> None:
-        """Begin; what waits already is written in the first rounds."""
+        """Start; what waits already is written in the first rounds."""
         self._running = True
         if self._queues.tails:
             self._wake()

@@ -93,7 +93,7 @@ class GetResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadLimits(NamedTuple):
-    """Messages and bytes of one read at most; a first message is returned however long it is."""
+    """Most messages and bytes of one read; a first message is returned however long it is."""
 
     max_count: int
     max_bytes: int

@@ -154,10 +154,10 @@ def test_a_stream(spark: SparkSession, group: BrokerGroup, source: dict[str, str
     assert rows.count() == rows.select("body").distinct().count() == 640
 
 
-def test_a_stream_of_a_topic_that_was_made_anew(
+def test_a_stream_of_a_topic_that_was_recreated(
     spark: SparkSession, group: BrokerGroup, source: dict[str, str], tmp_path: Path
 ) -> None:
-    """It ends in front of where the stream was."""
+    """The topic now ends before the place that the stream had reached."""
     fill(group, "Anew", 3, queues=1)
     checkpoint = str(tmp_path / "checkpoint")
     start = json.dumps({"Anew": {group.name: {"0": 900}}})

@@ -98,8 +98,8 @@ class WholeRangeTest(GroupCase):
         self.assertEqual(list(self.pull(driver, 0, 32 * WINDOW)), list(range(32 * WINDOW)))
         self.assertEqual(master.pulls(), [32 * step for step in range(WINDOW)])
 
-    def test_records_behind_the_range_are_cut_off(self) -> None:
-        """A broker that passes over a hole gives as many as were asked for, from behind the range."""
+    def test_records_after_the_range_are_cut_off(self) -> None:
+        """A broker that passes over a hole gives as many as were asked for, from after the range."""
         offsets = [*range(10), *range(20, 60)]
         driver = self.start(ScriptedBroker(offsets))
         self.assertEqual(list(self.pull(driver, 5, 25)), [*range(5, 10), *range(20, 25)])

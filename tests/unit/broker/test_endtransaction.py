@@ -226,7 +226,7 @@ class EndTransactionTests(TransactionCase):
     def test_unknown_is_neither_answered_nor_stored(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half()
         unanswered = self.end(half, UNKNOWN)
-        yield self.end(half, 7)  # answered, and behind it on the same connection
+        yield self.end(half, 7)  # answered, and after it on the same connection
         self.assertFalse(unanswered.called)
         unanswered.addErrback(lambda _: None)
         self.assertEqual(len(self.records()), 1)

@@ -27,7 +27,7 @@ class DivergenceCase(SynchronousTestCase):
         return b"".join(path.read_bytes() for path in sorted((store / "commitlog").iterdir()))
 
     def apart(self, common: int) -> int:
-        """Two stores with `common` records in common and others behind; where they part."""
+        """Two stores with `common` records in common and different ones after those; where they part."""
         one = write_log(self.one, BODIES)
         write_log(self.other, [*BODIES[:common], *OWN])
         return one.records[common].physical_offset

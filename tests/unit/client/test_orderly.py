@@ -287,4 +287,4 @@ class TestLocks(OrderlyCase):
 
         await self.rig.until(turn)
         self.assertEqual(seen, [0, 1, 2, 3])
-        self.assertIs(consumer._core.readers[queue], reader, "nobody else went on: it isn't read anew")
+        self.assertIs(consumer._core.readers[queue], reader, "nobody else went on: it isn't read again")

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import Entry, format_property, parse_properties, with_properties
 from tests.support.examples import examples
+from tests.support.growth import grows_linearly
 
 # [text in ISO-8859-1, what Java's Properties.load gave | null for its IllegalArgumentException]
 JAVA_VECTORS = Path(__file__).with_name("java-properties.json")
@@ -50,6 +51,11 @@ class PropertiesSyntax(SynchronousTestCase):
         self.assertEqual(
             parse("x=1\nlevels=1s \\\n   5s\ny=2"), [("x", "1", 1), ("levels", "1s 5s", 2), ("y", "2", 4)]
         )
+
+    def test_lines_that_go_on_are_each_read_once(self) -> None:
+        self.assertEqual(parse("a\\\n" * 1000 + "=1"), [("a" * 1000, "1", 1)])
+        self.assertEqual(parse("\\\n# no entry yet\na=1\\\n\\\n"), [("a", "1", 3)])
+        self.assertTrue(grows_linearly(lambda size: parse("a\\\n" * size), 40_000))
 
     def test_a_repeated_key_is_kept_in_order(self) -> None:
         self.assertEqual(parse("a=1\na=2"), [("a", "1", 1), ("a", "2", 2)])

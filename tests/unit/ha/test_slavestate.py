@@ -52,7 +52,7 @@ class BackoffTests(SynchronousTestCase):
         self.assertEqual(self.waits(10, seed=5), self.waits(10, seed=5))
         self.assertNotEqual(self.waits(10, seed=5), self.waits(10, seed=6))
 
-    def test_a_healthy_link_starts_anew(self) -> None:
+    def test_a_healthy_link_starts_over(self) -> None:
         backoff = Backoff(Random(1))
         for _ in range(10):
             backoff.after(SlaveState.DISCONNECTED, healthy=False, progressed=False)

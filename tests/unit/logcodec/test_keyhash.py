@@ -22,7 +22,7 @@ def plain_hash(text: str) -> int:
 
 
 def spans_of(pieces: list[bytes], lead: bytes = b"") -> tuple[bytes, np.ndarray, np.ndarray]:
-    """The pieces one behind the other, with separators, and where each begins and ends."""
+    """The pieces one after another, with separators, and where each begins and ends."""
     ends = np.cumsum([len(piece) + 1 for piece in pieces], dtype=np.int64) + len(lead) - 1
     starts = ends - np.array([len(piece) for piece in pieces], dtype=np.int64)
     return lead + b"".join(piece + b"\x02" for piece in pieces), starts, ends

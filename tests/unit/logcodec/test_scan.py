@@ -33,7 +33,7 @@ def properties(**pairs: str) -> bytes:
 
 
 def log_of(records: Sequence[Record], base: int = 0) -> bytes:
-    """The records one behind the other, with the physical offsets they get that way."""
+    """The records back to back, with the physical offsets they get that way."""
     parts: list[bytes] = []
     at = base
     for record in records:

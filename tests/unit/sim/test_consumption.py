@@ -5,45 +5,14 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.sim.consumption import Consumption, GroupTerms
-from hatwisted.sim.history import Place, Seen
+from tests.unit.sim.queuestore import QueueStore, seen
 
 KEYS = (("T", 0),)
 
 
-class Store:
-    """A store of queues only."""
-
-    name = "a"
-
-    def __init__(self) -> None:
-        self.queues: dict[tuple[str, int], list[Seen | None]] = {}
-
-    def put(self, topic: str, *numbers: int) -> None:
-        """Messages of these numbers, at the end of queue 0."""
-        messages = self.queues.setdefault((topic, 0), [])
-        for number in numbers:
-            messages.append(seen(topic, len(messages), number))
-
-    def queue(self, topic: str, queue_id: int) -> tuple[int, list[Seen | None]]:
-        return 0, self.queues.get((topic, queue_id), [])
-
-    def log_range(self) -> tuple[int, int]:
-        raise NotImplementedError
-
-    def record_at(self, log_offset: int) -> Seen | None:
-        raise NotImplementedError
-
-    def log_bytes(self, start: int, end: int) -> bytes:
-        raise NotImplementedError
-
-
-def seen(topic: str, offset: int, number: int) -> Seen:
-    return Seen(Place(topic, 0, offset, offset * 100), b"%08d" % number)
-
-
 class ConsumptionTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.store = Store()
+        self.store = QueueStore()
         self.store.put("T", 0, 1, 2, 3)
         self.group = Consumption(GroupTerms("g", ordered=True, most=2))
 

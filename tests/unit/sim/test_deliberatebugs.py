@@ -20,7 +20,14 @@ POWER = Fault(at=3.0, kind="power", host="a", lasts=0.5, amount=0.0)
 def broken(bug: str | None, *faults: Fault) -> str:
     """The promise that is broken with that bug, "" without one."""
     setup = msgspec.structs.replace(
-        draw_setup(2), seconds=4.0, pause=0.3, sync_master=True, sync_flush=True, copies=None, faults=faults
+        draw_setup(2),
+        seconds=4.0,
+        pause=0.3,
+        delayed=0.2,
+        sync_master=True,
+        sync_flush=True,
+        copies=None,
+        faults=faults,
     )
     with planted(bug):
         violations = Simulation(setup).run().violations
@@ -42,6 +49,9 @@ class DeliberateBugTests(SynchronousTestCase):
 
     def test_a_log_that_two_brokers_write(self) -> None:
         self.assertEqual(broken("log-unlocked", TWIN), "locked")
+
+    def test_a_delayed_message_that_comes_at_once(self) -> None:
+        self.assertEqual(broken("delay-ignored"), "early")
 
     def test_a_bug_is_gone_with_its_run(self) -> None:
         honest = CommitLog.datasync

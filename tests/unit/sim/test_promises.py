@@ -1,4 +1,4 @@
-"""The checker by itself: what each promise asks for, and that breaking it is told."""
+"""The checker by itself: what each promise asks for, and that breaking it is reported."""
 
 from __future__ import annotations
 

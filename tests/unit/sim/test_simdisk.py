@@ -39,7 +39,7 @@ class DiskCase(SynchronousTestCase):
         disk.sync_folder("/d")
 
     def outcomes(self, steps: object, path: str = "/d/f") -> set[bytes | None]:
-        """Contents of the file after a failure of power behind `steps`, with many seeds."""
+        """Contents of the file after a power failure that follows `steps`, with many seeds."""
         found: set[bytes | None] = set()
         for seed in SEEDS:
             disk = self.new_disk()

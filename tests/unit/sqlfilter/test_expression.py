@@ -9,6 +9,7 @@ from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import CACHED, Sql92Filter, sql92_filter
 from hatwisted.sqlfilter.javanumbers import NotComparable, java_double, java_integer, java_long
 from hatwisted.sqlfilter.parser import MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH
+from tests.support.growth import grows_linearly
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sql92"
 LETTERS = {True: "t", False: "f", None: "n"}
@@ -74,6 +75,14 @@ class TestMatches(SynchronousTestCase):
         for text in ("inf", "nan", "1_0.0", "5L", "0x10", "1e", ".", "\u0665", "\xa05"):
             self.assertRaises(NotComparable, java_double, text)
         self.assertEqual(java_double("-0x1p5000"), float("-inf"))
+
+    def test_what_is_no_number_is_read_once(self):
+        def refuse(text):
+            self.assertRaises(NotComparable, java_double, text)
+
+        for form in ("1{}x", "0x{}", "1.{}x", "1e{}x", "0x.{}", "{}x"):
+            linear = grows_linearly(lambda size, form=form: refuse(form.format("1" * size)), 20_000)
+            self.assertTrue(linear, form)
 
 
 class TestRefusals(SynchronousTestCase):

@@ -35,7 +35,7 @@ def entry(physical: int, size: int = 10, tags: int = 7) -> bytes:
 
 
 def entries(first: int, count: int) -> bytes:
-    """Records of 10 bytes at 10 * i, one behind the other."""
+    """Records of 10 bytes at 10 * i, back to back."""
     return b"".join(entry(10 * number) for number in range(first, first + count))
 
 

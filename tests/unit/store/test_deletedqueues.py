@@ -80,7 +80,7 @@ class TestDeletedQueues(SynchronousTestCase):
             found.append(decode_record(b"".join(result.buffers)).body)
         return found
 
-    def test_topic_is_gone_at_once_and_numbering_begins_anew(self):
+    def test_topic_is_gone_at_once_and_numbering_starts_over(self):
         self.put("T", b"0", b"1")
         self.put("T", b"2", queue_id=1)
         self.put("Other", b"kept")
@@ -161,7 +161,7 @@ class TestDeletedQueues(SynchronousTestCase):
         self.assertEqual(deleted.reached("T", 0), end - 1)
         self.assertEqual([queue.max_offset for queue in deleted], [1])
 
-    def test_a_sync_of_the_former_queue_says_nothing_of_the_one_begun_anew(self):
+    def test_a_sync_of_the_former_queue_says_nothing_of_its_successor(self):
         self.put("T", b"0", b"1", b"2")
         queue = self.store.queues.find("T", 0)
         mark = queue.unsynced

@@ -1,5 +1,5 @@
 """A sync that fails is final on Linux: the kernel takes the pages for clean, the next sync leaves them out, and a
-process that begins anew reads them from memory as if they were on the disk."""
+process that starts again reads them from memory as if they were on the disk."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class IndexedEndTests(StoreTestCase):
         return self.opened(**options)
 
     def begun(self, keys: int, keyless: int) -> tuple[MessageStore, list[Put]]:
-        """A store with messages that have keys, and behind them some that haven't."""
+        """A store with messages that have keys, followed by some without."""
         store, _ = self.opened()
         puts = self.put(store, keys)
         self.keyless(store, keyless)

@@ -519,7 +519,7 @@ class WrongEntryTests(StoreTestCase):
         self.assertEqual(store.get_messages("T", 0, 0, 1, 9999).count, 1)
         self.assertEqual(first.queue_offset, 0)
 
-    def test_the_queue_is_built_anew_once_its_folder_is_gone(self) -> None:
+    def test_the_queue_is_rebuilt_once_its_folder_is_gone(self) -> None:
         store, _ = self.opened()
         self.put(store, 6)
         self.spoil(store, 1, 5, 200)

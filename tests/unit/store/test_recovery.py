@@ -77,7 +77,7 @@ class RecoveryTestCase(SynchronousTestCase):
         return store, store.recover(unclean=unclean)
 
     def assertWhole(self, store: SampleStore, writer: LogBuilder, end: int) -> None:
-        """The log ends there, zeros behind it; queues and index hold its records, and no others."""
+        """The log ends there, followed by zeros; queues and index hold its records, and no others."""
         self.assertEqual(store.log.max_offset, end)
         self.assertEqual(written_end(store.files, end), end)
         entries = [
@@ -401,7 +401,7 @@ class DamageTests(RecoveryTestCase):
 
     def leftovers(self, first: int) -> tuple[LogBuilder, LogBuilder]:
         """A store as RocketMQ leaves it: an old log was cut at record `first` and written on, its bytes are still
-        there behind the new end. Returns the old log and the new one."""
+        there after the new end. Returns the old log and the new one."""
         old = LogBuilder().fill(40, body=200)
         new = LogBuilder().fill(first, body=200)
         new.later = 60_000

@@ -46,7 +46,7 @@ class SecondPowerLossTests(PowerLossCase):
             self.dispatch()
             self.assertEqual([at for at, _ in self.entries("A")[10:]], [put.offset for put in ours], seed)
 
-    def test_messages_of_a_deleted_topic_stay_out_of_the_one_made_anew(self) -> None:
+    def test_messages_of_a_deleted_topic_stay_out_of_the_recreated_one(self) -> None:
         self.start()
         self.put("A", b"deleted" * 40, 7)
         self.dispatch()

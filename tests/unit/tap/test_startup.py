@@ -130,7 +130,7 @@ class Startup(StartupCase):
 
 
 class LateFailures(StartupCase):
-    """Faults that show only when services start, behind twistd's fork."""
+    """Faults that show only when services start, after twistd's fork."""
 
     def test_they_are_logged_and_the_exception_hook_tells_them_in_one_line(self) -> None:
         class Refusing(Service):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,9 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.wire.fastjson import MAX_DEPTH, FastjsonError, dumps_compact, dumps_pretty, loads
+from hatwisted.wire.fastjson import MAX_DEPTH, MAX_SLOW, FastjsonError, dumps_compact, dumps_pretty, loads
 from tests.support.examples import examples
+from tests.support.growth import grows_linearly
 from tests.unit.wire import golden
+
+
+def _refused(text: str) -> None:
+    try:
+        loads(text)
+    except FastjsonError:
+        return
+    raise AssertionError("it was read")
 
 
 def with_int_keys(value: Any) -> Any:
@@ -115,6 +125,31 @@ class Refusals(SynchronousTestCase):
             self.assertRaises(FastjsonError, loads, text)
         deepest = "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)
         self.assertEqual(list(loads("{{}:" + deepest + "}")), ["{}"])
+
+    def test_what_is_refused_is_read_once(self) -> None:
+        hostile: list[Callable[[int], str]] = [
+            lambda size: '{"clientID":"' + '\\"' * size,
+            lambda size: '{"a":"' + "\\" * (2 * size + 1),
+            lambda size: '{1:"x' + '\\"' * size + '"',
+            lambda size: "{," + " " * size,
+            lambda size: "{" + "1" * size + " " * size + "x",
+            lambda size: "{1:1" + "," * size,
+            lambda size: "{1:" + "x" * size + "}",
+        ]
+        for number, text in enumerate(hostile):
+            self.assertRaises(FastjsonError, loads, text(100))
+            self.assertTrue(grows_linearly(lambda size, text=text: _refused(text(size)), 2000), number)
+
+    def test_a_key_holds_no_keys_that_are_objects(self) -> None:
+        self.assertEqual(loads('{{"a":{"b":1}}:2}'), {'{"a":{"b":1}}': 2})
+        self.assertEqual(loads('{{"a":1}:{{"b":2}:3},[1]:4}'), {'{"a":1}': {'{"b":2}': 3}, "[1]": 4})
+        # Each level would double the backslashes before the quotes of those below.
+        self.assertRaises(FastjsonError, loads, "{" * 60 + '"a":1' + "}:1" * 59 + "}")
+        self.assertRaises(FastjsonError, loads, '{[{{"a":1}:1}]:1}')
+
+    def test_the_small_parser_reads_so_much_and_no_more(self) -> None:
+        self.assertEqual(loads("{{}:1" + " " * (MAX_SLOW - 6) + "}"), {"{}": 1})
+        self.assertRaises(FastjsonError, loads, "{{}:1" + " " * (MAX_SLOW - 5) + "}")
 
     @examples(100)
     @given(

@@ -130,7 +130,7 @@ class OtherLayouts(SynchronousTestCase):
 
 
 class Cut(SynchronousTestCase):
-    """Each vector whole, cut at every offset, and with bytes behind it."""
+    """Each vector whole, cut at every offset, and with trailing bytes."""
 
     def test_every_prefix_needs_more_data(self) -> None:
         for vector in (TOPIC_B, LONG_TOPIC_V2, BOTH_HOSTS_V6):

@@ -57,8 +57,8 @@ class TableCopy:
 
     @classmethod
     def open(cls, path: str, broker: str | None = None) -> TableCopy:
-        """The table in a folder: Delta as of now, or Parquet files. broker: whose rows; needn't be given if the
-        table has those of one broker. NotAStore, WrongSchema, PipelineError."""
+        """The table in a folder: Delta's present version, or Parquet files. broker: whose rows; needn't be
+        given if the table has those of one broker. NotAStore, WrongSchema, PipelineError."""
         if not isdir(path):
             raise NotAStore(f"{path}: no such folder")
         found = _delta_files(path) if isdir(join(path, DELTA_LOG)) else _parquet_files(path)

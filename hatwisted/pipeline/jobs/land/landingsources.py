@@ -1,4 +1,5 @@
-"""What is landed: stores' folders, or a cluster behind its name servers. And is it the log the table has begun?
+"""What is landed: stores' folders, or a cluster found through its name servers. And is it the log the table
+has begun?
 
 Both are streams of the same columns; they differ in how they are named to Spark, in how a lost place is found
 again, and in how much of the log they can show for comparison.

@@ -156,7 +156,7 @@ class Log:
 
 
 def lay_out(found: Sequence[Draft], file_size: int, first: int = 0) -> Log:
-    """One behind the other, with a blank where a file has no room left; what isn't written is zeros. Times of
+    """Back to back, with a blank where a file has no room left; what isn't written is zeros. Times of
     storing ascend."""
     log = LogBuilder(first, file_size)
     for number, draft in enumerate(found):

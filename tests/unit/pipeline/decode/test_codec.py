@@ -18,7 +18,7 @@ BASE = 1 << 40
 
 
 def placed(found: list[Draft]) -> tuple[bytes, list[dict[str, object]]]:
-    """The records one behind the other from BASE on, and their rows."""
+    """The records back to back from BASE on, and their rows."""
     at, parts, rows = BASE, [], []
     for draft in found:
         record = msgspec.structs.replace(draft.record, physical_offset=at)

@@ -1,4 +1,4 @@
-"""Conditions give the rows they would give applied behind the reader, whatever the columns."""
+"""Conditions give the rows they would give applied after the reader, whatever the columns."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class DamageAnywhere(StoreCase):
         rows = rows_of(read_arrow(store.path, mode="skip-and-report"))
         whole = [row for row in log.rows("b") if row["physical_offset"] + row["size"] <= begin]
         while not whole[-1]["body_crc_ok"]:
-            # With nothing behind it, it looks like one that is being written.
+            # With nothing after it, it looks like one that is being written.
             whole.pop()
         self.assertEqual(
             [row["physical_offset"] for row in rows[: len(whole)]], [row["physical_offset"] for row in whole]
@@ -196,7 +196,7 @@ class Modes(StoreCase):
 
 
 class Ends(StoreCase):
-    """What may lie behind a log's last record."""
+    """What may follow a log's last record."""
 
     def test_a_record_cut_anywhere_is_not_there_yet(self) -> None:
         log = lay_out([plain(b"one"), plain(b"two" * 20)], FILE_SIZE)
@@ -257,7 +257,7 @@ class Ends(StoreCase):
         self.assertEqual(store.end(), log.end)
         self.assertEqual(len(store.files), len(log.files))
 
-    def test_an_earlier_end_that_was_cut_back_is_found_anew(self) -> None:
+    def test_an_earlier_end_that_was_cut_back_is_found_again(self) -> None:
         log = lay_out([plain(bytes(100)) for _ in range(15)], FILE_SIZE)
         store = self.store(log)
         self.assertEqual(store.end(), log.end)

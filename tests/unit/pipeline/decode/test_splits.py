@@ -155,7 +155,7 @@ class RecordsInBodies(StoreCase):
                     )
 
     def test_a_chain_in_a_body_that_leads_out_of_it(self) -> None:
-        """The last fake shares the real record's topic and properties, so that nothing breaks behind it; and the
+        """The last fake shares the real record's topic and properties, so that nothing breaks after it; and the
         body is longer than what is looked at first."""
         honest = [plain(bytes(200)) for _ in range(10)]
         sixth_at = lay_out(honest[:5], 1 << 20).end

@@ -293,7 +293,7 @@ class RunTests(TestCase):
         whole = QueueRuns.joined((first, second))
         self.assertEqual(whole.by_queue, {("T", 0): [Run(0, 5, 0, 600)], ("T", 1): [Run(7, 1, 600, 700)]})
 
-    def test_a_topic_made_anew_starts_another_run(self) -> None:
+    def test_a_recreated_topic_starts_another_run(self) -> None:
         runs = QueueRuns()
         runs.add(("T", 0), Run(0, 3, 0, 300))
         runs.add(("T", 0), Run(0, 1, 400, 500))

@@ -126,16 +126,16 @@ class DispatchTests(ReindexCase):
 
 class BothCommandsTests(ReindexCase):
     """`pipeline reindex` and `log index`, on one store with everything that makes a difference: gaps, repetitions,
-    delays, transactions, batches, topics deleted and some of them made anew."""
+    delays, transactions, batches, topics deleted and some of them recreated."""
 
     def store(self, seed: int) -> Path:
         """A store as its broker left it, which has deleted some topics half way."""
         root, log = self.folder / f"store-{seed}", VariedLog(seed).vary(200)
         for topic, queue_id in self.dispatch(root, log)[:4]:
             self.delete(root, topic, queue_id)
-            log.begin_anew(topic, queue_id)
+            log.recreate(topic, queue_id)
         log.fill(200)
-        # Of these, none has been made anew.
+        # Of these, none has been recreated.
         for topic, queue_id in self.dispatch(root, log)[4:6]:
             self.delete(root, topic, queue_id)
         return root
