@@ -88,7 +88,7 @@ class AclFiles:
         self._worker = worker
         self._clock = clock
         self._now = _Read({}, {}, Accounts({}))
-        self._refused: Mapping[str, tuple[float, int]] = {}
+        self._last_error = ""
         self._turn = DeferredLock()
         self._watch = PeriodicCall(clock, "looking at the accounts' files", self._look)
 
@@ -198,15 +198,9 @@ class AclFiles:
     def _look_now(self) -> Deferred[None]:
         def blocking(known: Mapping[str, tuple[float, int]]) -> _Read | None:
             stamps = self._stamps()
-            if stamps == known:
-                return None
-            try:
-                return self._read(stamps)
-            except AclError:
-                self._refused = stamps
-                raise
+            return None if stamps == known else self._read(stamps)
 
-        looked = maybeDeferred(self._worker.run, blocking, self._refused or self._now.stamps)
+        looked = maybeDeferred(self._worker.run, blocking, self._now.stamps)
         return looked.addCallbacks(self._found, self._not_read)
 
     def _found(self, read: _Read | None) -> None:
@@ -216,13 +210,14 @@ class AclFiles:
 
     def _not_read(self, failure: Failure) -> None:
         failure.trap(AclError, OSError)
-        self._log.error(
-            "{error}; the accounts stay as they were until that is mended", error=failure.getErrorMessage()
-        )
+        error = failure.getErrorMessage()
+        if error != self._last_error:
+            self._last_error = error
+            self._log.error("{error}; the accounts stay as they were until that is mended", error=error)
 
     def _take(self, read: _Read) -> None:
         self._now = read
-        self._refused = {}
+        self._last_error = ""
 
     # ---- in the worker
 

@@ -1,9 +1,9 @@
 """Addresses that need no signature, as RocketMQ's files write them.
 
-`*`, `10.1.2.3`, `10.1.2.3,10.1.2.4`, `10.1.2.{3,4}`, `10.1.2-5.*`, and the like with the groups of an IPv6 address
-(`fe80::{1,2}`, `fe80::10-1f:*`). Every part of an address has to fit its part of the pattern. RocketMQ looks no
-further than the first range or asterisk, so that its `10.*.0.1` is all of 10.0.0.0/8: that is not what it says, and
-a list of addresses that are let in must not be wider than it reads.
+`*`, `10.1.2.3`, `10.1.2.3,10.1.2.4`, `10.1.2.{3,4}`, `10.1.2-5.*`, and the like with the groups of an IPv6
+address (`fe80::{1,2}`, `fe80::10-1f:*`). Every part of an address has to fit its part of the pattern. RocketMQ
+looks no further than the first range or asterisk, so that its `10.*.0.1` is all of 10.0.0.0/8: a list of addresses
+that are let in must not be wider than it reads.
 """
 
 from __future__ import annotations
@@ -121,5 +121,7 @@ def _number(text: str, form: _Form) -> int:
     except ValueError:
         raise ValueError(f"{text!r} isn't a number") from None
     if number > form.most:
-        raise ValueError(f"{text!r} is more than {form.most:x}" if form is _V6 else f"{text} is more than 255")
+        raise ValueError(
+            f"{text!r} is more than {form.most:x}" if form is _V6 else f"{text} is more than 255"
+        )
     return number

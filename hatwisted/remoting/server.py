@@ -129,8 +129,8 @@ class RemotingConnection(Protocol):
     _log = Logger()
     factory: RemotingServerFactory
 
-    def __init__(self) -> None:
-        self._receiver = RemotingReceiver(typed_sends=True)
+    def __init__(self, typed_sends: bool = True) -> None:
+        self._receiver = RemotingReceiver(typed_sends=typed_sends)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._corked = False
@@ -336,13 +336,19 @@ class RemotingConnection(Protocol):
 
 
 class RemotingServerFactory(ServerFactory):
-    """Accepts clients of one port. table: who answers what; clock: for the idle scan."""
+    """Accepts clients of one port.
+
+    - table: who answers what
+    - clock: for the idle scan
+    - typed_sends: as RemotingReceiver
+    """
 
     noisy = False
     _log = Logger()
 
-    def __init__(self, table: ProcessorTable, clock: IReactorTime) -> None:
+    def __init__(self, table: ProcessorTable, clock: IReactorTime, typed_sends: bool = True) -> None:
         self.table = table
+        self._typed_sends = typed_sends
         self.connections: dict[RemotingConnection, None] = {}
         self.partial_bytes = 0
         self.rejected_total = 0
@@ -360,7 +366,7 @@ class RemotingServerFactory(ServerFactory):
         self._scan.stop()
 
     def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:  # type: ignore[override]
-        connection = RemotingConnection()
+        connection = RemotingConnection(self._typed_sends)
         connection.factory = self
         return connection
 
@@ -387,8 +393,7 @@ class RemotingServerFactory(ServerFactory):
         return change <= 0 or self.partial_bytes <= MAX_PARTIAL_BYTES
 
     def _close_idle(self) -> None:
-        # A flag instead of a time stamp per read: a connection silent for a whole scan interval is closed,
-        # which is after IDLE_LIMIT to twice that, and the hot path only sets a bool.
+        # A flag, not a time stamp per read: closed after IDLE_LIMIT to twice that, and the hot path sets a bool.
         for connection in list(self.connections):
             if not connection.active:
                 self._log.info("closing idle connection of {peer}", peer=connection.peer)
