@@ -12,7 +12,7 @@ loop has to give; `calls` is what its connections have in common, `process` what
 What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`,
 `answers`, `errors`), `accumulator`, `sendwindow`, `compression` and `transactions` for sending;
 `membership`, `consumefrom`, `offsets`, `queuelocks`, `delivery`, `messagestream` and `sendback` for
-consuming; `consumerrequests`, `runninginfo` and `consumestats` for what brokers and operators ask.
+consuming; `consumerrequests`, `runninginfo` and `consumerstats` for what brokers and operators ask.
 
 Never here: Twisted, asyncio, sockets, the time, chance of its own. Imports `wire` only.
 """

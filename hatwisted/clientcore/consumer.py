@@ -20,8 +20,8 @@ from typing import Final
 from hatwisted.clientcore.assignment import Assignment
 from hatwisted.clientcore.consumefrom import PullFrom
 from hatwisted.clientcore.consumerrequests import ConsumerRequests
+from hatwisted.clientcore.consumerstats import ConsumerStats
 from hatwisted.clientcore.consumeservice import ConsumeService, InOrder, LogAndSkip, Retries, Rule
-from hatwisted.clientcore.consumestats import ConsumeStats
 from hatwisted.clientcore.delivery import AckIndex, Listener
 from hatwisted.clientcore.driver import Answer, Repeating
 from hatwisted.clientcore.errors import BadSetting, ClientError, Closed
@@ -81,7 +81,7 @@ class Consumer:
         self._subscriptions = self._made(subscriptions)
         self._paused: set[MessageQueue] = set()
         self._stream = MessageStream()
-        self.stats = ConsumeStats(session.driver)
+        self.stats = ConsumerStats(session.driver)
         self._membership = Membership(session, group, self._broadcasting)
         offsets: OffsetStore = (
             LocalOffsets(session.driver, options.local_offsets)

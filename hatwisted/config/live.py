@@ -14,7 +14,7 @@ import msgspec
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import check_text, parse_properties, with_properties
-from hatwisted.config.load import Loaded, Source, effective_text
+from hatwisted.config.load import Loaded, Source, effective_text, schema_fields
 
 C = TypeVar("C", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class LiveConfig(Generic[C]):
         """Take over all of `changes`, or nothing: ConfigError if a value is wrong, or if `check(config)` raises
         it because they don't go together. Returns the keys that have no effect here, which RocketMQ accepts as
         well."""
-        fields = {field.encode_name: field for field in msgspec.structs.fields(type(self.config))}
+        fields = {field.encode_name: field for field in schema_fields(type(self.config))}
         values, ignored = {}, []
         for key, text in changes.items():
             if key not in fields:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -133,7 +134,7 @@ def read_source(path: str | None, overrides: Sequence[str]) -> Source:
 
 def effective_text(loaded: Loaded[C]) -> str:
     """The whole effective configuration as a properties file, one key a line, ends with a newline."""
-    lines = [_line(field, getattr(loaded.config, field.name)) for field in _fields(type(loaded.config))]
+    lines = [_line(field, getattr(loaded.config, field.name)) for field in schema_fields(type(loaded.config))]
     if isinstance(loaded.config, BrokerConfig):
         lines.append(f"# haListenPort={loaded.config.ha_listen_port} (always listenPort + 1)")
     return "\n".join(lines) + "\n"
@@ -142,7 +143,7 @@ def effective_text(loaded: Loaded[C]) -> str:
 def _load(
     schema: type[C], defaults: Mapping[str, object], unused: frozenset[str], source: Source
 ) -> Loaded[C]:
-    by_key = {field.encode_name: field for field in _fields(schema)}
+    by_key = {field.encode_name: field for field in schema_fields(schema)}
     values: dict[str, Any] = {**defaults}
     unknown: list[Entry] = []
     warnings: list[str] = []
@@ -177,7 +178,9 @@ def _rename_former_keys(source: Source) -> list[str]:
     return warnings
 
 
-def _fields(schema: type) -> tuple[FieldInfo, ...]:
+@cache
+def schema_fields(schema: type) -> tuple[FieldInfo, ...]:
+    """A schema's keys. Kept: msgspec evaluates all of the class's annotations anew for each question."""
     return msgspec.structs.fields(schema)
 
 

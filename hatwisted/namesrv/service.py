@@ -15,7 +15,8 @@ from hatwisted.namesrv.kvconfig import KvConfig
 from hatwisted.namesrv.processors import NameServerProcessors
 from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.interfaces import Listen
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, RemotingServerFactory
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.disk.configfile import ConfigFile
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall

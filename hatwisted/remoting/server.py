@@ -7,31 +7,28 @@ time and return an answer or a Deferred of one.
 
 Flow control: a client that doesn't read its answers isn't read from either (the transport pauses us as its
 producer), and what one read has brought isn't worked on any further once ANSWER_WINDOW bytes of answers wait:
-small requests can ask for big answers.
+small requests can ask for big answers. Requests that take long wait for each other's turns (`requestturns`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
-    IAddress,
     IConsumer,
     IPushProducer,
-    IReactorTime,
     ITCPTransport,
     ITransport,
 )
-from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.remoting.eagerwrite import write_now
-from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.remoting import (
@@ -41,20 +38,14 @@ from hatwisted.wire.remoting import (
     encode_command,
 )
 
+if TYPE_CHECKING:
+    from hatwisted.remoting.serverfactory import RemotingServerFactory
+
 READ_SIZE = 256 * 1024
 """Bytes asked of a socket per read: what one batch can hold of a pipelining producer."""
 
-IDLE_LIMIT = 120.0
-"""Seconds without a byte from the client before its connection is closed (serverChannelMaxIdleTimeSeconds)."""
-
 ANSWER_WINDOW = 4 << 20
 """Bytes of answers of one read after which a client has to take some before its next request is looked at."""
-
-MAX_CONNECTIONS = 20_000
-"""Open connections of one port; further ones are closed on accept. Keeps descriptors for the store's files."""
-
-MAX_PARTIAL_BYTES = 512 << 20
-"""Bytes of incomplete frames held over all connections of a port; the connection that exceeds it is closed."""
 
 Handler = Callable[
     ["RemotingConnection", RemotingCommand], "RemotingCommand | Deferred[RemotingCommand] | None"
@@ -136,9 +127,9 @@ class RemotingConnection(Protocol):
         self._corked = False
         self._paused = False
         self._backlog: list[RemotingCommand] = []
+        self._waiting = False
         self._closers: dict[Callable[[RemotingConnection], object], None] = {}
         self._readers: list[Callable[[], None]] = []
-        self._held = 0
         self._answer_taker: Callable[[RemotingCommand], None] | None = None
         self.active = True
         self.open = False
@@ -166,7 +157,8 @@ class RemotingConnection(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self.open = False
-        self.factory.forget(self, self._held)
+        self.factory.forget(self)
+        self._backlog = []
         closers, self._closers = self._closers, {}
         for closer in closers:
             closer(self)
@@ -194,14 +186,11 @@ class RemotingConnection(Protocol):
         try:
             commands = self._receiver.receive(data)
         except RemotingProtocolError as error:
-            self._reject(f"{error}")
+            self.reject(f"{error}")
             return
-        held = self._receiver.buffered
-        if held != self._held:
-            self._held, change = held, held - self._held
-            if not self.factory.hold(change):
-                self._reject(f"incomplete frames of all connections exceed {MAX_PARTIAL_BYTES} bytes")
-                return
+        self.factory.partial.hold(self, self._receiver.buffered)
+        if not self.open:
+            return
         if self._backlog:
             # Bytes that the transport had read already when it was paused.
             self._backlog += commands
@@ -223,33 +212,62 @@ class RemotingConnection(Protocol):
             if self.open:
                 write_now(cast(ITransport, self.transport), b"".join(out))
 
-    def _reject(self, reason: str) -> None:
+    def reject(self, reason: str) -> None:
+        """Close at once, and tell the log why."""
+        self.open = False
         self.factory.rejected_total += 1
         self._log.warn("closing {peer}: {reason}", peer=self.peer, reason=reason)
         cast(ITCPTransport, self.transport).abortConnection()
 
     def _dispatch(self, commands: list[RemotingCommand]) -> None:
-        table = self.factory.table
+        table, turns = self.factory.table, self.factory.turns
         batch_handlers = table.batch_handlers
         batch: list[RemotingCommand] = []
         current: BatchHandler | None = None
+        began = worked = 0.0
+        allowance = turns.allowance
         for index, command in enumerate(commands):
             handler = batch_handlers.get(command.code) if not command.flag & FLAG_RESPONSE else None
             if handler is not current and batch:
                 self._run_batch(cast(BatchHandler, current), batch)
                 batch = []
+                began = 0.0
             current = handler
             if handler is not None:
                 batch.append(command)
-            else:
-                self._run_one(table, command)
-                if self._out_bytes > ANSWER_WINDOW:
-                    self._flush()
-                    if self._paused:
-                        self._backlog = commands[index + 1 :]
-                        return
+                continue
+            if worked >= allowance:
+                self._put_off(commands[index:])
+                break
+            began = began or turns.seconds()
+            self._run_one(table, command)
+            now = turns.seconds()
+            worked, began = worked + now - began, now
+            if self._out_bytes > ANSWER_WINDOW:
+                self._flush()
+                if self._paused:
+                    self._backlog = commands[index + 1 :]
+                    break
         if batch:
             self._run_batch(cast(BatchHandler, current), batch)
+        turns.count(worked)
+
+    def _put_off(self, rest: list[RemotingCommand]) -> None:
+        """These have to wait for the next turn; meanwhile no more are read."""
+        self._backlog = rest
+        self._waiting = True
+        cast(IPushProducer, self.transport).pauseProducing()
+        self.factory.turns.wait(self)
+
+    def go_on(self) -> None:
+        """It's this connection's turn: work on what was put off, then read again."""
+        self._waiting = False
+        if not self.open or self._paused:
+            return  # gone, or its reading its answers comes first
+        backlog, self._backlog = self._backlog, []
+        self._work(backlog)
+        if self.open and not self._paused and not self._backlog:
+            cast(IPushProducer, self.transport).resumeProducing()
 
     def _run_batch(self, handler: BatchHandler, batch: list[RemotingCommand]) -> None:
         try:
@@ -325,77 +343,8 @@ class RemotingConnection(Protocol):
         readers, self._readers = self._readers, []
         for reader in readers:
             reader()
-        if self._backlog:
-            backlog, self._backlog = self._backlog, []
-            self._work(backlog)
-        if self.open and not self._paused:
-            cast(IPushProducer, self.transport).resumeProducing()
+        if not self._waiting:
+            self.go_on()
 
     def stopProducing(self) -> None:
         """The connection is going away; connectionLost follows."""
-
-
-class RemotingServerFactory(ServerFactory):
-    """Accepts clients of one port.
-
-    - table: who answers what
-    - clock: for the idle scan
-    - typed_sends: as RemotingReceiver
-    """
-
-    noisy = False
-    _log = Logger()
-
-    def __init__(self, table: ProcessorTable, clock: IReactorTime, typed_sends: bool = True) -> None:
-        self.table = table
-        self._typed_sends = typed_sends
-        self.connections: dict[RemotingConnection, None] = {}
-        self.partial_bytes = 0
-        self.rejected_total = 0
-        self._refusing = False
-        self._scan = PeriodicCall(clock, "scanning for idle connections", self._close_idle)
-
-    def serve(self, table: ProcessorTable) -> None:
-        """Have requests answered by `table` from now on, on open connections too."""
-        self.table = table
-
-    def startFactory(self) -> None:
-        self._scan.start(IDLE_LIMIT)
-
-    def stopFactory(self) -> None:
-        self._scan.stop()
-
-    def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:  # type: ignore[override]
-        connection = RemotingConnection(self._typed_sends)
-        connection.factory = self
-        return connection
-
-    def admit(self, connection: RemotingConnection) -> bool:
-        """Count a new connection; False if there are too many."""
-        if len(self.connections) >= MAX_CONNECTIONS:
-            self.rejected_total += 1
-            if not self._refusing:
-                self._log.warn("{limit} connections open, refusing more", limit=MAX_CONNECTIONS)
-            self._refusing = True
-            return False
-        self._refusing = False
-        self.connections[connection] = None
-        return True
-
-    def forget(self, connection: RemotingConnection, held: int) -> None:
-        """The connection is gone, and with it `held` bytes of an incomplete frame."""
-        self.connections.pop(connection, None)
-        self.partial_bytes -= held
-
-    def hold(self, change: int) -> bool:
-        """Account for incomplete frames (bytes more or less); False if that's too much."""
-        self.partial_bytes += change
-        return change <= 0 or self.partial_bytes <= MAX_PARTIAL_BYTES
-
-    def _close_idle(self) -> None:
-        # A flag, not a time stamp per read: closed after IDLE_LIMIT to twice that, and the hot path sets a bool.
-        for connection in list(self.connections):
-            if not connection.active:
-                self._log.info("closing idle connection of {peer}", peer=connection.peer)
-                connection.abort()
-            connection.active = False

@@ -12,8 +12,7 @@ import msgspec
 
 from hatwisted.sim.deliberatebugs import BUGS, planted
 from hatwisted.sim.setup import FAULT_KINDS, Setup, draw_setup
-from hatwisted.sim.simulation import Simulation
-from hatwisted.sim.soak import quiet
+from hatwisted.sim.soak import prepare_worker, run_one
 
 APART = 10_000
 """Seeds between two starts."""
@@ -38,11 +37,8 @@ def catch(bug: str, first: int, limit: int) -> Catch | None:
     - limit: most seeds to try, of those that fit the bug; None is returned if none of them catches it
     """
     hunted = BUGS[bug]
-    fitting = (
-        setup
-        for setup in (draw_setup(seed, hunted.kinds or FAULT_KINDS) for seed in itertools.count(first))
-        if hunted.needs(setup)
-    )
+    drawn = (draw_setup(seed, hunted.kinds or FAULT_KINDS) for seed in itertools.count(first))
+    fitting = (msgspec.structs.replace(setup, **hunted.conf) for setup in drawn if hunted.needs(setup))
     for number, setup in enumerate(itertools.islice(fitting, limit), 1):
         with planted(bug):
             found = _broken(setup)
@@ -52,7 +48,7 @@ def catch(bug: str, first: int, limit: int) -> Catch | None:
 
 
 def _broken(setup: Setup) -> list[str]:
-    outcome = Simulation(setup).run()
+    outcome = run_one(setup)
     return outcome.violations or [f"opens: {refusal}" for refusal in outcome.refusals]
 
 
@@ -94,7 +90,7 @@ def hunts(bugs: Sequence[str], first: int, limit: int, starts: int, workers: int
         for bug in bugs:
             yield Hunt(bug, tuple(catch(bug, start, limit) for start in firsts), limit)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=quiet) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=prepare_worker) as pool:
         caught = {bug: [pool.submit(catch, bug, start, limit) for start in firsts] for bug in bugs}
         for bug in bugs:
             yield Hunt(bug, tuple(future.result() for future in caught[bug]), limit)

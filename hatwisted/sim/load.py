@@ -1,5 +1,9 @@
 """Producers of a simulation: each message once, to the broker that the operator calls the master, never
-repeated."""
+repeated.
+
+Messages cost most of a run's time, and tell most where something breaks or is mended: producers are busy then
+(`hurry`), and send now and then in between.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
 from hatwisted.clientcore.errors import CallFailed
@@ -21,6 +25,9 @@ from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 TIMEOUT = 8.0
 """Seconds for an answer: longer than a put waits for its slave."""
 
+REST = 6
+"""Times a busy producer's pause are one's at rest."""
+
 TOPICS = ("T", "U")
 QUEUES = 2
 
@@ -28,7 +35,7 @@ QUEUES = 2
 class LoadPattern(NamedTuple):
     """What is sent.
 
-    - pause: seconds between two sends, on average
+    - pause: seconds between two sends of busy producers, on average
     - sizes: of bodies, in bytes
     - delayed: share of messages with a delay level
     - delays: seconds of the broker's delay levels
@@ -73,7 +80,10 @@ class Load:
         self._client = client
         self._clock = clock
         self._random = random
-        self.pause = pattern.pause
+        self.pause = pattern.pause * REST
+        """Seconds between two sends at rest, on average."""
+        self._busy_until = 0.0
+        self._next: IDelayedCall | None = None
         self._pattern = pattern
         self._target = target
         self._events = events
@@ -88,8 +98,19 @@ class Load:
         """Stop sending."""
         self.running = False
 
+    def hurry(self, seconds: float) -> None:
+        """Be busy from now on, for so long at least."""
+        now = self._clock.seconds()
+        rested = self._busy_until <= now
+        self._busy_until = max(self._busy_until, now + seconds)
+        if rested and self._next is not None and self._next.active():
+            self._next.cancel()
+            self._later()
+
     def _later(self) -> None:
-        self._clock.callLater(self._random.expovariate(1 / self.pause), self._turn)
+        busy = self._clock.seconds() < self._busy_until
+        pause = min(self._pattern.pause, self.pause) if busy else self.pause
+        self._next = self._clock.callLater(self._random.expovariate(1 / pause), self._turn)
 
     def _turn(self) -> None:
         if not self.running:
@@ -110,12 +131,14 @@ class Load:
             number=self._number, topic=topic, queue_id=queue_id, body=body, sent_at=self._clock.seconds()
         )
         level = self._delay_level()
+        queue, properties = (topic, queue_id), ""
         if level:
             sent.delay = self._pattern.delays[level - 1]
+            queue, properties = (SCHEDULE_TOPIC, level - 1), f"DELAY\1{level}\2"
         self._events.sent(sent, target)
         self.waiting += 1
-        answer = self._client.call(target, _request(sent, level, self._clock), TIMEOUT)
-        answer.addCallbacks(self._take, self._lost, callbackArgs=(sent, level), errbackArgs=(sent,))
+        answer = self._client.call(target, request(sent, self._clock, properties=properties), TIMEOUT)
+        answer.addCallbacks(self._take, self._lost, callbackArgs=(sent, queue), errbackArgs=(sent,))
         return sent
 
     def _delay_level(self) -> int:
@@ -125,13 +148,9 @@ class Load:
             return 0
         return self._random.randrange(len(self._pattern.delays)) + 1
 
-    def _take(self, answer: RemotingCommand, sent: Sent, level: int) -> None:
+    def _take(self, answer: RemotingCommand, sent: Sent, queue: tuple[str, int]) -> None:
         self.waiting -= 1
-        sent.code = answer.code
-        if "queueOffset" in answer.ext:
-            log_offset = int(answer.ext["msgId"][-16:], 16)
-            queue = (SCHEDULE_TOPIC, level - 1) if level else (sent.topic, sent.queue_id)
-            sent.place = Place(*queue, int(answer.ext["queueOffset"]), log_offset)
+        take_answer(sent, queue, answer)
         self._events.answered(sent)
 
     def _lost(self, failure: Failure, sent: Sent) -> None:
@@ -140,17 +159,40 @@ class Load:
         self._events.answered(sent)
 
 
-def _request(sent: Sent, level: int, clock: IReactorTime) -> RemotingCommand:
+def take_answer(sent: Sent, queue: tuple[str, int], answer: RemotingCommand) -> None:
+    """A send was answered.
+
+    - sent: what was sent
+    - queue: topic and queue in which the broker stores it
+    - answer: the broker's
+    """
+    sent.code = answer.code
+    if "queueOffset" in answer.ext:
+        log_offset = int(answer.ext["msgId"][-16:], 16)
+        sent.place = Place(*queue, int(answer.ext["queueOffset"]), log_offset)
+
+
+def request(
+    sent: Sent, clock: IReactorTime, *, group: str = "producers", properties: str = "", flags: int = 0
+) -> RemotingCommand:
+    """A send.
+
+    - sent: what is sent
+    - clock: dates it
+    - group: the producer's
+    - properties: as they are sent, beside its key
+    - flags: sysFlag
+    """
     fields: dict[str, object] = {
-        "a": "producers",
+        "a": group,
         "b": sent.topic,
         "c": AUTO_CREATE_TOPIC,
         "d": QUEUES,
         "e": sent.queue_id,
-        "f": 0,
+        "f": flags,
         "g": int(clock.seconds() * 1000),
         "h": 0,
-        "i": f"KEYS\1k{sent.number % 7}\2" + (f"DELAY\1{level}\2" if level else ""),
+        "i": f"KEYS\1k{sent.number % 7}\2{properties}",
         "j": 0,
         "k": "false",
         "m": "false",

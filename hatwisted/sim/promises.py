@@ -13,9 +13,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from hatwisted.sim.history import NOT_STORED, STORED, Seen, Sent, StoreView, Violation
 from hatwisted.wire.codes import ResponseCode
-from hatwisted.wire.layout import SCHEDULE_TOPIC
+from hatwisted.wire.layout import HALF_TOPIC, SCHEDULE_TOPIC
+
+BROKER_TOPICS = frozenset((SCHEDULE_TOPIC, HALF_TOPIC))
+"""A broker may put a message there more than once."""
 
 
 class Terms(NamedTuple):
@@ -130,7 +135,7 @@ class Promises:
                 yield Violation("entries", f"{here} #{offset} gives {_shown(seen)}, which nobody has sent")
             elif sent.code in NOT_STORED:
                 yield Violation("refused", f"{_told(sent)}, but {here} #{offset} gives it")
-            if seen.body in met and not (topic == SCHEDULE_TOPIC or (sent is not None and sent.comes_later)):
+            if seen.body in met and not (topic in BROKER_TOPICS or (sent is not None and sent.comes_later)):
                 yield Violation("once", f"{here} gives message at #{met[seen.body]} and #{offset} again")
             met[seen.body] = offset
 
@@ -148,7 +153,7 @@ class Promises:
         here, there = one.log_bytes(start, end), other.log_bytes(start, end)
         if here == there:
             return None
-        at = next(number for number, pair in enumerate(zip(here, there, strict=True)) if pair[0] != pair[1])
+        at = int(np.argmax(np.frombuffer(here, np.uint8) != np.frombuffer(there, np.uint8)))
         what = (
             f"{one.name} and {other.name} are linked, but differ from {start + at} on (of {start} to {end})"
         )

@@ -173,8 +173,10 @@ class SimClock:
         """
         if delay < 0:
             raise ValueError(f"a call {delay} s from now")
-        call = SimCall(self, self._now + delay, owner, function, args, named or {})
-        self.plan(call)
+        time = self._now + delay
+        call = SimCall(self, time, owner, function, args, named or {})
+        self._made = made = self._made + 1
+        heapq.heappush(self._heap, (time, made, call))
         return call
 
     def plan(self, call: SimCall) -> None:
@@ -188,12 +190,13 @@ class SimClock:
 
     def run_until(self, time: float, stop: Callable[[], bool] | None = None) -> None:
         """Let everything happen that is due by then, or until `stop` says so, asked after each call."""
-        heap = self._heap
+        heap, pop = self._heap, heapq.heappop
         while heap and heap[0][0] <= time:
-            planned, _, call = heapq.heappop(heap)
+            planned, _, call = pop(heap)
             if not call.active():
                 continue
-            self._now = max(self._now, planned)
+            if planned > self._now:
+                self._now = planned
             self.turns += 1
             # A `suppress` costs as much as many a turn does.
             try:  # noqa: SIM105

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from hatwisted.sim.history import Place, Seen
@@ -40,8 +41,9 @@ class LiveStore:
     def record_at(self, log_offset: int) -> Seen | None:
         """See StoreView."""
         with self._disk.looked_at():
-            found = self._store.record_at(log_offset)
-        return None if found is None else _seen(found)
+            raw = self._store.look_message(log_offset)
+        seen = None if raw is None else _decoded(raw)
+        return seen if seen is not None and seen.place.log_offset == log_offset else None
 
     def queue(self, topic: str, queue_id: int) -> tuple[int, list[Seen | None]]:
         """See StoreView."""
@@ -56,6 +58,12 @@ class LiveStore:
                     or [None]
                 )
         return first, seen
+
+    def newest(self, topic: str, queue_id: int) -> list[Seen | None]:
+        """The last messages of a queue, a BATCH of them."""
+        with self._disk.looked_at():
+            first, end = self._store.queue_offsets(topic, queue_id)
+            return self._messages(topic, queue_id, max(first, end - BATCH), BATCH)
 
     def _messages(self, topic: str, queue_id: int, offset: int, count: int) -> list[Seen | None]:
         try:
@@ -88,7 +96,9 @@ def _records(blob: bytes) -> Iterator[Seen | None]:
         start += size
 
 
+@lru_cache(maxsize=1 << 12)
 def _decoded(raw: bytes) -> Seen | None:
+    """Kept: each check meets the records of those before it."""
     try:
         found = decode_record(raw)
     except CorruptRecord:

@@ -32,6 +32,11 @@ class LogRange(NamedTuple):
     begin: int
     end: int
 
+    def below(self, end: int) -> LogRange | None:
+        """The part of it below `end`; None if nothing is."""
+        upto = min(self.end, end)
+        return LogRange(self.begin, upto) if self.begin < upto else None
+
 
 class DigestsWanted(NamedTuple):
     """LOG_DIGESTS. block: bytes that have one digest."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 
-import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
-from hatwisted.config.load import SIMILARITY
+from hatwisted.config.load import SIMILARITY, schema_fields
 from hatwisted.config.rocketmqkeys import UNUSED_BROKER_KEYS
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
@@ -64,7 +63,7 @@ class BrokerConfigProcessors:
         self._clock = clock
         self._live = live
         self._check = check
-        self._known = {field.encode_name for field in msgspec.structs.fields(BrokerConfig)}
+        self._known = {field.encode_name for field in schema_fields(BrokerConfig)}
         self._version = DataVersion(timestamp=self._now())
 
     def register_on(self, table: ProcessorTable) -> None:

@@ -39,7 +39,8 @@ from hatwisted.ha.master import HAService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.guarded import Guard, guarded
 from hatwisted.remoting.interfaces import Listen
-from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
+from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.lifecycle.recovery import RecoveryReport

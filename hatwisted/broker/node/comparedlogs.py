@@ -43,11 +43,11 @@ class ComparedLogs:
 
     async def read(self, span: LogRange) -> tuple[bytes, bytes]:
         """See LogPair. What our log doesn't hold yet isn't compared."""
-        clipped = LogRange(span.begin, min(span.end, self.ranges.held.end))
-        if clipped.begin >= clipped.end:
+        held = span.below(self.ranges.held.end)
+        if held is None:
             return b"", b""
-        asked = self._ask(RequestCode.READ_LOG, BytesWanted(clipped).to_ext())
-        theirs, ours = await all_of(asked.addCallback(lambda answer: answer.body), self.ranges.read(clipped))
+        asked = self._ask(RequestCode.READ_LOG, BytesWanted(held).to_ext())
+        theirs, ours = await all_of(asked.addCallback(lambda answer: answer.body), self.ranges.read(held))
         return theirs, ours
 
     async def record_starts(self, offset: int) -> tuple[int, int]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
+from hatwisted.broker.node.followedmaster import FollowedMaster
 from hatwisted.broker.node.tablefollowers import HOLD, versions_of
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.clientcore.errors import CallFailed, Refused
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -50,39 +50,29 @@ class TableWatch:
         self._clock = clock
         self._tables = tables
         self._copy = copy
-        self._master: str | None = None
-        self._under_way: Deferred[None] = succeed(None)
-        self._timer = GuardedTimer(clock, "watching the master's tables", self._turn, RETRY)
+        self._asked = FollowedMaster(clock, "watching the master's tables", self._ask, 0, RETRY)
 
     def follow(self, master: str | None) -> None:
         """Watch the broker at `master` ("host:port"), a master of ours; None: nobody."""
-        if master == self._master:
-            return
-        self._master = master
-        self._timer.cancel()
-        self._under_way.cancel()
-        if master is not None:
-            self._timer.set(0)
+        self._asked.follow(master)
 
-    def _turn(self) -> Deferred[None]:
-        master = self._master
-        assert master is not None
+    def _ask(self, master: str) -> Deferred[float]:
         had = versions_of(self._tables)
         asked_at = self._clock.seconds()
         asking = self._client.ask(
             master, RemotingCommand(RequestCode.WATCH_TABLES, ext=had), HOLD + ANSWER_SLACK
         )
-        self._under_way = asking.addCallback(lambda _: self._copy())
-        return self._under_way.addCallbacks(
-            lambda _: self._copied(had, self._clock.seconds() - asked_at), self._failed
+        copying = asking.addCallback(lambda _: self._copy())
+        return copying.addCallbacks(
+            lambda _: self._pause_after(had, self._clock.seconds() - asked_at), _retry_after_failure
         )
 
-    def _copied(self, had: dict[str, str], after: float) -> None:
+    def _pause_after(self, had: dict[str, str], elapsed: float) -> float:
         # The change that was announced couldn't be copied: asked again at once, the master would say the same.
-        in_vain = after < HOLD / 2 and versions_of(self._tables) == had
-        self._timer.set(RETRY if in_vain else PAUSE)
+        in_vain = elapsed < HOLD / 2 and versions_of(self._tables) == had
+        return RETRY if in_vain else PAUSE
 
-    def _failed(self, failure: Failure) -> None:
-        if failure.check(CancelledError) is None:
-            failure.trap(CallFailed, Refused)
-            self._timer.set(RETRY)
+
+def _retry_after_failure(failure: Failure) -> float:
+    failure.trap(CallFailed, Refused)
+    return RETRY

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
-from twisted.python.failure import Failure
 
-from hatwisted.timing.timer import GuardedTimer
+from hatwisted.broker.node.followedmaster import FollowedMaster
 from hatwisted.wire.registration import DataVersion
 
 LOOK = 1.0
@@ -53,37 +52,25 @@ class TopicVersions:
         have: Callable[[], DataVersion],
         copy: Callable[[], Deferred[None]],
     ) -> None:
-        self._ask = ask
+        self._ask_version = ask
         self._have = have
         self._copy = copy
-        self._master: str | None = None
         self._copied: DataVersion | None = None
         """The version that the last copy was made for: a name server may be behind the master."""
-        self._under_way: Deferred[None] = succeed(None)
-        self._timer = GuardedTimer(clock, "asking for the version of the master's topics", self._turn, LOOK)
+        self._asked = FollowedMaster(
+            clock, "asking for the version of the master's topics", self._ask, LOOK, LOOK
+        )
 
     def follow(self, master: str | None) -> None:
         """Follow the broker at `master` ("host:port"), one of RocketMQ's; None: nobody."""
-        if master == self._master:
-            return
-        self._master = master
-        self._copied = None
-        self._timer.cancel()
-        self._under_way.cancel()
-        if master is not None:
-            self._timer.set(LOOK)
+        if self._asked.follow(master):
+            self._copied = None
 
-    def _turn(self) -> Deferred[None]:
-        assert self._master is not None
-        self._under_way = self._ask(self._master).addCallback(self._told)
-        return self._under_way.addCallbacks(lambda _: self._timer.set(LOOK), _trap_cancelled)
+    def _ask(self, master: str) -> Deferred[float]:
+        return self._ask_version(master).addCallback(self._copy_if_new).addCallback(lambda _: LOOK)
 
-    def _told(self, version: DataVersion | None) -> Deferred[None] | None:
+    def _copy_if_new(self, version: DataVersion | None) -> Deferred[None] | None:
         if version is None or version in (self._copied, self._have()):
             return None
         self._copied = version
         return self._copy()
-
-
-def _trap_cancelled(failure: Failure) -> None:
-    failure.trap(CancelledError)

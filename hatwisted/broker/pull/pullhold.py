@@ -42,6 +42,9 @@ MAX_HOLD = 30.0
 MAX_HELD = 100_000
 """Pulls held at a time, about 1 KiB each. A pull beyond that is answered at once, as if its time were up."""
 
+TAGS_PER_PULL = 16
+"""So many tags of a pull's filter count as one more pull held: they have about its size."""
+
 Queue = tuple[str, int]
 """Topic and queue id."""
 
@@ -67,6 +70,11 @@ class HeldPull:
     retry: Callable[[HeldPull, bool], bool]
     bucket: int = 0
 
+    @property
+    def weight(self) -> int:
+        """Pulls that it counts as."""
+        return 1 + len(self.wanted) // TAGS_PER_PULL if isinstance(self.wanted, frozenset) else 1
+
 
 class PullHold:
     """All held pulls. Each is in the tables of its queue, its connection and its deadline, or in none.
@@ -82,7 +90,7 @@ class PullHold:
         self._clock = clock
         self._queue_end = queue_end
         self.count = 0
-        """Pulls held now."""
+        """Pulls held now, by weight."""
         self._queues: dict[Queue, dict[HeldPull, None]] = {}
         self._connections: dict[RemotingConnection, dict[HeldPull, None]] = {}
         self._buckets: dict[int, dict[HeldPull, None]] = {}
@@ -109,7 +117,7 @@ class PullHold:
 
     def hold(self, pull: HeldPull, seconds: float) -> bool:
         """Keep `pull` until something arrives, at most `seconds`; False if there is no room for it."""
-        if self.count >= MAX_HELD:
+        if self.count + pull.weight > MAX_HELD:
             return False
         deadline = self._clock.seconds() + min(seconds, MAX_HOLD)
         pull.bucket = math.ceil(deadline / DEADLINE_INTERVAL)
@@ -120,7 +128,7 @@ class PullHold:
         held[pull] = None
         self._queues.setdefault(pull.queue, {})[pull] = None
         self._buckets.setdefault(pull.bucket, {})[pull] = None
-        self.count += 1
+        self.count += pull.weight
         return True
 
     def arrived(self, topic: str, queue_id: int, next_offset: int) -> None:
@@ -187,7 +195,7 @@ class PullHold:
         _remove(self._queues, pull.queue, pull)
         _remove(self._buckets, pull.bucket, pull)
         self._connections[pull.connection].pop(pull, None)
-        self.count -= 1
+        self.count -= pull.weight
 
 
 def _remove(table: dict[_Key, dict[HeldPull, None]], key: _Key, pull: HeldPull) -> None:

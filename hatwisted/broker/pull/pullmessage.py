@@ -294,7 +294,10 @@ class PullProcessor:
         millis = header.suspend_timeout_millis
         if not self._options().long_polling_enable:
             millis = self._options().short_polling_time_mills
-        return millis > 0 and self._hold.hold(pull, millis / 1000)
+        if millis <= 0:
+            return False
+        pull.request = _kept(pull.request, header.consumer_group)
+        return self._hold.hold(pull, millis / 1000)
 
     def _answer(self, pull: HeldPull, result: GetResult, waited: bool = False) -> RemotingCommand:
         code, next_offset = _code(result, pull.offset), result.next_begin_offset
@@ -332,6 +335,12 @@ class PullProcessor:
         group = self._groups.find(name) or GroupConfig(group_name=name)
         slow = result.behind_bytes > self._options().slow_distance
         return str(group.which_broker_when_consume_slowly if slow else group.broker_id)
+
+
+def _kept(request: RemotingCommand, group: str) -> RemotingCommand:
+    """Of a request what its answer needs: it may have come with 16 MiB of body and fields."""
+    kept = {"consumerGroup": group}
+    return RemotingCommand(request.code, request.opaque, request.flag, ext=kept, binary=request.binary)
 
 
 def _refusal(request: RemotingCommand, error: WrongEntry) -> RemotingCommand:

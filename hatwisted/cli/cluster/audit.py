@@ -168,10 +168,10 @@ class BrokerPair:
 
     async def read(self, span: LogRange) -> tuple[bytes, bytes]:
         """See LogPair."""
-        clipped = LogRange(span.begin, min(span.end, self.span.end))
-        if clipped.begin >= clipped.end:
+        held = span.below(self.span.end)
+        if held is None:
             return b"", b""
-        one, other = await self._ask(RequestCode.READ_LOG, BytesWanted(clipped).to_ext())
+        one, other = await self._ask(RequestCode.READ_LOG, BytesWanted(held).to_ext())
         return one.body, other.body
 
     async def record_starts(self, offset: int) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.put.putack import PutAcks
+from hatwisted.store.lifecycle.diskwatermark import DiskWatermark
 from hatwisted.store.log.put import PutStatus
 from hatwisted.wire.record import decode_record
 from tests.unit.broker.rig import HOST, BrokerRig
@@ -39,7 +40,7 @@ class InnerPutTests(TestCase):
             )
         )
         record = self.record(put)
-        self.assertEqual((put.status, put.queue_offset), (PutStatus.PUT_OK, 0))
+        self.assertEqual((put.status, put.queue_offset, put.entries), (PutStatus.PUT_OK, 0, ()))
         self.assertEqual((record.topic, record.queue_id, record.flag, record.body), ("T", 2, 3, b"xyz"))
         self.assertEqual((record.sys_flag & 0xC, record.born_host.pack()), (8, V6_HOST))
         self.assertEqual((record.reconsume_times, record.prepared_transaction_offset), (4, 77))
@@ -79,3 +80,11 @@ class InnerPutTests(TestCase):
             (refused.status, refused.reason), (PutStatus.SERVICE_NOT_AVAILABLE, "the disk is full")
         )
         self.store.log.stopped_reason = None
+
+    def test_nothing_is_stored_while_the_disk_is_too_full(self) -> None:
+        self.patch(DiskWatermark, "full_reason", "the disk is 91 % full")
+        refused = self.successResultOf(self.puts.put(message()))
+        self.assertEqual(
+            (refused.status, refused.reason), (PutStatus.SERVICE_NOT_AVAILABLE, "the disk is 91 % full")
+        )
+        self.assertEqual(self.store.log.max_offset, 0)

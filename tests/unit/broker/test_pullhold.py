@@ -165,6 +165,21 @@ class TestHold(SynchronousTestCase):
         pull = HeldPull(self.connection, RemotingCommand(11), ("T", 0), 0, 32, 1000, None, self.retry)
         self.assertFalse(self.hold.hold(pull, 15))
 
+    def test_a_long_filter_counts_as_several_pulls(self):
+        self.patch(longpolling, "MAX_HELD", 5)
+
+        def held(tags):
+            wanted = frozenset(range(tags))
+            pull = HeldPull(self.connection, RemotingCommand(11), ("T", 0), 0, 32, 1000, wanted, self.retry)
+            return self.hold.hold(pull, 15)
+
+        self.assertTrue(held(32))
+        self.assertFalse(held(32))
+        self.assertTrue(held(31))
+        self.hold.arrived("T", 0, 5)
+        self.clock.advance(0)
+        self.assertEqual(self.hold.count, 0)
+
     def test_stopping_answers_everybody(self):
         self.found = False
         self.pull(offset=1)

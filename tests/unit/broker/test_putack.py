@@ -28,6 +28,7 @@ class ManualFlush:
     def stop(self) -> None: ...
 
     def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
+        assert first <= last, "a wait ends where its last put does"
         return self.line.wait(first, deadline)
 
 
@@ -49,6 +50,7 @@ class ManualReplication:
         return self.reason
 
     def wait(self, first: int, last: int, deadline: float) -> Deferred[int]:
+        assert first <= last, "a wait ends where its last put does"
         return self.line.wait(first, deadline)
 
 
@@ -195,6 +197,12 @@ class PutAcksTests(SynchronousTestCase):
         self.assertEqual(self.settled, [(10, PutStatus.FLUSH_SLAVE_TIMEOUT)])
         self.assertEqual(acks.waiting, 0)
 
+    def test_a_slave_is_lacking_only_where_puts_wait_for_one_and_none_is_near_enough(self) -> None:
+        acks = self.put_acks(sync_master=True)
+        self.slave.usable_up_to = 10
+        self.assertEqual([acks.lacks_slave(10), acks.lacks_slave(11)], [False, True])
+        self.assertFalse(self.put_acks().lacks_slave(11))
+
     def test_refused_puts_are_settled_with_their_own_status(self) -> None:
         acks = self.put_acks(sync_master=True)
         bad = Put("T", 0, ((0, b"x", b""),), b"\0" * 8, 0)
@@ -255,6 +263,16 @@ class MissingCopiesTests(SynchronousTestCase):
         self.assertIn("tags none, commit log offset 10, client", first)
         self.assertTrue(first.endswith("(1 more like it were not logged)"), first)
         self.assertTrue(second.endswith(f"({2 * 480 - 2 + 1} more like it were not logged)"), second)
+
+    def test_each_status_has_a_line_of_its_own(self) -> None:
+        self.put(110)
+        self.clock.advance(5)
+        self.slave.usable_up_to = 0
+        self.put(120)
+        late, lacking = self.caught.texts("error")
+        self.assertIn("put answered FLUSH_SLAVE_TIMEOUT", late)
+        self.assertIn("put answered SLAVE_NOT_AVAILABLE", lacking)
+        self.assertFalse(lacking.endswith("were not logged)"), lacking)
 
     def test_a_record_that_cannot_be_read_costs_its_tags_alone(self) -> None:
         self.slave.usable_up_to = 0

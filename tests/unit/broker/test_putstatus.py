@@ -5,8 +5,10 @@ from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.putack import MAX_WAITING_PUTS, PutAcks
+from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
+from hatwisted.store.log.put import PutStatus
 from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import BrokerRig, records
@@ -62,6 +64,20 @@ class PutStatusTests(TestCase):
         self.disk.line.advance(1 << 30)
         answer = yield self.send()
         self.assertEqual((answer.code, answer.ext["queueOffset"]), (11, "4"))
+
+    def test_B80_a_status_without_a_code_of_its_own_is_SYSTEM_ERROR(self) -> None:
+        own = [
+            (PutStatus.PUT_OK, 0),
+            (PutStatus.FLUSH_DISK_TIMEOUT, 10),
+            (PutStatus.FLUSH_SLAVE_TIMEOUT, 12),
+            (PutStatus.SLAVE_NOT_AVAILABLE, 11),
+            (PutStatus.SERVICE_NOT_AVAILABLE, 14),
+            (PutStatus.MESSAGE_ILLEGAL, 13),
+            (PutStatus.PROPERTIES_SIZE_EXCEEDED, 13),
+        ]
+        self.assertEqual(
+            {status: response_code(status) for status in PutStatus}, dict.fromkeys(PutStatus, 1) | dict(own)
+        )
 
     @inlineCallbacks
     def test_B80_what_was_not_stored_carries_no_place(self):  # type: ignore[no-untyped-def]

@@ -21,7 +21,8 @@ from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
 from hatwisted.config.schema import BrokerRole, NamesrvConfig
 from hatwisted.namesrv.service import NameServerService
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory
+from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.wire.codes import RequestCode

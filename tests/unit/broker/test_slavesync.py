@@ -20,16 +20,16 @@ from hatwisted.broker.node.tablehold import HOLD_LOOK, TableHold
 from hatwisted.broker.node.topicversions import LOOK, no_name_server
 from hatwisted.broker.pull.pullmessage import PULL_CODES
 from hatwisted.ha.slavestate import SLOW_RETRY
-from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.remoting.server import ProcessorTable, response
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import DataVersion, TopicConfig
+from tests.support.golden import SLAVE, answers
 from tests.support.memorylog import MemoryLog
 from tests.unit.broker.rig import BrokerRig, heartbeat
 from tests.unit.ha.rig import LogCatcher, SlaveRig
 
-ANSWERS = json.loads(
-    (Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "remoting-answers.json").read_text()
-)
+ANSWERS = answers()
 FIRST_DELAY, INTERVAL = 3.0, 10.0
 
 CAPTURED = {
@@ -135,9 +135,8 @@ class TestRounds(SyncCase):
         self.captured_master()
         yield self.sync.round()
         yield self.tables.stop()
-        golden = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "slave" / "config"
         for name in ("consumerOffset.json", "delayOffset.json", "subscriptionGroup.json"):
-            self.assertEqual(self.config(name), (golden / name).read_bytes(), name)
+            self.assertEqual(self.config(name), (SLAVE / "config" / name).read_bytes(), name)
         topics = json.loads(self.config("topics.json"))
         self.assertEqual(topics, json.loads(self.body(21)))
 
@@ -600,7 +599,7 @@ class TestVersionsByNameServer(SyncCase):
         self.slave.clock.advance(LOOK)
         yield self.slave.until(lambda: self.codes() == [21, 201])
         for _ in range(3):
-            yield self.slave.until(lambda: self.sync._versions._timer.pending)
+            yield self.slave.until(lambda: self.sync._versions._asked._timer.pending)
             self.slave.clock.advance(LOOK)
         self.assertEqual((len(self.questions), self.codes()), (4, [21, 201]))
 

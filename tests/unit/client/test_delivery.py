@@ -5,7 +5,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore.allocation import allocate
-from hatwisted.clientcore.consumestats import ConsumeStats
+from hatwisted.clientcore.consumerstats import ConsumerStats
 from hatwisted.clientcore.delivery import (
     RECONSUME_LATER,
     AckIndex,
@@ -133,7 +133,7 @@ class TestInOrder(SynchronousTestCase):
 class TestRates(SynchronousTestCase):
     def test_a_minute_of_rates_and_an_hour_of_failures(self):
         clock = Clock()
-        stats = ConsumeStats(clock)
+        stats = ConsumerStats(clock)
         for _ in range(30):
             stats.pulled("T", 4, 0.5)
             stats.consumed("T", 2, 0.5)

@@ -6,11 +6,12 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
-from hatwisted.clientcore.consumestats import ConsumeStats
+from hatwisted.clientcore.consumerstats import ConsumerStats
 from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.queuereader import ELSEWHERE_PAUSE, PAUSE, QueueReader
 from hatwisted.clientcore.subscription import parse_subscription
-from hatwisted.remoting.server import ProcessorTable, RemotingServerFactory, response
+from hatwisted.remoting.server import ProcessorTable, response
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.record import encode_record
@@ -38,7 +39,7 @@ class Owner:
     group = "g"
 
     def __init__(self, clock):
-        self.stats = ConsumeStats(clock)
+        self.stats = ConsumerStats(clock)
 
     def arrived(self, reader):
         pass

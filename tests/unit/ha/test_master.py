@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import errno
 import struct
 
+from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import haconnection, master
+from hatwisted.ha.grouptransfer import GroupTransferService
+from hatwisted.ha.master import HAService
 from hatwisted.wire.haframe import HaFirstSync, encode_report
 from tests.support.memorylog import MemoryLog
 from tests.support.pattern import pattern
@@ -307,6 +314,20 @@ class WriteSideTests(SynchronousTestCase):
             slave.wire.drain()
         self.assertEqual(got + slave.body(), bytes(rig.log)[1:])
 
+    def test_the_window_is_full_with_its_last_byte_and_begins_again_with_each_stop(self) -> None:
+        self.patch(haconnection, "HA_WRITE_WINDOW", 1000)
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        for _ in range(2):
+            slave.wire.fill()
+            slave.body()
+            rig.log.append(bytes(1000 - 12))
+            self.assertEqual(rig.service.status()[0].state, "live")
+            rig.log.append(b"x")
+            self.assertEqual(rig.service.status()[0].state, "catching up")
+            self.assertEqual(slave.body(), bytes(1000 - 12))
+            slave.wire.drain()
+
     def test_changing_gear_over_and_over_loses_and_repeats_nothing(self) -> None:
         self.patch(haconnection, "HA_WRITE_WINDOW", 3000)
         rig = MasterRig(filled(5000, file_size=1000))
@@ -398,6 +419,17 @@ class StrangerTests(SynchronousTestCase):
         rig.log.append(b"fresh")
         self.assertEqual(slave.body(), b"fresh")
 
+    def test_each_host_of_strangers_has_a_line_of_its_own(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        for host in ("10.9.9.8", "10.9.9.9"):
+            for stranger in [rig.slave(host=host) for _ in range(master.MAX_UNREPORTED + 1)]:
+                stranger.lose()
+            rig.slave(host=host)
+        rig.seconds(rig.service.settings.housekeeping_interval + 2)
+        for host in ("10.9.9.8", "10.9.9.9"):
+            self.assertEqual(len([text for text in caught.texts("warn") if f"{host}:" in text]), 1, host)
+
     def test_reporting_slaves_are_not_strangers(self) -> None:
         rig = MasterRig(filled(1000))
         slaves = [rig.slave(1000) for _ in range(master.MAX_UNREPORTED + 20)]
@@ -446,6 +478,7 @@ class RefusalTests(SynchronousTestCase):
         refused = rig.slave(1 << 30)
         refused.send(bytes(1 << 20))
         self.assertEqual(rig.service.replicas.push2_slave_max_offset, 0)
+        self.assertFalse(refused.gone, "before it's told why")
         refused.lose()
         self.assertEqual(rig.service.status(), [])
 
@@ -465,6 +498,35 @@ class LifeTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(waiting), 1000)
         self.assertEqual(rig.clock.getDelayedCalls(), [])
         self.assertEqual(rig.log.listeners, 0)
+        self.successResultOf(rig.service.stopService())
+
+    def test_a_stop_waits_for_the_port(self) -> None:
+        rig = MasterRig(filled(1000))
+        closing: Deferred[None] = Deferred()
+        self.patch(rig.port, "stopListening", lambda: closing)
+        stopped = rig.service.stopService()
+        self.assertNoResult(stopped)
+        closing.callback(None)
+        self.successResultOf(stopped)
+
+    def test_a_service_whose_port_was_taken_can_be_stopped(self) -> None:
+        def taken(factory: IProtocolFactory) -> IListeningPort:
+            raise CannotListenError("", 10912, OSError(errno.EADDRINUSE, "in use"))
+
+        clock = Clock()
+        service = HAService(filled(1000), clock, taken, GroupTransferService(clock, 5.0))
+        self.assertRaises(CannotListenError, service.startService)
+        self.successResultOf(service.stopService())
+
+    def test_a_stop_closes_a_refused_link_that_is_closing_already(self) -> None:
+        rig = MasterRig(filled(1000))
+        refused = rig.slave(1200)
+        rig.seconds(haconnection.REFUSED_LINGER + 0.125)
+        self.assertTrue(refused.wire.closed)
+        stopped = rig.service.stopService()
+        refused.lose()
+        self.successResultOf(stopped)
+        self.assertEqual(rig.clock.getDelayedCalls(), [])
 
     def test_B19_a_peer_that_takes_nothing_cannot_hold_up_a_stop(self) -> None:
         rig = MasterRig(filled(1000))
@@ -548,7 +610,10 @@ class LifeTests(SynchronousTestCase):
             slave.lose()
             (line,) = [text for text in caught.texts(level) if "left" in text]
             self.assertTrue(
-                line.startswith(f"slave {slave.link.peer} left at offset 400, 600 bytes behind: "), line
+                line.startswith(
+                    f"slave {slave.link.peer} left at offset 400, 600 bytes behind: Connection was closed cleanly"
+                ),
+                line,
             )
             self.assertTrue(line.endswith("slaves still connected: 1"), line)
 
@@ -569,6 +634,17 @@ class LifeTests(SynchronousTestCase):
         rig.seconds(120)
         (line,) = [text for text in caught.texts("warn") if "no slave has connected" in text]
         self.assertIn("60 s ago", line)
+
+    def test_a_master_that_becomes_synchronous_gives_slaves_a_minute(self) -> None:
+        caught = LogCatcher(self)
+        sync = False
+        rig = MasterRig(filled(1000), sync=lambda: sync)
+        rig.seconds(90)
+        sync = True
+        rig.seconds(50)
+        self.assertEqual(caught.texts("warn"), [])
+        rig.seconds(11)
+        self.assertIn("no slave has connected", caught.texts("warn")[0])
 
     def test_nobody_waits_so_nobody_misses_a_slave(self) -> None:
         caught = LogCatcher(self)
@@ -632,7 +708,9 @@ class LifeTests(SynchronousTestCase):
         self.assertEqual(
             (first.state, first.ack_offset, first.sent_offset, first.lag_bytes), ("live", 400, 1000, 600)
         )
-        self.assertEqual((second.state, second.ack_offset), ("awaiting first report", -1))
+        self.assertEqual(
+            (second.state, second.ack_offset, second.sent_offset), ("awaiting first report", -1, -1)
+        )
 
 
 class PutPathTests(SynchronousTestCase):

@@ -16,7 +16,7 @@ from hatwisted.ha.slavestate import HEALTHY_AFTER
 from hatwisted.wire.haframe import HaAck, HaFirstSync, encode_frames, encode_heartbeat
 from tests.support.memorylog import MemoryLog
 from tests.support.pattern import pattern
-from tests.unit.ha.rig import LogCatcher, SlaveRig
+from tests.unit.ha.rig import FakeEndpoint, LogCatcher, SlaveRig
 
 
 def filled(size: int, file_size: int = 1 << 20) -> MemoryLog:
@@ -145,9 +145,26 @@ class DiallingTests(SynchronousTestCase):
     def test_an_address_that_is_none_is_a_problem_not_a_crash(self) -> None:
         rig = SlaveRig(address="nonsense")
         rig.seconds(1)
-        self.assertIn("not an address of the form host:port: 'nonsense'", rig.service.status().problem)
+        self.assertRegex(
+            rig.service.status().problem,
+            "HA port nonsense: .*not an address of the form host:port: 'nonsense'",
+        )
         rig.master_address = "10.0.0.1:10912"
         rig.seconds(6)
+        self.assertEqual(rig.state, "transfer")
+
+    def test_an_attempt_that_cannot_even_begin_is_made_again(self) -> None:
+        rig = SlaveRig(address=None)
+
+        def endpoint(host: str, port: int, timeout: float) -> FakeEndpoint:
+            raise ZeroDivisionError(host)
+
+        broken = self.patch(rig, "endpoint", endpoint)
+        rig.master_address = "10.0.0.1:10912"
+        rig.seconds(1)
+        self.assertEqual((len(self.flushLoggedErrors(ZeroDivisionError)), rig.dialled), (1, []))
+        broken.restore()
+        rig.seconds(slavestate.RETRY_LIMIT)
         self.assertEqual(rig.state, "transfer")
 
     def test_B52_a_reconnect_reports_the_new_end(self) -> None:
@@ -371,6 +388,15 @@ class ClockTests(SynchronousTestCase):
         rig.seconds(10)
         self.assertEqual((rig.state, rig.clock.getDelayedCalls()), ("stopped", []))
 
+    def test_a_stop_gives_up_an_attempt_that_gets_no_answer(self) -> None:
+        rig = SlaveRig(address=None)
+        rig.mute = True
+        rig.master_address = "10.0.0.1:10912"
+        rig.seconds(2)
+        self.assertEqual(rig.state, "connecting")
+        self.successResultOf(rig.service.stopService())
+        self.assertEqual((rig.state, rig.clock.getDelayedCalls()), ("stopped", []))
+
 
 class StoreTroubleTests(SynchronousTestCase):
     def test_B90_a_full_store_stops_acking_says_so_and_goes_on_later(self) -> None:
@@ -503,6 +529,19 @@ class MisfitTests(SynchronousTestCase):
             self.assertEqual(rig.state, "master lacks offset", master_range)
             self.assertIn(str(nearest), rig.service.status().problem)
 
+    def test_B143_a_range_that_comes_after_its_link_has_failed_is_not_believed(self) -> None:
+        asked: Deferred[tuple[int, int]] = Deferred()
+        rig = SlaveRig(filled(1000), master_range=lambda: asked)
+        rig.send(1500, bytes(10))
+        asked.callback((0, 400))
+        self.assertEqual((rig.state, rig.service.status().suspect_from), ("offset mismatch", None))
+
+    def test_a_master_that_does_not_tell_its_range_is_noted(self) -> None:
+        caught = LogCatcher(self)
+        SlaveRig(filled(1000), master_range=lambda: fail(TimeoutError()))
+        (line,) = caught.texts("debug")
+        self.assertIn("the master didn't say what its log holds: User timeout", line)
+
     def test_a_range_that_holds_our_end_or_cannot_be_had_changes_nothing(self) -> None:
         for answer in (succeed((0, 1000)), succeed((1000, 2000)), fail(TimeoutError())):
             rig = SlaveRig(filled(1000), master_range=lambda answer=answer: answer)
@@ -517,6 +556,18 @@ class MisfitTests(SynchronousTestCase):
             rig.lose()
             rig.clock.advance(0)
         self.assertEqual(rig.state, "master lacks offset")
+
+    def test_B38_a_link_that_proves_our_log_begins_the_count_again(self) -> None:
+        log = filled(1000)
+        log.last_record = 900
+        rig = SlaveRig(log)
+        for proves in (False, False, True, False, False):
+            rig.header(900)
+            if proves:
+                rig.send(900, pattern(1000)[900:])
+            rig.lose()
+            rig.seconds(slavestate.RETRY_LIMIT + 0.125)
+            self.assertEqual(rig.state, "transfer")
 
     def test_a_master_that_restarts_now_and_then_does_not(self) -> None:
         rig = SlaveRig(filled(1000))
@@ -560,6 +611,8 @@ class FirstSyncTests(SynchronousTestCase):
             MemoryLog(1000), first_sync=HaFirstSync.MIN_OFFSET, master_range=lambda: succeed((0, 1000))
         )
         self.assertEqual(rig.reports(), [0])
+        rig.send(0, pattern(500))
+        self.assertEqual((rig.log.min_offset, rig.log.max_offset), (0, 500))
 
     def test_B158_a_log_from_0_on_is_asked_for_from_1_and_byte_0_is_proven(self) -> None:
         log = MemoryLog(1000)

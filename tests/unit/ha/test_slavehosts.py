@@ -50,6 +50,8 @@ class SilentLinkTests(SynchronousTestCase):
         self.assertTrue(self.usable())
         self.rig.seconds(5 + slavehosts.REPORT_SLACK + 1.5)
         self.assertFalse(self.usable())
+        self.rig.slave()
+        self.assertFalse(self.usable(), "not for a second one from there either")
 
     def test_B71_a_host_of_strangers_is_not_waited_for_again(self) -> None:
         for greeting in (b"", b"GET / HTTP/1.1\r\n\r\n"):

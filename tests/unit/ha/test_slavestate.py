@@ -5,6 +5,7 @@ from random import Random
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha.slavestate import (
+    FIRST_RETRY,
     RETRY_LIMIT,
     SLOW_RETRY,
     STORE_RETRY,
@@ -47,6 +48,18 @@ class BackoffTests(SynchronousTestCase):
         self.assertLessEqual(waits[0], 0.1)
         self.assertLessEqual(max(waits), RETRY_LIMIT)
         self.assertGreaterEqual(min(waits[6:]), RETRY_LIMIT / 2)
+
+    def test_each_wait_is_twice_the_last(self) -> None:
+        class Unjittered(Random):
+            def uniform(self, a: float, b: float) -> float:
+                return b
+
+        backoff = Backoff(Unjittered())
+        waits = [
+            backoff.after(SlaveState.DISCONNECTED, healthy=False, progressed=False) / FIRST_RETRY
+            for _ in range(6)
+        ]
+        self.assertEqual([round(wait, 9) for wait in waits], [1, 2, 4, 8, 16, 32])
 
     def test_waits_are_jittered_but_replayable(self) -> None:
         self.assertEqual(self.waits(10, seed=5), self.waits(10, seed=5))

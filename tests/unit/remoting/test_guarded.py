@@ -8,7 +8,8 @@ from twisted.internet.testing import StringTransportWithDisconnection
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.remoting.guarded import guarded
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, RemotingServerFactory, response
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
 

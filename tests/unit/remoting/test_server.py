@@ -11,18 +11,13 @@ from twisted.internet.task import Clock, deferLater
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
-from hatwisted.remoting import server
-from hatwisted.remoting.server import (
-    IDLE_LIMIT,
-    ProcessorTable,
-    RemotingConnection,
-    RemotingServerFactory,
-    response,
-)
+from hatwisted.remoting import partialframes, server, serverfactory
+from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.serverfactory import IDLE_LIMIT, RemotingServerFactory
 from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, RemotingReceiver, encode_command
 from tests.support.loopback import loopback
 
-ECHO, BATCH, BROKEN, LATE, BIG = 901, 902, 903, 904, 905
+ECHO, BATCH, BROKEN, LATE, BIG, SLOW = 901, 902, 903, 904, 905, 906
 
 
 class Client(Protocol):
@@ -64,6 +59,8 @@ class RemotingServerTests(TestCase):
         self.table.register(BROKEN, self.broken)
         self.table.register(LATE, lambda connection, command: deferLater(reactor, 0.01, response, command))
         self.table.register(BIG, lambda connection, command: response(command, body=bytes(1 << 20)))
+        self.table.register(SLOW, self.take_long)
+        self.slow = 0
         self.table.register_batch([BATCH], self.batch)
         self.factory = RemotingServerFactory(self.table, self.clock)
         self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
@@ -81,6 +78,12 @@ class RemotingServerTests(TestCase):
         if client.connected:
             client.transport.abortConnection()
         return client.gone
+
+    def take_long(self, connection: RemotingConnection, command: RemotingCommand) -> RemotingCommand:
+        """As the clock sees it: 20 ms."""
+        self.slow += 1
+        self.clock.rightNow += 0.02
+        return response(command)
 
     def broken(self, connection: RemotingConnection, command: RemotingCommand) -> None:
         raise ArithmeticError("no such luck")
@@ -148,21 +151,69 @@ class RemotingServerTests(TestCase):
     def test_an_oversized_frame_is_refused_before_it_is_held(self):  # type: ignore[no-untyped-def]
         self.client.transport.write((MAX_FRAME + 1).to_bytes(4, "big"))
         yield self.client.gone
-        self.assertEqual(self.factory.partial_bytes, 0)
+        self.assertEqual(self.factory.partial.total, 0)
 
     @inlineCallbacks
-    def test_incomplete_frames_of_all_connections_are_bounded(self):  # type: ignore[no-untyped-def]
-        self.patch(server, "MAX_PARTIAL_BYTES", 100_000)
-        frame = request(ECHO, 1, body=bytes(80_000))
+    def test_who_holds_most_of_incomplete_frames_is_closed_when_there_are_too_many(self):  # type: ignore[no-untyped-def]
+        self.patch(partialframes, "MAX_PARTIAL_BYTES", 100_000)
+        holder = yield self.connect()
+        holder.transport.write(request(ECHO, 1, body=bytes(90_000))[:80_000])
+        frame = request(ECHO, 1, body=bytes(40_000))
+        for _ in range(3):
+            honest = yield self.connect()
+            honest.transport.write(frame[:30_000])
+            yield deferLater(reactor, 0.02, lambda: None)
+            honest.transport.write(frame[30_000:])
+            (answer,) = yield honest.answers(1)
+            self.assertEqual(len(answer.body), 40_000)
+        yield holder.gone
+        self.assertEqual((self.factory.partial.total, self.factory.rejected_total), (0, 1))
+
+    @inlineCallbacks
+    def test_requests_that_take_long_take_turns_with_everybody_elses(self):  # type: ignore[no-untyped-def]
         other = yield self.connect()
-        self.client.transport.write(frame[:70_000])
-        other.transport.write(frame[:70_000])
-        yield Deferred.fromCoroutine(first_of(self.client.gone, other.gone))
-        left = other if self.client.gone.called else self.client
-        left.transport.write(frame[70_000:])
-        (answer,) = yield left.answers(1)
-        self.assertEqual(len(answer.body), 80_000)
-        self.assertEqual(self.factory.partial_bytes, 0)
+        frames = [request(SLOW, number) for number in range(6)]
+        self.client.transport.write(b"".join([*frames[:5], request(BATCH, 9), *frames[5:]]))
+        yield self.client.answers(1)
+        other.transport.write(request(ECHO, 7) + request(BATCH, 8))
+        yield deferLater(reactor, 0.02, lambda: None)
+        self.clock.advance(0)  # the first client's second request used up this round
+        yield self.client.answers(2)
+        self.assertEqual(other.commands, [])
+        self.clock.advance(0)
+        yield other.answers(2)
+        for _ in range(6):
+            self.clock.advance(0)
+        answers = yield self.client.answers(7)
+        self.assertEqual([answer.opaque for answer in answers], [0, 1, 2, 3, 4, 9, 5])
+
+    @inlineCallbacks
+    def test_nothing_is_read_from_a_client_whose_requests_wait(self):  # type: ignore[no-untyped-def]
+        self.client.transport.write(request(SLOW, 1) + request(SLOW, 2))
+        yield self.client.answers(1)
+        (connection,) = self.factory.connections
+        self.client.transport.write(
+            b"".join(request(ECHO, number, body=bytes(1000)) for number in range(3000))
+        )
+        for _ in range(5):
+            yield deferLater(reactor, 0.01, lambda: None)
+        self.assertEqual(len(self.client.commands), 1)
+        self.assertLess(len(connection._backlog), 1000)
+        while len(self.client.commands) < 3002:
+            self.clock.advance(0)
+            yield deferLater(reactor, 0, lambda: None)
+
+    @inlineCallbacks
+    def test_requests_that_wait_end_with_their_connection(self):  # type: ignore[no-untyped-def]
+        (connection,) = self.factory.connections
+        closed: Deferred[RemotingConnection] = Deferred()
+        connection.on_close(closed.callback)
+        self.client.transport.write(request(SLOW, 1) + request(SLOW, 2))
+        yield self.client.answers(1)
+        self.client.transport.abortConnection()
+        yield closed
+        self.clock.advance(0)
+        self.assertEqual(self.slow, 1)
 
     @inlineCallbacks
     def test_a_client_that_never_reads_is_not_read_from_either(self):  # type: ignore[no-untyped-def]
@@ -193,7 +244,7 @@ class RemotingServerTests(TestCase):
 
     @inlineCallbacks
     def test_too_many_connections_are_refused(self):  # type: ignore[no-untyped-def]
-        self.patch(server, "MAX_CONNECTIONS", 1)
+        self.patch(serverfactory, "MAX_CONNECTIONS", 1)
         extra = yield self.connect()
         yield extra.gone
         self.client.transport.write(request(ECHO, 1))
@@ -218,11 +269,3 @@ class RemotingServerTests(TestCase):
         self.assertNotIn(ECHO, vip.handlers)
         self.assertNotIn(BATCH, vip.batch_handlers)
         self.assertIn(BIG, vip.handlers)
-
-
-async def first_of(*waits: "Deferred[None]") -> None:
-    """Return when one of `waits` has fired."""
-    done: Deferred[None] = Deferred()
-    for wait in waits:
-        wait.addCallback(lambda _: None if done.called else done.callback(None))
-    await done.addTimeout(50, reactor)

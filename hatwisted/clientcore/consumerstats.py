@@ -55,7 +55,7 @@ class _Topic:
         self.failures_of_hour = Window(clock, HOUR)
 
 
-class ConsumeStats:
+class ConsumerStats:
     """Of one consumer; topics are those it subscribes to."""
 
     def __init__(self, clock: Seconds) -> None:

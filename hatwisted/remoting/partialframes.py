@@ -1,0 +1,45 @@
+"""Memory of the frames that haven't arrived whole, over all connections of a port.
+
+Whoever holds most of it is closed when there is too much, not who came last: honest clients hold one message for
+the time it takes to arrive, and those who open frames and never end them would otherwise lock everybody else out.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+MAX_PARTIAL_BYTES = 128 << 20
+"""Bytes over all connections of a port: 32 messages of 4 MiB, RocketMQ's largest, on their way at a time."""
+
+
+class Holder(Protocol):
+    """A connection."""
+
+    def reject(self, reason: str) -> None:
+        """Close at once, and tell the log why."""
+
+
+class PartialFrames:
+    """Who holds how much. Invariant: `total` is the sum, at most MAX_PARTIAL_BYTES between two calls."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        """Bytes held."""
+        self._held: dict[Holder, int] = {}
+
+    def hold(self, holder: Holder, size: int) -> None:
+        """`holder` has `size` bytes of an incomplete frame now; who has most is closed if that's too much."""
+        if size == self._held.get(holder, 0):
+            return
+        self.forget(holder)
+        if size:
+            self._held[holder] = size
+            self.total += size
+        while self.total > MAX_PARTIAL_BYTES:
+            largest = max(self._held, key=self._held.__getitem__)
+            self.forget(largest)
+            largest.reject(f"incomplete frames of all connections exceed {MAX_PARTIAL_BYTES} bytes")
+
+    def forget(self, holder: Holder) -> None:
+        """It holds nothing any more; idempotent."""
+        self.total -= self._held.pop(holder, 0)

@@ -1,0 +1,85 @@
+"""How long requests keep the loop busy before everybody else has a turn.
+
+One read may bring a thousand requests, and one request may take 20 ms. So each connection works through its
+requests for `QUANTUM` at most and puts off the rest; those that have a rest take turns, in the order in which they
+came, and all of them together get `SLICE` of each round of the loop. A client with one cheap request waits for a
+quantum, or one dear request, of each of the others: never for all that they have asked. Meanwhile nothing is read
+from who waits.
+
+Requests that are taken as batches (sends) aren't counted: one read of them is one append.
+
+Rejected: threads (state without locks is what all else here rests on), and a price for each request code (what a
+request costs depends on the store).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from twisted.internet.interfaces import IReactorTime
+
+from hatwisted.timing.timer import GuardedTimer
+
+QUANTUM = 0.002
+"""Seconds of one connection's requests in a row; one request more is begun within them."""
+
+SLICE = 0.005
+"""Seconds of all connections' requests in one round of the loop."""
+
+UNCOUNTED = 0.0005
+"""Seconds: a quantum that took less isn't worth the timer that ends the slice."""
+
+RETRY = 0.1
+"""Seconds until the next turn after one that failed."""
+
+
+class Waiter(Protocol):
+    """Who has requests left."""
+
+    def go_on(self) -> None:
+        """Work for a quantum; ask for another turn if that wasn't enough."""
+
+
+class RequestTurns:
+    """One port's. clock: measures, and ends the slice."""
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self.seconds = clock.seconds
+        self._waiting: deque[Waiter] = deque()
+        self._used = 0.0
+        self._timer = GuardedTimer(clock, "working through put-off requests", self._turn, RETRY)
+
+    @property
+    def allowance(self) -> float:
+        """Seconds that a connection may work now; none is left if 0 or less."""
+        return min(QUANTUM, SLICE - self._used)
+
+    def count(self, seconds: float) -> None:
+        """A connection has worked for so long."""
+        if seconds > UNCOUNTED:
+            self._used += seconds
+            self._schedule()
+
+    def wait(self, waiter: Waiter) -> None:
+        """Have `waiter` go on when it's its turn."""
+        self._waiting.append(waiter)
+        self._schedule()
+
+    def stop(self) -> None:
+        """Nobody goes on any more."""
+        self._waiting.clear()
+        self._timer.cancel()
+
+    def _schedule(self) -> None:
+        if not self._timer.pending:
+            self._timer.set(0)
+
+    def _turn(self) -> None:
+        self._used = 0.0
+        for _ in range(len(self._waiting)):
+            if self._used >= SLICE:
+                break
+            self._waiting.popleft().go_on()
+        if self._waiting:
+            self._schedule()
