@@ -136,10 +136,12 @@ class BrokerGroup:
         return RemotingClient("127.0.0.1", self.slave_port, timeout)
 
     def master_end(self) -> int:
-        return log_end_of(self.master_port)
+        with self.master_client() as client:
+            return log_end_in(client.runtime_info())
 
     def slave_end(self) -> int:
-        return log_end_of(self.slave_port)
+        with self.slave_client() as client:
+            return log_end_in(client.runtime_info())
 
     def wait_linked(self, seconds: float = LINK_SECONDS) -> None:
         """Until a put reaches the slave while it is looked at."""
@@ -160,7 +162,8 @@ class BrokerGroup:
 
     def _is_caught_up(self) -> bool:
         try:
-            infos = [info_of(self.master_port), info_of(self.slave_port)]
+            with self.master_client() as master, self.slave_client() as slave:
+                infos = [master.runtime_info(), slave.runtime_info()]
         except (OSError, RemotingFailure):
             return False
         ends = {info["commitLogMaxOffset"] for info in infos}
@@ -232,4 +235,9 @@ def info_of(port: int) -> dict[str, str]:
 
 def log_end_of(port: int) -> int:
     """commitLogMaxOffset of the broker on a port."""
-    return int(info_of(port)["commitLogMaxOffset"])
+    return log_end_in(info_of(port))
+
+
+def log_end_in(info: Mapping[str, str]) -> int:
+    """The same from a runtime info."""
+    return int(info["commitLogMaxOffset"])

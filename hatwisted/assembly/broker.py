@@ -99,7 +99,11 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     count_get = consumer_admin.stats.count_get
     pulls = PullProcessor(store.get_messages, tables, consumers, hold, pull_options, count_get)
     offset_sync = OffsetSyncProcessors(
-        tables.offsets, store.queue_end, lambda: store.log.flushed_offset, SlaveIds(clock).asked
+        tables.offsets,
+        tables.topics,
+        store.queue_end,
+        lambda: store.log.flushed_offset,
+        SlaveIds(clock).asked,
     )
     followers = TableFollowers(clock, tables, ha.slave_hosts)
     spread = TableSpread(registration.settled, followers.copied)

@@ -23,7 +23,7 @@ SOME = 1000  # acknowledged messages between two events: about half a second of 
 BESIDE_JAVA = pytest.mark.parametrize(
     "kinds", [pair for pair in PAIRS if JAVA in pair], indirect=True, ids=pair_name
 )
-"""Two of ours are killed in tests/system/crash."""
+"""Two of ours are killed, and their link stalled, in tests/system."""
 MISSED_SECONDS = 18.0  # longer than slaveTimeout, shorter than the housekeeping interval
 
 
@@ -73,6 +73,7 @@ def test_B127_kill_9_of_the_master_loses_nothing_acknowledged(group: BrokerGroup
     assert_faithful(group, producer)
 
 
+@BESIDE_JAVA
 def test_B133_a_stalled_link_times_puts_out_and_loses_nothing(group: BrokerGroup, link: LinkProxy) -> None:
     with Producer(group.master_port) as producer:
         producer.wait_acked(SOME)

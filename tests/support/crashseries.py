@@ -11,8 +11,7 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from hatwisted.sim.history import StoreView, Violation
@@ -34,35 +33,47 @@ PAUSES = (0.1, 1.5)
 """Seconds that a stopped process stands still; the longer ones are longer than a put waits for its slave."""
 EARLY = (0.05, 0.9)
 """Seconds after its start at which a broker is killed again: from before its recovery to a while after it."""
+Strike = Callable[[], None]
 QUEUE_KEYS = [(topic, queue_id) for topic in TOPICS for queue_id in range(QUEUES)]
 
 
-@dataclass
 class CrashSeries:
-    """One pair; use it as a context manager, which starts it.
+    """One pair under kill -9 and SIGSTOP; use it as a context manager, which starts it.
 
     - folder: for stores, settings and output
     - seed: draws settings and strikes
     """
 
-    folder: Path
-    seed: int
-    struck: Counter[str] = field(default_factory=Counter)
-    """Rounds by kind."""
+    group_class = BrokerGroup
+    producer_class = JudgedProducer
 
-    def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.seed = seed
+        self.random = random.Random(seed)
         self.terms = Terms(
             sync_slaves=True,
             sync_flush=self.random.random() < 0.5,
             durable_acks=self.random.random() < 0.5,
         )
         self.promises = Promises()
-        self.group = BrokerGroup(
-            self.folder,
-            settings=self._settings(),
-            slave_settings={**QUICK_SYNC, "haFirstSync": "minOffset"},
-        )
+        self.struck: Counter[str] = Counter()
+        """Rounds by kind."""
+        self.codes: Counter[int] = Counter()
+        """Answers by code."""
+        self.strikes: Mapping[str, Strike] = {
+            "kill master": lambda: self.kill(MASTER),
+            "kill slave": lambda: self.kill(SLAVE),
+            "kill both": lambda: self.kill(MASTER, SLAVE),
+            "kill both, slave first": lambda: self.kill(SLAVE, MASTER),
+            "kill master, again at its start": lambda: self.kill_early(MASTER),
+            "kill slave, again at its start": lambda: self.kill_early(SLAVE),
+            "stop master": lambda: self.stand_still(MASTER),
+            "stop slave": lambda: self.stand_still(SLAVE),
+            "kill master while its slave is stopped": lambda: self.kill_beside_stopped(MASTER, SLAVE),
+            "kill slave while its master is stopped": lambda: self.kill_beside_stopped(SLAVE, MASTER),
+        }
+        slave = {**QUICK_SYNC, "haFirstSync": "minOffset"}
+        self.group = self.group_class(folder, settings=self._settings(), slave_settings=slave)
         self._producers = 0
         self._deck: list[str] = []
 
@@ -98,11 +109,12 @@ class CrashSeries:
         with self._load() as producer:
             producer.wait_acked(SOME)
             time.sleep(self.random.uniform(0, MOMENTS))
-            STRIKES[kind](self)
+            self.strikes[kind]()
             self._ready()
             producer.wait_acked(SOME)
         self.group.wait_caught_up()
         self.struck[kind] += 1
+        self.codes += producer.codes
         broken = [str(violation) for violation in self.violations()]
         assert not broken, (
             f"seed {self.seed}, {self.terms}, after {dict(self.struck)}, the last was {kind}:\n"
@@ -114,13 +126,13 @@ class CrashSeries:
     def _draw(self) -> str:
         """The next kind; none comes again before all have come."""
         if not self._deck:
-            self._deck = self.random.sample(list(STRIKES), len(STRIKES))
+            self._deck = self.random.sample(list(self.strikes), len(self.strikes))
         return self._deck.pop()
 
     def _load(self) -> JudgedProducer:
         self._producers += 1
         judges = Judges(self.promises, self.terms, MASTER, SLAVE)
-        return JudgedProducer(self.group.master_port, self._producers, PACE, judges)
+        return self.producer_class(self.group.master_port, self._producers, PACE, judges)
 
     def _ready(self) -> None:
         """Whatever doesn't run is started, and all answer."""
@@ -157,14 +169,13 @@ class CrashSeries:
         for name in names:
             self.brokers[name].kill()
 
-    def kill_early(self, names: Iterable[str]) -> None:
+    def kill_early(self, name: str) -> None:
         """kill -9, and again while it starts."""
-        for name in names:
-            broker = self.brokers[name]
-            broker.kill()
-            broker.start(wait=None)
-            time.sleep(self.random.uniform(*EARLY))
-            broker.kill()
+        broker = self.brokers[name]
+        broker.kill()
+        broker.start(wait=None)
+        time.sleep(self.random.uniform(*EARLY))
+        broker.kill()
 
     def stand_still(self, name: str) -> None:
         """SIGSTOP, and SIGCONT a while later."""
@@ -173,24 +184,9 @@ class CrashSeries:
         time.sleep(self.random.uniform(*PAUSES))
         broker.resume()
 
-    def kill_standing(self, name: str) -> None:
+    def kill_beside_stopped(self, name: str, other: str) -> None:
         """kill -9 of one while the other stands still."""
-        other = self.brokers[SLAVE if name == MASTER else MASTER]
-        other.suspend()
+        self.brokers[other].suspend()
         time.sleep(self.random.uniform(*PAUSES))
-        self.brokers[name].kill()
-        other.resume()
-
-
-STRIKES: dict[str, Callable[[CrashSeries], None]] = {
-    "kill master": lambda series: series.kill(MASTER),
-    "kill slave": lambda series: series.kill(SLAVE),
-    "kill both": lambda series: series.kill(MASTER, SLAVE),
-    "kill both, slave first": lambda series: series.kill(SLAVE, MASTER),
-    "kill master, again at its start": lambda series: series.kill_early([MASTER]),
-    "kill slave, again at its start": lambda series: series.kill_early([SLAVE]),
-    "stop master": lambda series: series.stand_still(MASTER),
-    "stop slave": lambda series: series.stand_still(SLAVE),
-    "kill master while its slave is stopped": lambda series: series.kill_standing(MASTER),
-    "kill slave while its master is stopped": lambda series: series.kill_standing(SLAVE),
-}
+        self.kill(name)
+        self.brokers[other].resume()

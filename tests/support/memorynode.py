@@ -120,9 +120,9 @@ class MemoryNodes:
 
     def _stop(self, stop: Any) -> None:
         stopping = stop()
-        self.pass_time(12)
         if stopping is not None:
-            self.case.successResultOf(stopping)
+            self.result(stopping, 12)
+        self.pass_time(STEP)  # others hear of it
 
     def pass_time(self, seconds: float, step: float = STEP) -> None:
         """Time passes in steps."""

@@ -25,8 +25,8 @@ class RunningStore:
     def __init__(self, name: str, client: RemotingClient, folder: Path) -> None:
         self.name = name
         self._client = client
-        self._files = dict(log_files(folder))
         self._range = self._log_range()
+        self._files = dict(log_files(folder))
 
     def _log_range(self) -> tuple[int, int]:
         info = self._client.runtime_info()

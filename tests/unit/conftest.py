@@ -27,12 +27,14 @@ def _nothing_outside() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _folder_of_the_module(_working_folder: None) -> Iterator[None]:
-    """Where TestCase.mktemp makes folders meanwhile."""
-    before = os.getcwd()
+    """Where TestCase.mktemp and tempfile make folders meanwhile."""
+    before = os.getcwd(), tempfile.tempdir
     folder = tempfile.mkdtemp(prefix="hatwisted-unit-", dir=_place())
     os.chdir(folder)
+    tempfile.tempdir = folder
     yield
-    os.chdir(before)
+    os.chdir(before[0])
+    tempfile.tempdir = before[1]
     shutil.rmtree(folder)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -28,6 +29,7 @@ def rows(title: str) -> Iterator[str]:
         yield line.strip("|").split("|")[-1]
 
 
+@cache
 def names_in(path: Path) -> set[str]:
     """What a module defines: classes, their methods, functions, constants."""
     found: set[str] = set()

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from configparser import ConfigParser
+from functools import cache
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -31,11 +32,16 @@ MORE_ARGUMENTS = {
 LISTED = re.compile(r"^ *(?:- )?(\w+(?:, \w+)*): ", re.MULTILINE)
 
 
-def modules(having: str = "") -> Iterator[tuple[str, ast.Module]]:
-    """(path below the package, tree) of every module whose text has the pattern `having`."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if re.search(having, text := path.read_text()):
-            yield path.relative_to(PACKAGE).as_posix(), ast.parse(text)
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    """(path below the package, tree) of every module."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return [(path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())) for path in paths]
+
+
+def tearDownModule() -> None:
+    """Half a million nodes needn't stay with the tests to come."""
+    modules.cache_clear()
 
 
 def dataclass_keywords(node: ast.ClassDef) -> set[str] | None:
@@ -52,7 +58,7 @@ class ValueClassTests(SynchronousTestCase):
     def test_options_settings_and_results_are_frozen_and_keyword_only(self) -> None:
         found = {
             f"{name}: {node.name}": keywords
-            for name, tree in modules(having=r"class \w+(Options|Settings|Result)\b")
+            for name, tree in modules()
             for node in ast.walk(tree)
             if isinstance(node, ast.ClassDef) and node.name.endswith(("Options", "Settings", "Result"))
             if (keywords := dataclass_keywords(node)) is not None

@@ -90,7 +90,13 @@ class ClientCalls:
         return answer
 
     def oneway(self, connection: RemotingConnection, command: RemotingCommand) -> None:
-        """Send `command`; nobody will know whether it arrived."""
+        """Send `command`; nobody will know whether it arrived. Whoever doesn't read gets nothing: his table of
+        20,000 queues would lie here as often as somebody asks."""
+        if connection.paused:
+            self._log.info(
+                "{peer} doesn't read: request {code} not sent", peer=connection.peer, code=command.code
+            )
+            return
         opaque = next(self._opaques) & 0x7FFFFFFF
         sent = msgspec.structs.replace(command, opaque=opaque, flag=FLAG_ONEWAY, binary=False)
         connection.send(encode_command(sent))

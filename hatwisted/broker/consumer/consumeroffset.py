@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
+from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire import fastjson
 from hatwisted.wire.registration import DataVersion
 
@@ -33,6 +35,18 @@ WHOLE_ROW = -1
 
 DELETION_KEPT = 7 * 24 * 3600 * 1000
 """ms that a deletion is remembered: a slave down for longer than this brings the row back."""
+
+MAX_BYTES = 12 << 20
+"""Of the table as it is sent to slaves: no frame has more than 16 MiB, and anybody can commit for groups that
+nobody has heard of. Beyond, offsets of further queues aren't kept."""
+
+RECOUNT = 10.0
+"""Seconds between two looks at how large the table is, once it's full."""
+
+_QUEUE_BYTES = 26
+"""A queue's part of that at most: 5 digits, 18 digits, three marks."""
+
+_INT64_END = 1 << 63
 
 Offsets = dict[str, dict[int, int]]
 """topic@group -> queue id -> queue offset, or, of resets, -> ms of the last one."""
@@ -55,6 +69,8 @@ class Progress(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True)
 class ConsumerOffsetTable:
     """All groups' progress."""
 
+    _log = Logger()
+
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._offsets: Offsets = {}
@@ -62,6 +78,10 @@ class ConsumerOffsetTable:
         self._joined: list[Callable[[str, str, int], None]] = []
         self._version = DataVersion(timestamp=int(clock.seconds() * 1000))
         self._dirty = False
+        self._room = 0
+        """Bytes that are certainly left; what is removed counts with the next look."""
+        self._recount_at = 0.0
+        self._complaints = LogThrottle(clock)
         self._listeners: list[Callable[[], None]] = []
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -80,8 +100,12 @@ class ConsumerOffsetTable:
         - offset: queue offset of the next message
         """
         key = f"{topic}{SEPARATOR}{group}"
-        row = self._offsets.setdefault(key, {})
-        if offset < row.get(queue_id, offset):
+        row = self._offsets.get(key, {})
+        if queue_id not in row:
+            if not self._admit(self._offsets, key):
+                return
+            row = self._offsets.setdefault(key, row)
+        elif offset < row[queue_id]:
             self._date_reset(key, queue_id)
         row[queue_id] = offset
         self._change()
@@ -89,9 +113,31 @@ class ConsumerOffsetTable:
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """As `commit`, by an operator: it counts even if another broker knows of a greater offset."""
         key = f"{topic}{SEPARATOR}{group}"
+        if queue_id not in self._offsets.get(key, {}) and not self._admit(self._offsets, key):
+            return
         self._date_reset(key, queue_id)
         self._offsets.setdefault(key, {})[queue_id] = offset
         self._change()
+
+    def _admit(self, table: Offsets, key: str) -> bool:
+        """Is there room for one more queue of `key`?"""
+        size = _QUEUE_BYTES if key in table else _QUEUE_BYTES + len(fastjson.dumps_compact(key))
+        now = self._clock.seconds()
+        if size > self._room and now >= self._recount_at:
+            self._recount_at = now + RECOUNT
+            self._room = MAX_BYTES - len(encode_progress(self.progress()))
+        if size > self._room:
+            if (others := self._complaints.admit("full")) is not None:
+                self._log.error(
+                    "{limit} bytes of consumer offsets: those of {key} aren't kept{more}; "
+                    "delete groups that don't exist any more",
+                    limit=MAX_BYTES,
+                    key=key[:100],
+                    more=more_like_it(others),
+                )
+            return False
+        self._room -= size
+        return True
 
     def remove_group(self, group: str) -> None:
         """Forget the group's progress in all topics, here and, with the next joining, elsewhere."""
@@ -109,6 +155,8 @@ class ConsumerOffsetTable:
 
     def _date_reset(self, key: str, queue_id: int) -> None:
         row = self._resets.setdefault(key, {})
+        if queue_id not in row:
+            self._admit(self._resets, key)  # counted only: what is reset has its place
         latest = max(self._now(), max(row.values(), default=0) + 1)
         if queue_id == WHOLE_ROW:
             row.clear()
@@ -156,6 +204,7 @@ class ConsumerOffsetTable:
         self._offsets.update(received)
         for key in received:
             self._resets.pop(key, None)
+        self._room, self._recount_at = 0, 0.0
         self._change()
 
     def join(self, theirs: Progress, queue_end: Callable[[str, int], int] | None = None) -> None:
@@ -177,7 +226,7 @@ class ConsumerOffsetTable:
         """Whatever was committed before the row was last deleted over there is void."""
         deleted = theirs.reset_table.get(key, {}).get(WHOLE_ROW, 0)
         resets = self._resets.get(key, {})
-        if deleted <= resets.get(WHOLE_ROW, 0):
+        if deleted <= resets.get(WHOLE_ROW, 0) or not self._admit(self._resets, key):
             return
         later = {queue_id: at for queue_id, at in resets.items() if at > deleted}
         row = self._offsets.pop(key, {})
@@ -199,7 +248,9 @@ class ConsumerOffsetTable:
         if not _better(at, offset, self.progress().reset_of(key, queue_id), self._offset(key, queue_id)):
             return
         topic, _, group = key.partition(SEPARATOR)
-        if queue_end is not None and offset > queue_end(topic, queue_id):
+        if queue_end is not None and not 0 <= offset <= queue_end(topic, queue_id):
+            return
+        if queue_id not in self._offsets.get(key, {}) and not self._admit(self._offsets, key):
             return
         self._offsets.setdefault(key, {})[queue_id] = offset
         if at > self._resets.get(key, {}).get(WHOLE_ROW, 0):
@@ -281,6 +332,7 @@ class ConsumerOffsetTable:
         """Take over consumerOffset.json. Raises ValueError."""
         content = parse_progress(data)
         self._offsets, self._resets = content.offset_table, content.reset_table
+        self._room, self._recount_at = 0, 0.0
 
 
 def _better(at: int, offset: int, their_at: int, their_offset: int | None) -> bool:
@@ -308,6 +360,11 @@ def parse_progress(data: bytes) -> Progress:
 
 def _parse_rows(table: Mapping[str, Mapping[str, int]]) -> Offsets:
     try:
-        return {key: {int(queue): int(offset) for queue, offset in row.items()} for key, row in table.items()}
-    except (AttributeError, TypeError) as error:
+        rows = {key: {int(queue): int(offset) for queue, offset in row.items()} for key, row in table.items()}
+    except (AttributeError, TypeError, OverflowError) as error:
         raise ValueError(f"malformed consumer offsets: {error}") from None
+    for key, row in rows.items():
+        for queue_id, offset in row.items():
+            if not -_INT64_END <= min(queue_id, offset) <= max(queue_id, offset) < _INT64_END:
+                raise ValueError(f"consumer offsets with a number of more than 64 bits: {key[:100]}")
+    return rows

@@ -135,7 +135,8 @@ class ConsumerProcessors:
         frame = encode_command(notice)
         for member in members:
             assert isinstance(member, RemotingConnection)
-            member.send(frame)
+            if not member.paused:  # who doesn't read looks for himself, every 20 s
+                member.send(frame)
 
     def unregister(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         ext = request.ext

@@ -19,6 +19,7 @@ from itertools import islice
 
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable, Progress, parse_progress
 from hatwisted.broker.requests import answer_bad_requests
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
@@ -44,6 +45,7 @@ class OffsetSyncProcessors:
     """GET_ALL_CONSUMER_OFFSET on every broker, JOIN_CONSUMER_OFFSET on masters alone.
 
     - offsets: the table
+    - topics: what isn't one of their queues has no progress
     - queue_end: (topic, queue id) -> the queue's max offset. A slave's offsets beyond it are left out: this master
       has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
     - flushed_offset: how far this broker's log is on its disk
@@ -53,11 +55,13 @@ class OffsetSyncProcessors:
     def __init__(
         self,
         offsets: ConsumerOffsetTable,
+        topics: TopicConfigTable,
         queue_end: Callable[[str, int], int],
         flushed_offset: Callable[[], int],
         asked: Callable[[int, str, str], None],
     ) -> None:
         self._offsets = offsets
+        self._topics = topics
         self._queue_end = queue_end
         self._flushed_offset = flushed_offset
         self._asked = asked
@@ -88,8 +92,18 @@ class OffsetSyncProcessors:
             theirs = parse_progress(request.body)
         except ValueError as error:
             return response(request, ResponseCode.SYSTEM_ERROR, str(error))
-        self._offsets.join(theirs, self._queue_end)
+        if len(theirs.offset_table) > MAX_ROWS or len(theirs.reset_table) > MAX_ROWS:
+            remark = f"consumer offsets of more than {MAX_ROWS} groups' topics in one request"
+            return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        self._offsets.join(theirs, self._end_of_known)
         return response(request)
+
+    def _end_of_known(self, topic: str, queue_id: int) -> int:
+        """Of a queue that can't be, nothing is believed."""
+        config = self._topics.get(topic)
+        if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
+            return -1
+        return self._queue_end(topic, queue_id)
 
 
 def joins_offsets(command: RemotingCommand) -> bool:

@@ -15,10 +15,10 @@ time: pages reach the disk in any order. It serves as evidence of where the log 
 What recovery has changed is on the disk before it ends. A cut that isn't would be undone by the next failure of
 power, and entries that had been cut would then name whatever has come to lie there since.
 
-After an unclean exit what no checkpoint covers is written again, the same bytes. A sync may have failed: the
-kernel then takes the pages for clean, shows them to this process as it did to the last, and would leave them out
-of the next sync, which says that they are on the disk. Rejected: a mark that a failed sync leaves, on a disk that
-has just failed.
+Where only the process was killed and the system has gone on, every write of that process can be read, though a
+sync of it may have failed (`unsyncedpages`). So queues are taken as they are, without the last entry, which may
+be half written, and what no checkpoint covers of them is written again; only where the log was cut anything has to
+be synced before the end.
 
 Bytes after the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
 damage: start is refused with `DamagedLog` and nothing is touched. But where a power failure has left a hole in
@@ -32,19 +32,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import numpy as np
 from twisted.logger import Logger
 
 from hatwisted.logcodec.logwalk import CHUNK, LogEnd, LogWalk, WalkOptions
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import written_end
-from hatwisted.logcodec.scan import Records
 from hatwisted.store.dispatch.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedLog, OtherFileSize
 from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.lifecycle.unsyncedpages import UnsyncedPages
 from hatwisted.store.lifecycle.unsyncedtail import Break, is_unsynced
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
@@ -91,12 +90,14 @@ class RecoveryOptions:
 
     - unclean: the abort file was there
     - same_boot: the system has gone on since, so nothing that was written can be missing
+    - flushed: log offset up to which the previous run had synced it, known only with `same_boot`; None: it isn't
     - check_crc: compare body checksums
     - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
     """
 
     unclean: bool
     same_boot: bool = False
+    flushed: int | None = None
     check_crc: bool = True
     index_safe: bool = False
 
@@ -105,15 +106,16 @@ class RecoveryOptions:
 class RecoveryReport:
     """What a recovery has found and done. Offsets and sizes in bytes.
 
-    start, end: the log was followed from here to its valid end; records: how many, store_timestamp (ms): the
-    last one's, 0 if none. torn_bytes: what was cut after the end, up to the last byte that isn't zero, and
-    torn_reason; kept_aside: the file that holds it if records were among it. dispatched_from: where dispatch
-    began; dispatched_bytes. index_items_cut: of records cut.
+    start, end: the log was followed from here to its valid end; flushed: up to here it's known to be on the disk.
+    records: how many, store_timestamp (ms): the last one's, 0 if none. torn_bytes: what was cut after the end, up
+    to the last byte that isn't zero, and torn_reason; kept_aside: the file that holds it if records were among it.
+    dispatched_from: where dispatch began; dispatched_bytes. index_items_cut: of records cut.
     """
 
     unclean: bool
     start: int = 0
     end: int = 0
+    flushed: int = 0
     records: int = 0
     store_timestamp: int = 0
     torn_bytes: int = 0
@@ -158,7 +160,7 @@ def recover(
     found = recovery.find_end()
     before_changes()
     recovery.cut(found)
-    recovery.write_unsynced()
+    recovery.write_again()
     parts.log.set_end(report.end)
     report.dispatched_from = recovery.dispatch_start()
     recovery.dispatch()
@@ -193,7 +195,10 @@ class _Recovery:
         self._options = options
         self._keep_aside = keep_aside
         self._progress = progress
-        self._unsynced_from: int | None = None
+        self._unsynced = UnsyncedPages(self._files, options.flushed, self._checkpoint.synced_until)
+        self._goes_on = options.unclean and options.same_boot
+        """Only the process was killed: what it wrote can be read."""
+        self._derived_cut = False
         self._done = self._total = self._reported = 0
         self.report = RecoveryReport(options.unclean)
 
@@ -233,25 +238,13 @@ class _Recovery:
             ),
             progress=lambda at: self._tick(at - start),
         )
-        found = walk.to_end(self._note_unsynced)
+        found = walk.to_end(self._unsynced.look_at)
         if found is None:
             found = self._unsynced_tail(walk)
         if found is None:
             raise self._damaged(walk)
         report.records, report.store_timestamp = walk.count, walk.last_timestamp
         return found
-
-    def _note_unsynced(self, records: Records) -> None:
-        """Find the first record that isn't known to be on the disk. Where nothing is known, none before the
-        last SCANNED_FILES files counts: to write a whole log again would take hours."""
-        if self._unsynced_from is None:
-            synced_until = self._checkpoint.synced_until
-            if synced_until is None:
-                unsynced = records.positions + records.base >= self._files.starts[-SCANNED_FILES:][0]
-            else:
-                unsynced = records.store_timestamps >= synced_until
-            if unsynced.any():
-                self._unsynced_from = records.base + int(records.positions[np.argmax(unsynced)])
 
     def _unsynced_tail(self, walk: LogWalk) -> LogEnd | None:
         """The log's end at a break after which nothing was ever promised; None if that can't be said."""
@@ -304,7 +297,10 @@ class _Recovery:
                 reason=reason,
                 count=report.torn_bytes,
             )
-        self._queues.truncate(end, believed=report.start if report.unclean else None)
+        index_end = 0 if self._index is None else self._index.end_physical + 1
+        self._derived_cut = max(self._queues.max_physical, index_end) > end
+        believed = report.start if report.unclean and not self._goes_on else None
+        self._queues.truncate(end, believed=believed)
         if self._index is not None:
             if report.unclean:
                 self._index.repair(self._checkpoint.index_timestamp)
@@ -326,12 +322,17 @@ class _Recovery:
         for at in range(end, stale_end, CHUNK):
             self._files.write(at, (bytes(min(CHUNK, stale_end - at)),))
 
-    def write_unsynced(self) -> None:
+    def write_again(self) -> None:
         """Make what may not be on the disk part of the next sync."""
-        at, end = self._unsynced_from, self.report.end
-        while self.report.unclean and at is not None and at < end:
-            chunk = self._files.read(at, min(CHUNK, end - at))
-            at += self._files.write(at, (chunk,))
+        report = self.report
+        report.flushed = report.end
+        if report.unclean:
+            self._unsynced.write_again(report.end)
+            report.flushed = (
+                report.start if self._options.flushed is None else min(self._options.flushed, report.end)
+            )
+        if self._goes_on:
+            self._queues.write_again(report.start)
 
     # -- dispatching -----------------------------------------------------------------------------------------
 
@@ -373,6 +374,8 @@ class _Recovery:
         report = self.report
         if report.torn_bytes or report.files_removed:
             self._files.datasync(report.end - 1, self._files.capacity_end)
+        if self._goes_on and not self._derived_cut:
+            return
         self._queues.datasync()
         if self._index is not None:
             self._index.datasync()

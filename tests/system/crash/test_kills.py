@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hatwisted.sim.history import Place, Sent
-from tests.support.crashseries import MASTER, SLAVE, STRIKES, CrashSeries
+from tests.support.crashseries import MASTER, SLAVE, CrashSeries
 from tests.support.soak import times
 
 ROUNDS = 6 if times(1) == 1 else 50
@@ -26,7 +26,7 @@ def test_what_was_promised_outlives_kills(seed: int, tmp_path: Path) -> None:
         ]
         assert min(kept) > ROUNDS * 60, "hardly anything was promised"
         notices_what_is_missing(series)
-    assert series.struck.total() == ROUNDS and set(series.struck) <= set(STRIKES)
+    assert len(series.struck) == min(ROUNDS, len(series.strikes)), series.struck
 
 
 def notices_what_is_missing(series: CrashSeries) -> None:

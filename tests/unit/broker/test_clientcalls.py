@@ -97,6 +97,15 @@ class TestCalls(TestCase):
         yield call
 
     @inlineCallbacks
+    def test_client_that_reads_nothing_is_sent_nothing_oneway_either(self):
+        self.connection.pauseProducing()
+        self.calls.oneway(self.connection, RemotingCommand(220, body=b"unread"))
+        self.connection.resumeProducing()
+        self.calls.oneway(self.connection, RemotingCommand(220, body=b"{}"))
+        requests = yield self.client.asked()
+        self.assertEqual([request.body for request in requests], [b"{}"])
+
+    @inlineCallbacks
     def test_oneway_wants_no_answer(self):
         self.calls.oneway(self.connection, RemotingCommand(220, body=b"{}"))
         (request,) = yield self.client.asked()

@@ -1,13 +1,13 @@
 """Consumers' progress."""
 
 import json
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.consumer import consumeroffset
 from hatwisted.broker.consumer.consumeroffset import (
     DELETION_KEPT,
     ConsumerOffsetTable,
@@ -17,9 +17,9 @@ from hatwisted.broker.consumer.consumeroffset import (
 )
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from tests.support.examples import examples
+from tests.support.golden import GOLDEN, answers
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
-ANSWERS = json.loads((GOLDEN / "remoting-answers.json").read_text())
+ANSWERS = answers()
 
 
 class TestOffsets(SynchronousTestCase):
@@ -76,6 +76,48 @@ class TestOffsets(SynchronousTestCase):
         ):
             self.assertRaises(ValueError, self.offsets.decode, broken)
             self.assertRaises(ValueError, self.offsets.take_over, broken)
+
+
+class TestBounds(SynchronousTestCase):
+    def setUp(self):
+        self.clock = Clock()
+        self.clock.advance(1000)
+        self.table = ConsumerOffsetTable(self.clock)
+
+    def size(self):
+        return len(self.table.encode_compact(with_resets=True))
+
+    def test_what_is_sent_to_slaves_stays_below_a_frame(self):
+        self.patch(consumeroffset, "MAX_BYTES", 20_000)
+        self.table.commit("known", "T", 0, 5)
+        for number in range(1000):
+            self.table.commit(f"nobody-{number}", "T", 0, 1)
+            self.table.reset(f"nobody-{number}", "T", 3, 1)
+            told = Progress(offset_table={f"T@{number}": {1: 2}}, reset_table={f"U@{number}": {-1: 9}})
+            self.table.join(told)
+        self.assertLess(8_000, self.size())
+        self.assertLess(self.size(), 20_500)
+        self.table.commit("known", "T", 0, 6)
+        self.assertEqual(self.table.query("known", "T", 0), 6)
+        self.table.commit("known", "T", 1, 6)
+        self.assertEqual(self.table.query("known", "T", 1), None)
+
+    def test_there_is_room_again_once_groups_are_deleted(self):
+        self.patch(consumeroffset, "MAX_BYTES", 2000)
+        for number in range(100):
+            self.table.commit(f"g{number}", "T", 0, 1)
+        self.assertEqual(self.table.query("g99", "T", 0), None)
+        for number in range(10):
+            self.table.remove_group(f"g{number}")
+        self.clock.advance(DELETION_KEPT / 1000 + 1)
+        self.table.encode()
+        self.table.commit("g99", "T", 0, 1)
+        self.assertEqual(self.table.query("g99", "T", 0), 1)
+
+    def test_numbers_that_no_answer_could_hold_are_refused(self):
+        for number in (1 << 63, -(1 << 63) - 1, 1 << 64):
+            for text in ('{"offsetTable":{"T@g":{"0":%d}}}', '{"offsetTable":{"T@g":{"%d":0}}}'):
+                self.assertRaises(ValueError, parse_progress, (text % number).encode())
 
 
 class TestJoining(SynchronousTestCase):

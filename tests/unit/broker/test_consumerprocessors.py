@@ -5,6 +5,7 @@ import json
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.consumer import offsetsync
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
@@ -67,6 +68,21 @@ class TestHeartbeats(ConsumerCase):
             self.assertEqual((notice.code, notice.ext, notice.is_oneway), (40, {"consumerGroup": "g"}, True))
         answer = yield rig.ask(38, consumerGroup="g")
         self.assertEqual(json.loads(answer.body), {"consumerIdList": ["c1"]})
+
+    @inlineCallbacks
+    def test_members_that_do_not_read_are_told_nothing(self):
+        rig = self.start()
+        one, to_one = self.listening()
+        two, _ = self.listening()
+        yield self.beat("c1", client=one)
+        (connection,) = rig.factory.connections
+        connection.pauseProducing()
+        yield self.beat("c2", client=two)
+        connection.resumeProducing()
+        before = len(to_one)
+        yield two.close()
+        yield rig.until(lambda: len(to_one) > before)
+        self.assertEqual(len(to_one), 2)
 
     @inlineCallbacks
     def test_group_can_do_without_notices(self):
@@ -181,6 +197,18 @@ class TestProgress(ConsumerCase):
             self.assertEqual((yield self.code(15, **fields | {"consumerGroup": ""})), 1)
             self.assertEqual((yield self.code(15, **fields)), 0)
             self.assertEqual(list(rig.tables.offsets.progress().offset_table), ["T@g"])
+
+    @inlineCallbacks
+    def test_B162_of_queues_that_a_master_has_not_got_no_progress_is_believed(self):
+        rig = self.start()
+        rig.put(count=3)
+        rows = {"T@g": {"0": 2, "1": 0, "2": -1, "99": 0}, "no-such-topic@g": {"0": 0}, "T@h": {"-1": 0}}
+        answer = yield rig.ask(20043, json.dumps({"offsetTable": rows}).encode())
+        self.assertEqual(answer.code, 0)
+        self.assertEqual(rig.tables.offsets.progress().offset_table, {"T@g": {0: 2, 1: 0}})
+        many = {f"T@{number}": {"0": 1} for number in range(offsetsync.MAX_ROWS + 1)}
+        answer = yield rig.ask(20043, json.dumps({"offsetTable": many}).encode())
+        self.assertEqual(answer.code, 1)
 
     @inlineCallbacks
     def test_oneway_commit_is_not_answered(self):

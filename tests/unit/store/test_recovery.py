@@ -27,15 +27,9 @@ from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
+from tests.support.golden import GOLDEN
 from tests.support.logbuilder import FILE_SIZE, START_TIME, LogBuilder
-from tests.support.samplestore import (
-    GOLDEN,
-    SLOTS,
-    SampleStore,
-    entries_of,
-    items_of,
-    queues_of,
-)
+from tests.support.samplestore import SLOTS, SampleStore, entries_of, items_of, queues_of
 
 
 class RecoveryTestCase(SynchronousTestCase):
@@ -120,6 +114,20 @@ class EndTests(RecoveryTestCase):
             self.assertEqual(report.start, expected * FILE_SIZE)
         store.checkpoint.logics_timestamp = 0
         self.assertEqual(store.recover(unclean=True).start, 0)
+
+    def test_messageIndexSafe_begins_where_the_index_was_on_disk_too(self) -> None:
+        writer = LogBuilder().fill_files(4)
+        self.written(writer)
+        third = next(number for number, at in enumerate(writer.offsets) if at >= 2 * FILE_SIZE)
+        store = self.opened()
+        checkpoint, stored = store.checkpoint, START_TIME + 10 * third
+        checkpoint.physic_timestamp = checkpoint.logics_timestamp = stored + 3000
+        for indexed, expected in ((stored, 2), (stored - 1, 1), (0, 0)):
+            checkpoint.index_timestamp = indexed
+            self.assertEqual(
+                store.recover(unclean=True, index_safe=True).start, expected * FILE_SIZE, indexed - stored
+            )
+            self.assertEqual(store.recover(unclean=True).start, 2 * FILE_SIZE)
 
     def test_torn_tail_is_cut_at_every_byte_of_the_last_record(self) -> None:
         writer = LogBuilder().fill(4)
@@ -659,7 +667,7 @@ class CrashTests(RecoveryTestCase):
 class ProgressTests(RecoveryTestCase):
     def test_progress_rises_to_its_total(self) -> None:
         self.patch(recovery_module, "PROGRESS_BYTES", 1000)
-        writer = LogBuilder().fill_files(4)
+        writer = LogBuilder(2 * FILE_SIZE).fill_files(4)
         self.written(writer, dispatched=False)
         seen: list[tuple[int, int]] = []
         store = self.opened()
