@@ -27,15 +27,9 @@ from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
+from tests.support.golden import GOLDEN
 from tests.support.logbuilder import FILE_SIZE, START_TIME, LogBuilder
-from tests.support.samplestore import (
-    GOLDEN,
-    SLOTS,
-    SampleStore,
-    entries_of,
-    items_of,
-    queues_of,
-)
+from tests.support.samplestore import SLOTS, SampleStore, entries_of, items_of, queues_of
 
 
 class RecoveryTestCase(SynchronousTestCase):
