@@ -353,6 +353,8 @@ class ChannelTable:
     def _new(self, address: str) -> Channel:
         if self._closed:
             raise ConnectFailed(address, "this client is closed")
+        if not isinstance(address, str):
+            raise BadSetting(f"an address is a text, not {address!r}")
         try:
             channel = self._channels[address] = Channel(self, address)
         except ValueError as error:
