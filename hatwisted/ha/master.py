@@ -132,15 +132,12 @@ class HAService(Service):
         if self._port is not None:
             waits.append(_stop_listening(self._port))
             self._port = None
+        if self._drain is not None:
+            self._drain.give_up()  # before the links go: without any, nothing would seem to lack
         for link in tuple(self._links):
             link.close()
         self._stop_listening_to_log()
-        return DeferredList(waits).addCallback(lambda _: self._stopped())
-
-    def _stopped(self) -> None:
-        if self._drain is not None:
-            self._drain.give_up()
-        self.group_transfer.stop()
+        return DeferredList(waits).addCallback(lambda _: self.group_transfer.stop())
 
     def new_connection(self) -> HAConnection:
         """State for a socket just accepted."""

@@ -7,17 +7,15 @@ certain faults or in a certain group says so: only such seeds are tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from posixpath import join
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 from twisted.internet.defer import Deferred, succeed
 
-from hatwisted.broker.delay.schedule import LevelDelivery
-from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.put import putack
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.ha import handshake, replicas
@@ -26,6 +24,8 @@ from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
+from hatwisted.sim.plantedbug import Bug
+from hatwisted.sim.servicebugs import SERVICE_BUGS
 from hatwisted.sim.setup import Setup
 from hatwisted.store import messagestore
 from hatwisted.store.errors import StoreFull
@@ -41,30 +41,15 @@ from hatwisted.store.log.waitline import WaitLine
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.storenames import LOG_FOLDER
 
-
-class Bug(NamedTuple):
-    """A mistake.
-
-    - what: in words
-    - owner, attribute: where it sits
-    - instead: what replaces it
-    - kinds: of faults that it needs; empty: any
-    - needs: of a seed's group
-    """
-
-    what: str
-    owner: Any
-    attribute: str
-    instead: Any
-    kinds: tuple[str, ...] = ()
-    needs: Callable[[Setup], bool] = lambda setup: True
-
-
 POWER = ("power", "die")
 
 
 def _sync_flush(setup: Setup) -> bool:
     return setup.sync_flush
+
+
+def _eventful(setup: Setup) -> bool:
+    return len(setup.faults) >= 8
 
 
 def _sync_master(setup: Setup) -> bool:
@@ -73,10 +58,6 @@ def _sync_master(setup: Setup) -> bool:
 
 def _durable(setup: Setup) -> bool:
     return setup.sync_master and setup.durable_acks
-
-
-def _delayed(setup: Setup) -> bool:
-    return setup.delayed > 0
 
 
 def _nothing(*_args: object, **_named: object) -> None:
@@ -91,7 +72,7 @@ def _report_more(client: HAClient, offset: int) -> None:
 
 
 def _acknowledge_received(client: HAClient) -> None:
-    client._report_growth(client._log.max_offset)
+    client._report(client._log.max_offset)
 
 
 def _wait_for_nobody(_line: object, _first: int, last: int, _deadline: float | None = None) -> Deferred[int]:
@@ -184,30 +165,11 @@ def _lock_root_alone(lock: StoreLock, fs: Any, root: str, log_folder: str) -> No
 _lock = StoreLock.__init__
 
 
-def _take_at_once(hold: TableHold, _end: int) -> Deferred[None]:
-    hold.drop()
-    return succeed(None)
-
-
-def _move_on_early(level: LevelDelivery, batch: dict[int, Any]) -> None:
-    level._stored.update(batch)
-    level._move_on()
-    level._stored.clear()
-    _deliver(level, batch)
-
-
-_deliver = LevelDelivery._deliver
-
-
-def _none_waits(*_args: object) -> float:
-    return 0.0
-
-
 def _count_links(links: Sequence[Any], apart: object) -> int:
     return len(links)
 
 
-BUGS: dict[str, Bug] = {
+BUGS: dict[str, Bug] = SERVICE_BUGS | {
     "ack-ahead": Bug("a slave acknowledges more than it has", HAClient, "_report", _report_more),
     "ack-before-sync": Bug(
         "`haAck=durable` acknowledges what was received",
@@ -231,7 +193,8 @@ BUGS: dict[str, Bug] = {
         "_follow",
         _all_by_first,
         ("pieces", "slow"),
-        _sync_master,
+        lambda setup: setup.copies is None and _eventful(setup),
+        {"sync_master": True, "sync_flush": False, "pause": 0.03, "sizes": (300, 600)},
     ),
     "disk-alone": Bug(
         "what the disk says is answered, before the slave has spoken",
@@ -280,7 +243,12 @@ BUGS: dict[str, Bug] = {
         lambda setup: setup.sync_master and setup.copies == 3,
     ),
     "queues-unsynced": Bug(
-        "the checkpoint trusts queues that nobody has synced", ConsumeQueueTable, "datasync", _nothing, POWER
+        "the checkpoint trusts queues that nobody has synced",
+        ConsumeQueueTable,
+        "datasync",
+        _nothing,
+        POWER,
+        conf={"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
     ),
     "queues-uncut": Bug(
         "queues keep entries of records that were cut", ConsumeQueueTable, "truncate", _nothing
@@ -290,7 +258,8 @@ BUGS: dict[str, Bug] = {
         ConsumeQueueTable,
         "truncate",
         _believe_queues,
-        (*POWER, "flicker"),
+        POWER,
+        conf={"log_file_size": 1 << 18, "queue_file_entries": 4, "pause": 0.05, "sizes": (10, 60)},
     ),
     "failed-write-denied": Bug(
         "a write that fails half-way is answered as not stored, and what it has left stays",
@@ -305,6 +274,7 @@ BUGS: dict[str, Bug] = {
         "recover",
         _recover_without_crc,
         POWER,
+        conf={"sync_flush": False, "log_file_size": 1 << 16, "pause": 0.15, "sizes": (3000, 9000)},
     ),
     "unclean-as-clean": Bug(
         "no abort file: every start takes the exit for clean", AbortFile, "create", _nothing, POWER
@@ -330,26 +300,13 @@ BUGS: dict[str, Bug] = {
         ("twin",),
     ),
     "retention-by-clock": Bug(
-        "files expire by one look at the clock", logages, "LOOK_LIMIT", float("inf"), ("leap",)
-    ),
-    "tables-ahead": Bug(
-        "a slave takes its master's progress of delay levels before it has the log that it speaks of",
-        TableHold,
-        "wait",
-        _take_at_once,
-        ("promote", "stall"),
-        _delayed,
-    ),
-    "delivery-counted": Bug(
-        "a delayed message counts as delivered before it is stored",
-        LevelDelivery,
-        "_deliver",
-        _move_on_early,
-        ("kill", "full", "io"),
-        _delayed,
-    ),
-    "delay-ignored": Bug(
-        "delayed messages are delivered at once", LevelDelivery, "_wait", _none_waits, (), _delayed
+        "files expire by one look at the clock",
+        logages,
+        "LOOK_LIMIT",
+        float("inf"),
+        ("leap",),
+        _eventful,
+        {"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
     ),
     "timer-left": Bug("a stopped store leaves a timer", WaitLine, "release_all", _release_half),
 }

@@ -1,5 +1,5 @@
 """What a broker puts by itself where it is for, after it has told the producer that it is safe: delayed messages,
-once they are due.
+once they are due, and those of transactions, once they are committed.
 
 No I/O and no clock, as `promises`. Who has promised to have such a message has promised to deliver it, at least
 once: what it knows of its own progress must not outlive what it has delivered.
@@ -19,12 +19,26 @@ MILLISECOND = 0.001
 def undelivered(messages: Iterable[Sent], store: StoreView) -> Iterable[Violation]:
     """Messages that this store promises to have, that were to come later, and that aren't where they are for. All
     of them are due by now."""
-    promised = [sent for sent in messages if sent.comes_later and store.name in sent.on]
+    promised = [sent for sent in messages if _is_to_come(sent) and store.name in sent.on]
     delivered = _delivered(promised, store)
     for sent in promised:
         if not delivered[sent.topic, sent.queue_id].get(sent.body):
             where = f"{sent.topic}/{sent.queue_id} of {store.name}"
             yield Violation("delivered", f"message {sent.number}, safe since its answer, isn't in {where}")
+
+
+def _is_to_come(sent: Sent) -> bool:
+    return bool(sent.delay or sent.commits)
+
+
+def rolled_back(messages: Iterable[Sent], store: StoreView) -> Iterable[Violation]:
+    """Messages of transactions that were rolled back, and that consumers can read all the same."""
+    withdrawn = [sent for sent in messages if sent.commits is False]
+    delivered = _delivered(withdrawn, store)
+    for sent in withdrawn:
+        if delivered[sent.topic, sent.queue_id].get(sent.body):
+            where = f"{sent.topic}/{sent.queue_id} of {store.name}"
+            yield Violation("withdrawn", f"message {sent.number} was rolled back, and stands in {where}")
 
 
 def early(messages: Iterable[Sent], store: StoreView) -> Iterable[Violation]:

@@ -45,6 +45,7 @@ class Sent:
     - body: unique among all messages
     - sent_at: clock seconds
     - delay: seconds that it waits in the broker until consumers may have it; 0: none
+    - commits: will its transaction be committed? None: it's part of none
     - code: the answer's; None: none came
     - place: where it stands, according to the answer
     - on: names of machines that promise to have it
@@ -57,6 +58,7 @@ class Sent:
     body: bytes
     sent_at: float
     delay: float = 0.0
+    commits: bool | None = None
     code: int | None = None
     place: Place | None = None
     on: set[str] = field(default_factory=set)
@@ -65,7 +67,7 @@ class Sent:
     @property
     def comes_later(self) -> bool:
         """Does the broker put a copy of it where it is for? A failure may make it do so twice."""
-        return self.delay > 0
+        return self.delay > 0 or self.commits is not None
 
 
 class Violation(NamedTuple):

@@ -131,12 +131,14 @@ class Load:
             number=self._number, topic=topic, queue_id=queue_id, body=body, sent_at=self._clock.seconds()
         )
         level = self._delay_level()
+        queue, properties = (topic, queue_id), ""
         if level:
             sent.delay = self._pattern.delays[level - 1]
+            queue, properties = (SCHEDULE_TOPIC, level - 1), f"DELAY\1{level}\2"
         self._events.sent(sent, target)
         self.waiting += 1
-        answer = self._client.call(target, _request(sent, level, self._clock), TIMEOUT)
-        answer.addCallbacks(self._take, self._lost, callbackArgs=(sent, level), errbackArgs=(sent,))
+        answer = self._client.call(target, request(sent, self._clock, properties=properties), TIMEOUT)
+        answer.addCallbacks(self._take, self._lost, callbackArgs=(sent, queue), errbackArgs=(sent,))
         return sent
 
     def _delay_level(self) -> int:
@@ -146,13 +148,9 @@ class Load:
             return 0
         return self._random.randrange(len(self._pattern.delays)) + 1
 
-    def _take(self, answer: RemotingCommand, sent: Sent, level: int) -> None:
+    def _take(self, answer: RemotingCommand, sent: Sent, queue: tuple[str, int]) -> None:
         self.waiting -= 1
-        sent.code = answer.code
-        if "queueOffset" in answer.ext:
-            log_offset = int(answer.ext["msgId"][-16:], 16)
-            queue = (SCHEDULE_TOPIC, level - 1) if level else (sent.topic, sent.queue_id)
-            sent.place = Place(*queue, int(answer.ext["queueOffset"]), log_offset)
+        take_answer(sent, queue, answer)
         self._events.answered(sent)
 
     def _lost(self, failure: Failure, sent: Sent) -> None:
@@ -161,17 +159,40 @@ class Load:
         self._events.answered(sent)
 
 
-def _request(sent: Sent, level: int, clock: IReactorTime) -> RemotingCommand:
+def take_answer(sent: Sent, queue: tuple[str, int], answer: RemotingCommand) -> None:
+    """A send was answered.
+
+    - sent: what was sent
+    - queue: topic and queue in which the broker stores it
+    - answer: the broker's
+    """
+    sent.code = answer.code
+    if "queueOffset" in answer.ext:
+        log_offset = int(answer.ext["msgId"][-16:], 16)
+        sent.place = Place(*queue, int(answer.ext["queueOffset"]), log_offset)
+
+
+def request(
+    sent: Sent, clock: IReactorTime, *, group: str = "producers", properties: str = "", flags: int = 0
+) -> RemotingCommand:
+    """A send.
+
+    - sent: what is sent
+    - clock: dates it
+    - group: the producer's
+    - properties: as they are sent, beside its key
+    - flags: sysFlag
+    """
     fields: dict[str, object] = {
-        "a": "producers",
+        "a": group,
         "b": sent.topic,
         "c": AUTO_CREATE_TOPIC,
         "d": QUEUES,
         "e": sent.queue_id,
-        "f": 0,
+        "f": flags,
         "g": int(clock.seconds() * 1000),
         "h": 0,
-        "i": f"KEYS\1k{sent.number % 7}\2" + (f"DELAY\1{level}\2" if level else ""),
+        "i": f"KEYS\1k{sent.number % 7}\2{properties}",
         "j": 0,
         "k": "false",
         "m": "false",

@@ -17,7 +17,10 @@ import numpy as np
 
 from hatwisted.sim.history import NOT_STORED, STORED, Seen, Sent, StoreView, Violation
 from hatwisted.wire.codes import ResponseCode
-from hatwisted.wire.layout import SCHEDULE_TOPIC
+from hatwisted.wire.layout import HALF_TOPIC, SCHEDULE_TOPIC
+
+BROKER_TOPICS = frozenset((SCHEDULE_TOPIC, HALF_TOPIC))
+"""A broker may put a message there more than once."""
 
 
 class Terms(NamedTuple):
@@ -132,7 +135,7 @@ class Promises:
                 yield Violation("entries", f"{here} #{offset} gives {_shown(seen)}, which nobody has sent")
             elif sent.code in NOT_STORED:
                 yield Violation("refused", f"{_told(sent)}, but {here} #{offset} gives it")
-            if seen.body in met and not (topic == SCHEDULE_TOPIC or (sent is not None and sent.comes_later)):
+            if seen.body in met and not (topic in BROKER_TOPICS or (sent is not None and sent.comes_later)):
                 yield Violation("once", f"{here} gives message at #{met[seen.body]} and #{offset} again")
             met[seen.body] = offset
 

@@ -8,6 +8,7 @@ from random import Random
 import msgspec
 
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
+from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.sim.consumption import GroupTerms
 from hatwisted.sim.faultplan import HOSTS, KINDS, Fault, draw_member_faults, draw_plan
 from hatwisted.sim.promises import Terms
@@ -36,13 +37,22 @@ DELAYS = (1, 3, 2, 3, 5, 8)
 third."""
 
 
+CHECK_AGE, CHECK_INTERVAL = 2000, 4000
+"""ms until producers are asked about their transactions, and between rounds of asking."""
+
+MOST_CHECKS = 1000
+"""Questions about a transaction: more than fit into a run."""
+
+
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """One run.
 
     - seconds: of load and faults; the group then has time to heal
     - pause: seconds between two sends of busy producers, on average
     - sizes: of bodies, in bytes
+    - queue_file_entries: of each file of a consume queue
     - delayed: share of messages with a delay level
+    - transactions: are there producers of transactions?
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
     - consumers: do groups read?
@@ -56,10 +66,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     durable_acks: bool
     first_sync: HaFirstSync
     log_file_size: int
+    queue_file_entries: int
     index: bool
     pause: float
     sizes: tuple[int, ...]
     delayed: float
+    transactions: bool
     copies: int | None
     consumers: bool
     faults: tuple[Fault, ...]
@@ -88,13 +100,16 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             namesrv_addr=NAME_SERVER,
             store_path_root_dir="/store",
             mapped_file_size_commit_log=self.log_file_size,
-            mapped_file_size_consume_queue=20 * 100,
+            mapped_file_size_consume_queue=ENTRY_SIZE * self.queue_file_entries,
             max_hash_slot_num=100,
             max_index_num=500,
             max_message_size=self.log_file_size // 4,
             clean_file_forcibly_enable=False,
             message_index_enable=self.index,
             message_delay_level=" ".join(f"{delay}s" for delay in DELAYS),
+            transaction_time_out=CHECK_AGE,
+            transaction_check_interval=CHECK_INTERVAL,
+            transaction_check_max=MOST_CHECKS,
             flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
             ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
@@ -121,10 +136,12 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         durable_acks=random.random() < 0.5,
         first_sync=random.choice(list(HaFirstSync)),
         log_file_size=random.choice((1 << 14, 1 << 16, 1 << 18)),
+        queue_file_entries=Random(f"{seed}/queues").choice((4, 20, 100)),
         index=random.random() < 0.5,
         pause=random.choice((0.15, 0.4, 1.0)),
         sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
         delayed=Random(f"{seed}/delayed").choice((0.0, 0.0, 0.1, 0.4)),
+        transactions=Random(f"{seed}/transactions").random() < 0.3,
         copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
         consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((1, 3, 8, 20)) if kinds else 0)),
@@ -133,8 +150,8 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
 
 
 def _with_consumers(setup: Setup, kinds: Sequence[str], random: Random) -> Setup:
-    """Every fourth run has them: they cost three times as much."""
-    if random.random() > 1 / 4:
+    """Every sixth run has them: it takes three times as long as another."""
+    if random.random() > 1 / 6:
         return setup
     more = draw_member_faults(random, setup.seconds, kinds, tuple(MEMBERS))
     faults = sorted((*setup.faults, *more), key=lambda fault: fault.at)

@@ -21,7 +21,7 @@ from hatwisted.sim.load import QUEUES, TOPICS
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import DELAYS
 from hatwisted.store.errors import DamagedLog, StoreError
-from hatwisted.wire.layout import SCHEDULE_TOPIC
+from hatwisted.wire.layout import HALF_TOPIC, SCHEDULE_TOPIC
 
 COMPARE = 8
 """Looks between two comparisons of the logs."""
@@ -50,7 +50,8 @@ class Operator:
         """Why a machine couldn't be started the last time."""
         self._group = group
         delayed = [(SCHEDULE_TOPIC, level) for level in range(len(DELAYS))] if group.setup.delayed else []
-        self._queues = (*QUEUE_KEYS, *delayed)
+        halves = [(HALF_TOPIC, 0)] if group.setup.transactions else []
+        self._queues = (*QUEUE_KEYS, *delayed, *halves)
         """All that hold what producers have sent."""
         self._promises = promises
         self._due: dict[str, float] = {}

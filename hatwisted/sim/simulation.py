@@ -14,17 +14,18 @@ import msgspec
 from twisted.python.failure import Failure
 
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.sim.deliveries import early, undelivered
+from hatwisted.sim.deliveries import early, rolled_back, undelivered
 from hatwisted.sim.faultinjector import FaultInjector
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import START, Group
-from hatwisted.sim.history import Sent, Violation
+from hatwisted.sim.history import Place, Sent, Violation
 from hatwisted.sim.load import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import ADDRESSES, DELAYS, MEMBERS, Setup
 from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.simoperator import QUEUE_KEYS, STOP_LIMIT, Operator
+from hatwisted.sim.transactionload import TransactionLoad
 from hatwisted.wire.codes import ResponseCode
 
 WARM_UP = 6.0
@@ -42,6 +43,10 @@ SETTLE_PAUSE = 1.0
 DRAIN = 240.0
 """Most seconds for consumers to reach the end of everything: a dead member's queues are given to others once
 its broker misses its heartbeats (120 s), and a queue's lock ends by itself (60 s)."""
+
+DELIVERY = 40.0
+"""Seconds for what brokers put by themselves, at most: a failure makes them pause for some, and rounds of asking
+producers are seconds apart."""
 
 LOSES = frozenset(("power", "die", "flicker", "failing", "promote"))
 """Faults by which a master may end up without what it had."""
@@ -100,6 +105,15 @@ class Simulation:
             LoadEvents(self._sent, self._answered),
         )
 
+        self._transactions = TransactionLoad(
+            self.group.network.host(ADDRESSES["clients"]),
+            self.clock,
+            self.group.random("transactions"),
+            lambda: self.group.master_address,
+            LoadEvents(self._sent, self._answered),
+            self._place_of,
+        )
+
     # -- the run ---------------------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
@@ -131,6 +145,8 @@ class Simulation:
             self.operator.start(name)
         self._pass(WARM_UP)
         self._load.start()
+        if self.setup.transactions:
+            self._transactions.start()
         self._load.hurry(AFTER)
         begun = self.clock.seconds()
         for fault in self.setup.faults:
@@ -144,6 +160,7 @@ class Simulation:
         self.injector.heal()
         self._settle()
         self._load.stop()
+        self._transactions.stop()
         self._pass(TIMEOUT + 1)
         probe = self._load.send(self.group.master_address)
         self._pass(TIMEOUT + 1)
@@ -181,6 +198,13 @@ class Simulation:
         self._sent_when[sent.number] = self.group.master, states
         self.promises.send(sent)
 
+    def _place_of(self, sent: Sent) -> Place | None:
+        """Where the present master has it, if it was put there lately."""
+        if not self.group.serves(self.group.master):
+            return None
+        newest = self.group.store(self.group.master).newest(sent.topic, sent.queue_id)
+        return next((seen.place for seen in newest if seen is not None and seen.body == sent.body), None)
+
     def _answered(self, sent: Sent) -> None:
         machines = self.group.machines
         master, states = self._sent_when.pop(sent.number)
@@ -215,8 +239,9 @@ class Simulation:
                 told = f"{name} doesn't run: {operator.start_error.get(name)}"
                 self.violations.append(Violation("whole", told))
                 return
-        if self._load.waiting:
-            self.violations.append(Violation("answers", f"{self._load.waiting} sends wait for ever"))
+        waiting = self._load.waiting + self._transactions.waiting
+        if waiting:
+            self.violations.append(Violation("answers", f"{waiting} sends wait for ever"))
         if probe.code != ResponseCode.SUCCESS and self.setup.takes_puts:
             self.violations.append(
                 Violation("whole", f"a send to a group that is well is answered {probe.code}")
@@ -238,7 +263,11 @@ class Simulation:
     def _check_delivered(self) -> None:
         """What was to come later has come by now."""
         store, sent = self.group.store(self.group.master), self.promises.sent.values()
+        limit = self.clock.seconds() + DELIVERY
+        while self.clock.seconds() < limit and any(undelivered(sent, store)):
+            self._pass(2)
         self.violations += list(undelivered(sent, store))[:3]
+        self.violations += list(rolled_back(sent, store))[:3]
         if not self.injector.struck["leap"]:
             self.violations += list(early(sent, store))[:3]
 
@@ -273,13 +302,13 @@ class Simulation:
         machines = self.group.machines
         members = [name for name in machines if name in MEMBERS]
         self._stop_some(members)
-        closing = self._client.close()
+        closing = [self._client.close(), self._transactions.close()]
         self._stop_some((*HOSTS, "names"))
         for name in machines:
             if machines[name].running:
                 self.violations.append(Violation("stop", f"{name} hasn't stopped"))
-        if not closing.called:
-            self.violations.append(Violation("stop", "the client hasn't closed"))
+        if not all(each.called for each in closing):
+            self.violations.append(Violation("stop", "a client hasn't closed"))
 
     def _stop_some(self, names: Sequence[str]) -> None:
         machines = self.group.machines

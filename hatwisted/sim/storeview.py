@@ -59,6 +59,12 @@ class LiveStore:
                 )
         return first, seen
 
+    def newest(self, topic: str, queue_id: int) -> list[Seen | None]:
+        """The last messages of a queue, a BATCH of them."""
+        with self._disk.looked_at():
+            first, end = self._store.queue_offsets(topic, queue_id)
+            return self._messages(topic, queue_id, max(first, end - BATCH), BATCH)
+
     def _messages(self, topic: str, queue_id: int, offset: int, count: int) -> list[Seen | None]:
         try:
             result: Any = self._store.get_messages(topic, queue_id, offset, count, MANY)

@@ -314,6 +314,20 @@ class WriteSideTests(SynchronousTestCase):
             slave.wire.drain()
         self.assertEqual(got + slave.body(), bytes(rig.log)[1:])
 
+    def test_the_window_is_full_with_its_last_byte_and_begins_again_with_each_stop(self) -> None:
+        self.patch(haconnection, "HA_WRITE_WINDOW", 1000)
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        for _ in range(2):
+            slave.wire.fill()
+            slave.body()
+            rig.log.append(bytes(1000 - 12))
+            self.assertEqual(rig.service.status()[0].state, "live")
+            rig.log.append(b"x")
+            self.assertEqual(rig.service.status()[0].state, "catching up")
+            self.assertEqual(slave.body(), bytes(1000 - 12))
+            slave.wire.drain()
+
     def test_changing_gear_over_and_over_loses_and_repeats_nothing(self) -> None:
         self.patch(haconnection, "HA_WRITE_WINDOW", 3000)
         rig = MasterRig(filled(5000, file_size=1000))

@@ -24,6 +24,7 @@ def broken(bug: str | None, *faults: Fault) -> str:
         seconds=4.0,
         pause=0.05,
         delayed=0.2,
+        transactions=True,
         sync_master=True,
         sync_flush=True,
         copies=None,
@@ -52,6 +53,12 @@ class DeliberateBugTests(SynchronousTestCase):
 
     def test_a_delayed_message_that_comes_at_once(self) -> None:
         self.assertEqual(broken("delay-ignored"), "early")
+
+    def test_a_transaction_whose_end_is_answered_too_early(self) -> None:
+        self.assertEqual(broken("end-unawaited"), "stored")
+
+    def test_a_transaction_that_nobody_asks_about(self) -> None:
+        self.assertEqual(broken("never-asked"), "delivered")
 
     def test_a_bug_is_gone_with_its_run(self) -> None:
         honest = CommitLog.datasync

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.sim.deliveries import early, undelivered
+from hatwisted.sim.deliveries import early, rolled_back, undelivered
 from hatwisted.sim.history import Place, Sent
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from tests.unit.sim.queuestore import QueueStore
@@ -19,8 +19,8 @@ class DeliveriesTests(SynchronousTestCase):
         self.sent.on.add("a")
 
     def promises(self) -> list[str]:
-        found = [*undelivered([self.sent], self.store), *early([self.sent], self.store)]
-        return [violation.promise for violation in found]
+        judges = undelivered, early, rolled_back
+        return [violation.promise for judge in judges for violation in judge([self.sent], self.store)]
 
     def test_a_delayed_message_that_never_came_is_missed(self) -> None:
         self.store.put("T", 2)
@@ -39,3 +39,16 @@ class DeliveriesTests(SynchronousTestCase):
     def test_what_isnt_delayed_comes_with_its_answer(self) -> None:
         self.sent.delay = 0.0
         self.assertEqual(self.promises(), [])
+
+    def test_a_transaction_that_is_committed_comes(self) -> None:
+        self.sent.delay, self.sent.commits = 0.0, True
+        self.assertEqual(self.promises(), ["delivered"])
+        self.store.put("T", 1)
+        self.assertEqual(self.promises(), [])
+
+    def test_one_that_is_rolled_back_comes_nowhere(self) -> None:
+        self.sent.delay, self.sent.commits = 0.0, False
+        self.assertEqual(self.promises(), [])
+        self.sent.on.clear()
+        self.store.put("T", 1)
+        self.assertEqual(self.promises(), ["withdrawn"])

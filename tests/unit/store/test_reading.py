@@ -108,6 +108,12 @@ class TestOutcomes(ReadingCase):
         self.assertEqual(self.outcome(0), ("NO_MESSAGE_IN_QUEUE", 0, 0))
         self.assertEqual(self.outcome(7), ("NO_MESSAGE_IN_QUEUE", 0, 0))
 
+    def test_entries_that_are_gone_by_the_time_they_are_read(self):
+        self.put()
+        self.put()
+        self.patch(self.queue, "read", lambda index, count: b"")
+        self.assertEqual(self.outcome(1), ("OFFSET_FOUND_NULL", 1, 0))
+
     def test_offsets_outside_the_queue(self):
         for _ in range(5):
             self.put()

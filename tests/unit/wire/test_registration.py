@@ -26,7 +26,7 @@ from hatwisted.wire.registration import (
     encode_body,
     encode_register_body,
 )
-from tests.unit.wire import golden
+from tests.support import golden
 
 
 def body_of(name: str) -> bytes:

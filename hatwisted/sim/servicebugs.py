@@ -1,0 +1,89 @@
+"""Mistakes in what brokers do by themselves: delayed messages, transactions, tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+
+from hatwisted.broker.delay.schedule import LevelDelivery
+from hatwisted.broker.node.tablehold import TableHold
+from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
+from hatwisted.broker.transaction.transactioncheck import TransactionCheck
+from hatwisted.remoting.server import response
+from hatwisted.sim.plantedbug import Bug
+from hatwisted.sim.setup import Setup
+from hatwisted.wire.remoting import RemotingCommand
+
+
+def _delayed(setup: Setup) -> bool:
+    return setup.delayed > 0
+
+
+def _transactions(setup: Setup) -> bool:
+    return setup.transactions
+
+
+def _take_at_once(hold: TableHold, _end: int) -> Deferred[None]:
+    hold.drop()
+    return succeed(None)
+
+
+def _move_on_early(level: LevelDelivery, batch: dict[int, Any]) -> None:
+    level._stored.update(batch)
+    level._move_on()
+    level._stored.clear()
+    _deliver(level, batch)
+
+
+_deliver = LevelDelivery._deliver
+
+
+def _none_waits(*_args: object) -> float:
+    return 0.0
+
+
+def _end_at_once(processor: EndTransactionProcessor, connection: Any, request: RemotingCommand) -> Any:
+    answer = _end(processor, connection, request)
+    return response(request) if isinstance(answer, Deferred) else answer
+
+
+_end = EndTransactionProcessor.end
+
+
+def _not_asked(*_args: object) -> bool:
+    return True
+
+
+SERVICE_BUGS: dict[str, Bug] = {
+    "tables-ahead": Bug(
+        "a slave takes its master's progress of delay levels before it has the log that it speaks of",
+        TableHold,
+        "wait",
+        _take_at_once,
+        ("promote", "stall"),
+        _delayed,
+    ),
+    "delivery-counted": Bug(
+        "a delayed message counts as delivered before it is stored",
+        LevelDelivery,
+        "_deliver",
+        _move_on_early,
+        ("kill", "full", "io"),
+        _delayed,
+    ),
+    "delay-ignored": Bug(
+        "delayed messages are delivered at once", LevelDelivery, "_wait", _none_waits, (), _delayed
+    ),
+    "end-unawaited": Bug(
+        "the end of a transaction is answered before it's safe",
+        EndTransactionProcessor,
+        "end",
+        _end_at_once,
+        needs=_transactions,
+    ),
+    "never-asked": Bug(
+        "nobody asks what became of a transaction", TransactionCheck, "_ask", _not_asked, (), _transactions
+    ),
+}
+"""By name."""
