@@ -53,7 +53,7 @@ class LinkOwner(Shape):
     def connected(self, link: HAClient) -> None:
         """A connection is made."""
 
-    def accepted(self, link: HAClient) -> None:
+    def accepted(self) -> None:
         """Its first frame fits the log."""
 
     def copying(self, link: HAClient, start: int) -> None:
@@ -68,7 +68,7 @@ class LinkOwner(Shape):
     def store_failed(self, link: HAClient, reason: str) -> None:
         """The store couldn't write or sync."""
 
-    def proved(self, link: HAClient) -> None:
+    def proved(self) -> None:
         """The master's log holds what ours ends with."""
 
     def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
@@ -224,7 +224,7 @@ class HAClient(Protocol):
         first = not frame_check.accepted
         start, bodies, mismatch = frame_check.take(frames)
         if first and frame_check.accepted:
-            self._service.accepted(self)
+            self._service.accepted()
         if bodies and self._overlap is not None:
             start, bodies = self._compared(self._overlap, start, bodies)
         if bodies:
@@ -245,7 +245,7 @@ class HAClient(Protocol):
         self.got_bytes = True
         if start >= overlap.end:
             self._overlap = None
-            self._service.proved(self)
+            self._service.proved()
         return start, bodies
 
     def _adapt_read_size(self, size: int) -> None:
@@ -260,7 +260,7 @@ class HAClient(Protocol):
 
     def _acknowledge(self) -> None:
         if not self._durable:
-            self._report_growth(self._log.max_offset)
+            self._report(self._log.max_offset)
         elif not self._flushing:
             self._flush()
 
@@ -280,17 +280,13 @@ class HAClient(Protocol):
         if flushed < target:
             self._service.store_failed(self, f"the log is flushed only to {flushed} of {target}")
             return
-        self._report_growth(flushed)
+        self._report(flushed)
         if self._log.max_offset > flushed:
             self._flush()
 
     def _flush_failed(self, failure: Failure) -> None:
         self._flushing = False
         self._service.store_failed(self, f"flush failed: {failure.getErrorMessage()}")
-
-    def _report_growth(self, offset: int) -> None:
-        if offset > self.reported:
-            self._report(offset)
 
     def _report(self, offset: int) -> None:
         transport: Any = self.transport

@@ -222,7 +222,7 @@ class HAClientService(Service):
             listener()
         self._handshake.begin(link)
 
-    def accepted(self, link: HAClient) -> None:
+    def accepted(self) -> None:
         """The link's first frame fits our log."""
         self._problem = ""
 
@@ -238,7 +238,7 @@ class HAClientService(Service):
                 start=start,
             )
 
-    def proved(self, link: HAClient) -> None:
+    def proved(self) -> None:
         """The master's log holds what ours ends with: the two are one log."""
         self._fruitless = 0
         self.suspect_from = None

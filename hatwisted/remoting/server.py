@@ -120,8 +120,8 @@ class RemotingConnection(Protocol):
     _log = Logger()
     factory: RemotingServerFactory
 
-    def __init__(self) -> None:
-        self._receiver = RemotingReceiver(typed_sends=True)
+    def __init__(self, typed_sends: bool = True) -> None:
+        self._receiver = RemotingReceiver(typed_sends=typed_sends)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._corked = False

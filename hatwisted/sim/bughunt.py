@@ -37,11 +37,8 @@ def catch(bug: str, first: int, limit: int) -> Catch | None:
     - limit: most seeds to try, of those that fit the bug; None is returned if none of them catches it
     """
     hunted = BUGS[bug]
-    fitting = (
-        setup
-        for setup in (draw_setup(seed, hunted.kinds or FAULT_KINDS) for seed in itertools.count(first))
-        if hunted.needs(setup)
-    )
+    drawn = (draw_setup(seed, hunted.kinds or FAULT_KINDS) for seed in itertools.count(first))
+    fitting = (msgspec.structs.replace(setup, **hunted.conf) for setup in drawn if hunted.needs(setup))
     for number, setup in enumerate(itertools.islice(fitting, limit), 1):
         with planted(bug):
             found = _broken(setup)

@@ -48,6 +48,10 @@ def _sync_flush(setup: Setup) -> bool:
     return setup.sync_flush
 
 
+def _eventful(setup: Setup) -> bool:
+    return len(setup.faults) >= 8
+
+
 def _sync_master(setup: Setup) -> bool:
     return setup.sync_master
 
@@ -68,7 +72,7 @@ def _report_more(client: HAClient, offset: int) -> None:
 
 
 def _acknowledge_received(client: HAClient) -> None:
-    client._report_growth(client._log.max_offset)
+    client._report(client._log.max_offset)
 
 
 def _wait_for_nobody(_line: object, _first: int, last: int, _deadline: float | None = None) -> Deferred[int]:
@@ -189,7 +193,8 @@ BUGS: dict[str, Bug] = SERVICE_BUGS | {
         "_follow",
         _all_by_first,
         ("pieces", "slow"),
-        _sync_master,
+        lambda setup: setup.copies is None and _eventful(setup),
+        {"sync_master": True, "sync_flush": False, "pause": 0.03, "sizes": (300, 600)},
     ),
     "disk-alone": Bug(
         "what the disk says is answered, before the slave has spoken",
@@ -238,7 +243,12 @@ BUGS: dict[str, Bug] = SERVICE_BUGS | {
         lambda setup: setup.sync_master and setup.copies == 3,
     ),
     "queues-unsynced": Bug(
-        "the checkpoint trusts queues that nobody has synced", ConsumeQueueTable, "datasync", _nothing, POWER
+        "the checkpoint trusts queues that nobody has synced",
+        ConsumeQueueTable,
+        "datasync",
+        _nothing,
+        POWER,
+        conf={"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
     ),
     "queues-uncut": Bug(
         "queues keep entries of records that were cut", ConsumeQueueTable, "truncate", _nothing
@@ -248,7 +258,8 @@ BUGS: dict[str, Bug] = SERVICE_BUGS | {
         ConsumeQueueTable,
         "truncate",
         _believe_queues,
-        (*POWER, "flicker"),
+        POWER,
+        conf={"log_file_size": 1 << 18, "queue_file_entries": 4, "pause": 0.05, "sizes": (10, 60)},
     ),
     "failed-write-denied": Bug(
         "a write that fails half-way is answered as not stored, and what it has left stays",
@@ -263,6 +274,7 @@ BUGS: dict[str, Bug] = SERVICE_BUGS | {
         "recover",
         _recover_without_crc,
         POWER,
+        conf={"sync_flush": False, "log_file_size": 1 << 16, "pause": 0.15, "sizes": (3000, 9000)},
     ),
     "unclean-as-clean": Bug(
         "no abort file: every start takes the exit for clean", AbortFile, "create", _nothing, POWER
@@ -288,7 +300,13 @@ BUGS: dict[str, Bug] = SERVICE_BUGS | {
         ("twin",),
     ),
     "retention-by-clock": Bug(
-        "files expire by one look at the clock", logages, "LOOK_LIMIT", float("inf"), ("leap",)
+        "files expire by one look at the clock",
+        logages,
+        "LOOK_LIMIT",
+        float("inf"),
+        ("leap",),
+        _eventful,
+        {"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
     ),
     "timer-left": Bug("a stopped store leaves a timer", WaitLine, "release_all", _release_half),
 }

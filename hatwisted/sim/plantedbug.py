@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hatwisted.sim.setup import Setup
@@ -16,6 +17,7 @@ class Bug(NamedTuple):
     - instead: what replaces it
     - kinds: of faults that it needs; empty: any
     - needs: of a seed's group
+    - conf: fields of `Setup` that a seed's group gets
     """
 
     what: str
@@ -24,3 +26,4 @@ class Bug(NamedTuple):
     instead: Any
     kinds: tuple[str, ...] = ()
     needs: Callable[[Setup], bool] = lambda setup: True
+    conf: Mapping[str, Any] = MappingProxyType({})

@@ -24,6 +24,7 @@ from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.diskwatermark import DiskWatermark, WatermarkLimits
 from hatwisted.store.lifecycle.dispatchedsync import DispatchedSync
+from hatwisted.store.lifecycle.flushedmark import FlushedMark
 from hatwisted.store.lifecycle.logages import LogAges
 from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts, recover
 from hatwisted.store.lifecycle.retention import Expiring, Retention, RetentionRules
@@ -88,6 +89,7 @@ class MessageStore:
         self._options = options
         self._clock = clock
         self._abort = AbortFile(fs, root, options.process_id)
+        self._mark = FlushedMark(fs, root)
         self._listeners: list[ArrivalListener] = []
         self._deaf = FailedTurns(clock, "announcing messages in their queues")
         self._wrong_entries = LogThrottle(clock)
@@ -128,7 +130,7 @@ class MessageStore:
         self.reput = ReputService(clock, self.dispatcher, self._stalled)
         self.log.add_waker(self.reput.wake)
         self._queue_writer = QueueWriter(clock, self.queues)
-        self.flusher = Flusher(self.log, clock, flush_worker, self._flushed)
+        self.flusher = Flusher(self.log, clock, flush_worker, self._flushed, self._mark.note)
         self.flush: IFlushPolicy = _flush_policy(options, self.flusher, self.log, clock)
         self.removal = QueueRemoval(fs, clock, worker, self.log, self.queues)
         expiring = Expiring(self.log, LogAges(self.log, clock), self.queues, self.index)
@@ -158,6 +160,7 @@ class MessageStore:
 
     def _let_go(self) -> None:
         """Give back files and lock, whatever is in them."""
+        self._mark.close()
         self.log.files.close()
         self.queues.close_files()
         if self.index is not None:
@@ -176,6 +179,7 @@ class MessageStore:
             RecoveryOptions(
                 unclean=self._abort.exists,
                 same_boot=same_boot,
+                flushed=self._mark.read() if same_boot else None,
                 check_crc=options.check_crc_on_recover,
                 index_safe=options.message_index_safe,
             ),
@@ -184,9 +188,8 @@ class MessageStore:
             progress=progress,
         )
         self.checkpoint.indexed = None  # of the last exit; the next one notes its own
-        self.log.resume(
-            self.queues.offsets(), report.store_timestamp, report.start if report.unclean else None
-        )
+        self.log.resume(self.queues.offsets(), report.store_timestamp, report.flushed)
+        self._mark.begin(report.flushed)
         if self.log.max_offset == self.log.min_offset:
             self._begin_checkpoint()
         if self.log.min_offset:
@@ -241,6 +244,7 @@ class MessageStore:
         try:
             self.log.close()
             self.queues.close()
+            self._mark.remove()
             if dispatched and synced and flushed >= self.log.max_offset:
                 self._abort.remove()
             else:

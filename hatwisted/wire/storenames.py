@@ -17,6 +17,8 @@ LOCK_FILE: Final = "lock"
 
 LAST_RUN_FILE: Final = "lastrun"
 """What the last run was, so that the next one knows whether anything can be missing. RocketMQ has no such file."""
+FLUSHED_FILE: Final = "flushed"
+"""How far the last run has synced the log, for one that begins while the system goes on. Not RocketMQ's either."""
 
 DELETED_SUFFIX: Final = ".deleted"
 """Of the folder beside QUEUE_FOLDER in which the queues of deleted topics are. RocketMQ has no such folder."""

@@ -24,7 +24,6 @@ from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 from tests.support.logbuilder import FILE_SIZE, START_TIME
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
 LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 QUEUE_FILE_SIZE = 2000
 SLOTS, ITEMS = 1000, 4000
@@ -99,11 +98,15 @@ class SampleStore:
         )
 
     def recover(
-        self, *, unclean: bool = False, progress: Callable[[int, int], None] | None = None
+        self,
+        *,
+        unclean: bool = False,
+        index_safe: bool = False,
+        progress: Callable[[int, int], None] | None = None,
     ) -> RecoveryReport:
         return recover(
             self.parts,
-            RecoveryOptions(unclean=unclean),
+            RecoveryOptions(unclean=unclean, index_safe=index_safe),
             keep_aside=lambda begin, end: f"{begin}-{end}",
             progress=progress or (lambda done, total: None),
         )

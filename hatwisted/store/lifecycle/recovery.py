@@ -15,10 +15,10 @@ time: pages reach the disk in any order. It serves as evidence of where the log 
 What recovery has changed is on the disk before it ends. A cut that isn't would be undone by the next failure of
 power, and entries that had been cut would then name whatever has come to lie there since.
 
-After an unclean exit what no checkpoint covers is written again, the same bytes. A sync may have failed: the
-kernel then takes the pages for clean, shows them to this process as it did to the last, and would leave them out
-of the next sync, which says that they are on the disk. Rejected: a mark that a failed sync leaves, on a disk that
-has just failed.
+Where only the process was killed and the system has gone on, every write of that process can be read, though a
+sync of it may have failed (`unsyncedpages`). So queues are taken as they are, without the last entry, which may
+be half written, and what no checkpoint covers of them is written again; only where the log was cut anything has to
+be synced before the end.
 
 Bytes after the end are a torn tail, cut and reported; unless a record can be proved to lie among them. That is
 damage: start is refused with `DamagedLog` and nothing is touched. But where a power failure has left a hole in
@@ -32,19 +32,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import numpy as np
 from twisted.logger import Logger
 
-from hatwisted.logcodec.logwalk import CHUNK, LogEnd, LogWalk, WalkOptions
+from hatwisted.logcodec.logwalk import LogEnd, LogWalk, WalkOptions
 from hatwisted.logcodec.onerecord import record_at
-from hatwisted.logcodec.recordsearch import written_end
-from hatwisted.logcodec.scan import Records
+from hatwisted.logcodec.recordsearch import records_after, written_end
 from hatwisted.store.dispatch.dispatcher import Dispatcher
-from hatwisted.store.errors import DamagedLog, OtherFileSize
+from hatwisted.store.errors import DamagedLog, NoRecord, OtherFileSize
 from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.lifecycle.tailcut import TailCut
+from hatwisted.store.lifecycle.unsyncedpages import UnsyncedPages
 from hatwisted.store.lifecycle.unsyncedtail import Break, is_unsynced
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
@@ -91,12 +91,14 @@ class RecoveryOptions:
 
     - unclean: the abort file was there
     - same_boot: the system has gone on since, so nothing that was written can be missing
+    - flushed: log offset up to which the previous run had synced it, known only with `same_boot`; None: it isn't
     - check_crc: compare body checksums
     - index_safe: begin where the index was on disk as well (`messageIndexSafe`)
     """
 
     unclean: bool
     same_boot: bool = False
+    flushed: int | None = None
     check_crc: bool = True
     index_safe: bool = False
 
@@ -105,15 +107,16 @@ class RecoveryOptions:
 class RecoveryReport:
     """What a recovery has found and done. Offsets and sizes in bytes.
 
-    start, end: the log was followed from here to its valid end; records: how many, store_timestamp (ms): the
-    last one's, 0 if none. torn_bytes: what was cut after the end, up to the last byte that isn't zero, and
-    torn_reason; kept_aside: the file that holds it if records were among it. dispatched_from: where dispatch
-    began; dispatched_bytes. index_items_cut: of records cut.
+    start, end: the log was followed from here to its valid end; flushed: up to here it's known to be on the disk.
+    records: how many, store_timestamp (ms): the last one's, 0 if none. torn_bytes: what was cut after the end, up
+    to the last byte that isn't zero, and torn_reason; kept_aside: the file that holds it if records were among it.
+    dispatched_from: where dispatch began; dispatched_bytes. index_items_cut: of records cut.
     """
 
     unclean: bool
     start: int = 0
     end: int = 0
+    flushed: int = 0
     records: int = 0
     store_timestamp: int = 0
     torn_bytes: int = 0
@@ -158,7 +161,7 @@ def recover(
     found = recovery.find_end()
     before_changes()
     recovery.cut(found)
-    recovery.write_unsynced()
+    recovery.write_again()
     parts.log.set_end(report.end)
     report.dispatched_from = recovery.dispatch_start()
     recovery.dispatch()
@@ -193,7 +196,11 @@ class _Recovery:
         self._options = options
         self._keep_aside = keep_aside
         self._progress = progress
-        self._unsynced_from: int | None = None
+        self._unsynced = UnsyncedPages(self._files, options.flushed, self._checkpoint.synced_until)
+        self._goes_on = options.unclean and options.same_boot
+        """Only the process was killed: what it wrote can be read."""
+        self._tail = TailCut(self._files)
+        self._derived_cut = False
         self._done = self._total = self._reported = 0
         self.report = RecoveryReport(options.unclean)
 
@@ -233,25 +240,13 @@ class _Recovery:
             ),
             progress=lambda at: self._tick(at - start),
         )
-        found = walk.to_end(self._note_unsynced)
+        found = walk.to_end(self._unsynced.look_at)
         if found is None:
             found = self._unsynced_tail(walk)
         if found is None:
             raise self._damaged(walk)
         report.records, report.store_timestamp = walk.count, walk.last_timestamp
         return found
-
-    def _note_unsynced(self, records: Records) -> None:
-        """Find the first record that isn't known to be on the disk. Where nothing is known, none before the
-        last SCANNED_FILES files counts: to write a whole log again would take hours."""
-        if self._unsynced_from is None:
-            synced_until = self._checkpoint.synced_until
-            if synced_until is None:
-                unsynced = records.positions + records.base >= self._files.starts[-SCANNED_FILES:][0]
-            else:
-                unsynced = records.store_timestamps >= synced_until
-            if unsynced.any():
-                self._unsynced_from = records.base + int(records.positions[np.argmax(unsynced)])
 
     def _unsynced_tail(self, walk: LogWalk) -> LogEnd | None:
         """The log's end at a break after which nothing was ever promised; None if that can't be said."""
@@ -286,6 +281,13 @@ class _Recovery:
         path = self._files.path_of(damage.offset)
         return DamagedLog(damage.offset, damage.resumes_at, walk.written, damage.reason, path)
 
+    def _damaged_before(self, found: NoRecord) -> DamagedLog:
+        """The same in what wasn't scanned, met by a dispatch that had to begin further back."""
+        files, report = self._files, self.report
+        following = records_after(files, found.offset, report.start, check_crc=self._options.check_crc)
+        resumes_at = next((record.physical_offset for record in following), report.start)
+        return DamagedLog(found.offset, resumes_at, report.end, found.reason, files.path_of(found.offset))
+
     # -- cutting ---------------------------------------------------------------------------------------------
 
     def cut(self, found: LogEnd) -> None:
@@ -295,7 +297,7 @@ class _Recovery:
         report.end = end
         written = found.offset + found.torn if end == found.offset else written_end(self._files, end)
         report.torn_bytes = written - end
-        self._remove_after(end, written)
+        report.files_removed = self._tail.cut(end, written)
         if report.torn_bytes:
             report.torn_reason = reason
             _log.warn(
@@ -304,7 +306,10 @@ class _Recovery:
                 reason=reason,
                 count=report.torn_bytes,
             )
-        self._queues.truncate(end, believed=report.start if report.unclean else None)
+        index_end = 0 if self._index is None else self._index.end_physical + 1
+        self._derived_cut = max(self._queues.max_physical, index_end) > end
+        believed = report.start if report.unclean and not self._goes_on else None
+        self._queues.truncate(end, believed=believed)
         if self._index is not None:
             if report.unclean:
                 self._index.repair(self._checkpoint.index_timestamp)
@@ -319,19 +324,17 @@ class _Recovery:
             return found.offset, found.reason
         return found.torn_record, "a record whose properties end in zero bytes"
 
-    def _remove_after(self, end: int, written: int) -> None:
-        """Remove the files after the end and zero what the last one still holds there, up to `written`."""
-        self.report.files_removed = self._files.delete_from(end + 1)
-        stale_end = min(written, self._files.capacity_end)
-        for at in range(end, stale_end, CHUNK):
-            self._files.write(at, (bytes(min(CHUNK, stale_end - at)),))
-
-    def write_unsynced(self) -> None:
+    def write_again(self) -> None:
         """Make what may not be on the disk part of the next sync."""
-        at, end = self._unsynced_from, self.report.end
-        while self.report.unclean and at is not None and at < end:
-            chunk = self._files.read(at, min(CHUNK, end - at))
-            at += self._files.write(at, (chunk,))
+        report = self.report
+        report.flushed = report.end
+        if report.unclean:
+            self._unsynced.write_again(report.end)
+            report.flushed = (
+                report.start if self._options.flushed is None else min(self._options.flushed, report.end)
+            )
+        if self._goes_on:
+            self._queues.write_again(report.start)
 
     # -- dispatching -----------------------------------------------------------------------------------------
 
@@ -362,17 +365,20 @@ class _Recovery:
         self._total = self._done + self.report.end - start
         with contextlib.nullcontext() if self._index is None else self._index.files_at_once():
             dispatcher.begin_at(start)
-            while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
-                self._tick(self._done + dispatcher.reput_offset - start)
+            try:
+                while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
+                    self._tick(self._done + dispatcher.reput_offset - start)
+            except NoRecord as error:
+                raise self._damaged_before(error) from error
             self._queues.write_out()
         self.report.dispatched_bytes = dispatcher.reput_offset - start
         self._tick(self._total)
 
     def sync(self) -> None:
         """Make durable what was changed."""
-        report = self.report
-        if report.torn_bytes or report.files_removed:
-            self._files.datasync(report.end - 1, self._files.capacity_end)
+        self._tail.sync()
+        if self._goes_on and not self._derived_cut:
+            return
         self._queues.datasync()
         if self._index is not None:
             self._index.datasync()

@@ -123,18 +123,15 @@ class CommitLog:
         self.max_offset = end
         self.flushed_offset = end
 
-    def resume(
-        self, queue_offsets: dict[QueueKey, int], store_timestamp: int, unsynced_from: int | None
-    ) -> None:
+    def resume(self, queue_offsets: dict[QueueKey, int], store_timestamp: int, flushed: int) -> None:
         """Accept appends: recovery is done.
 
         - queue_offsets: the next one of each queue
         - store_timestamp: ms, of the last record
-        - unsynced_from: what a killed process wrote from here on can be read, but may not be on the disk
+        - flushed: what a killed process wrote from this offset on can be read, but may not be on the disk
         """
         self.queue_offsets = queue_offsets
-        if unsynced_from is not None:
-            self.flushed_offset = unsynced_from
+        self.flushed_offset = flushed
         self._continue_after(store_timestamp)
 
     @property
@@ -246,7 +243,6 @@ class CommitLog:
             self._log_failure(reason, error)
             self._unwind(run, status, reason)
             return reason
-        self._failed_at = -1
         self.max_offset = run.start + len(blob)
         for listener in self._listeners:
             listener(run.start, blob)

@@ -41,6 +41,7 @@ class Flusher:
     - clock: ends waits that have timed out
     - worker: where fdatasync blocks
     - on_flushed: called with (offset, store timestamp) after each sync, for the checkpoint
+    - note: called with the offset in the worker, as soon as all before it is synced
     """
 
     _logger = Logger()
@@ -51,8 +52,10 @@ class Flusher:
         clock: IReactorTime,
         worker: IWorker,
         on_flushed: Callable[[int, int], None] = lambda offset, timestamp: None,
+        note: Callable[[int], None] = lambda offset: None,
     ) -> None:
         self._log = log
+        self._note = note
         self._worker = worker
         self._on_flushed = on_flushed
         self._running: Deferred[None] | None = None
@@ -80,7 +83,7 @@ class Flusher:
         timestamp = self._log.last_store_timestamp
         running: Deferred[None] = Deferred()
         self._running = running
-        done: Deferred[object] = maybeDeferred(self._worker.run, self._log.datasync, target)
+        done: Deferred[object] = maybeDeferred(self._worker.run, self._datasync, target)
 
         def synced(_: object) -> None:
             self.syncs_total += 1
@@ -94,6 +97,10 @@ class Flusher:
             return self._log.flushed_offset
 
         return done.addCallback(synced).addErrback(self._failed, target).addCallback(finished)
+
+    def _datasync(self, target: int) -> None:
+        self._log.datasync(target)
+        self._note(target)
 
     def _failed(self, failure: Failure, target: int) -> None:
         if getattr(failure.value, "errno", None) in OUT_OF_DESCRIPTORS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hatwisted.logcodec.kernel import walk
 from hatwisted.logcodec.recordsearch import RecordSearch
-from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.store.log.filequeue import FileQueue
 
 SEARCH_CHUNK = 1 << 20
@@ -28,10 +27,10 @@ def _last_record(files: FileQueue, at: int, end: int) -> int | None:
     last = None
     while at < end:
         chunk = files.read(at, min(SEARCH_CHUNK, end - at))
-        positions, stop = walk(chunk, 0, MAX_RECORDS)
+        positions, stop = walk(chunk)
         if not positions and stop.size > len(chunk) == SEARCH_CHUNK:
             chunk = files.read(at, min(stop.size, end - at))
-            positions, stop = walk(chunk, 0, MAX_RECORDS)
+            positions, stop = walk(chunk)
         if not positions:
             break
         last = at + positions[-1]

@@ -336,6 +336,16 @@ class ConsumeQueue:
         self._settle(end)
         zero_entries(self._files, end, min(old_end, self._file_end))
 
+    def write_again(self, physical: int) -> None:
+        """Write the entries of records that end after `physical` (log offset) once more: a sync of them may have
+        failed. The last one is cut instead: a process that was killed may have written half of it."""
+        if self.max_physical > physical:
+            self.truncate(max(physical, self.max_physical - 1))
+            begin = at = ENTRY_SIZE * self._search(self.min_offset, self.max_offset, 1, physical + 1)
+            while at < self._end:
+                at += self._files.write(at, (self._files.read(at, self._end - at),))
+            self._flushed = min(self._flushed, begin)
+
     # -- expiry ----------------------------------------------------------------------------------------------
 
     def expire(self, min_physical: int) -> list[str]:

@@ -147,6 +147,11 @@ class ConsumeQueueTable:
             queue.truncate(physical_end if believed is None else min(believed, physical_end))
         self.deleted.truncate(physical_end)
 
+    def write_again(self, physical: int) -> None:
+        """Write again what queues say of records that end after `physical` (log offset), as ConsumeQueue does."""
+        for queue in self:
+            queue.write_again(physical)
+
     def expire(self, min_physical: int) -> None:
         """Raise every queue's `min_offset` to the log's start and remove files without a live entry.
         Blocks."""

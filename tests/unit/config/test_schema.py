@@ -35,6 +35,8 @@ NOT_IN_4_9_7 = {
     "embeddedNamesrv",
     "embeddedNamesrvPort",
     "vipListenEnable",
+    "aclPlainFile",
+    "credentialsFile",
     "slaveSyncFirstDelay",
     "slaveSyncInterval",
 }

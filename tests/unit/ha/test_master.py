@@ -314,6 +314,20 @@ class WriteSideTests(SynchronousTestCase):
             slave.wire.drain()
         self.assertEqual(got + slave.body(), bytes(rig.log)[1:])
 
+    def test_the_window_is_full_with_its_last_byte_and_begins_again_with_each_stop(self) -> None:
+        self.patch(haconnection, "HA_WRITE_WINDOW", 1000)
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        for _ in range(2):
+            slave.wire.fill()
+            slave.body()
+            rig.log.append(bytes(1000 - 12))
+            self.assertEqual(rig.service.status()[0].state, "live")
+            rig.log.append(b"x")
+            self.assertEqual(rig.service.status()[0].state, "catching up")
+            self.assertEqual(slave.body(), bytes(1000 - 12))
+            slave.wire.drain()
+
     def test_changing_gear_over_and_over_loses_and_repeats_nothing(self) -> None:
         self.patch(haconnection, "HA_WRITE_WINDOW", 3000)
         rig = MasterRig(filled(5000, file_size=1000))
@@ -420,6 +434,17 @@ class StrangerTests(SynchronousTestCase):
         rig = MasterRig(filled(1000))
         slaves = [rig.slave(1000) for _ in range(master.MAX_UNREPORTED + 20)]
         self.assertFalse(any(slave.gone for slave in slaves))
+
+    def test_too_many_links_push_out_those_that_copy_nothing(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        strangers = [rig.slave(0) for _ in range(master.MAX_LINKS + 20)]
+        self.assertEqual([peer.wire.aborted for peer in strangers].count(True), 21)
+        other = rig.slave(0, host="10.0.0.2")
+        rig.log.append(b"fresh")
+        self.assertEqual((slave.gone, slave.body()), (False, b"fresh"))
+        self.assertFalse(other.wire.aborted)
+        self.assertLessEqual(rig.service.replicas.connection_count, master.MAX_LINKS)
 
 
 class RefusalTests(SynchronousTestCase):

@@ -7,9 +7,11 @@ import socket
 from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.interfaces import ISystemHandle, ITCPTransport
 from twisted.trial.unittest import SynchronousTestCase
-from zope.interface import directlyProvides
+from zope.interface import alsoProvides, directlyProvides
 
+from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.sockets import SocketSizes, peer_names, tune
+from tests.unit.ha.rig import MasterRig, SlaveRig, Wire
 
 
 class Transport:
@@ -29,6 +31,18 @@ class Transport:
         self.set.append(option)
 
 
+class TunedWire(Wire):
+    """A wire that knows whether Nagle's algorithm is off."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(host)
+        self.no_delay = False
+        alsoProvides(self, ITCPTransport)
+
+    def setTcpNoDelay(self, wanted: bool) -> None:
+        self.no_delay = wanted
+
+
 class SocketTests(SynchronousTestCase):
     def tuned(self, *provided: object, send: int = 0, receive: int = 0) -> list[tuple[object, ...]]:
         transport = Transport(*provided)
@@ -44,6 +58,12 @@ class SocketTests(SynchronousTestCase):
         self.assertEqual(self.tuned(*both, receive=2000), [no_delay, sizes[1]])
         self.assertEqual(self.tuned(ITCPTransport, send=1000), [no_delay], "TLS in memory, say")
         self.assertEqual(self.tuned(send=1000), [])
+
+    def test_both_ends_of_a_link_are_tuned(self) -> None:
+        for link in (MasterRig().service.new_connection(), HAClient(SlaveRig().service)):
+            wire = TunedWire("10.0.0.2")
+            link.makeConnection(wire)
+            self.assertTrue(wire.no_delay, link)
 
     def test_a_peer_has_a_name_whatever_its_address(self) -> None:
         self.assertEqual(peer_names(IPv4Address("TCP", "10.0.0.1", 4711)), ("10.0.0.1", "10.0.0.1:4711"))

@@ -160,6 +160,13 @@ class CommitLogTests(SynchronousTestCase):
         self.assertIn("maxMessageSize is 10", bad[0].reason)
         self.assertEqual(self.log.max_offset, 0)
 
+    def test_a_small_put_has_a_topic_of_1_to_127_bytes_too(self) -> None:
+        puts = [put(b"x", topic="t" * size) for size in (0, 1, 127, 128)]
+        self.log.append(puts)
+        self.assertEqual(
+            [one.status for one in puts], [PutStatus.MESSAGE_ILLEGAL, None, None, PutStatus.MESSAGE_ILLEGAL]
+        )
+
     def test_full_disk_refuses_at_the_roll_and_recovers_by_itself(self) -> None:
         self.log.append([put(b"x" * 3000)])
         self.log.files.delete_from(FILE_SIZE)
@@ -183,6 +190,8 @@ class CommitLogTests(SynchronousTestCase):
         bad = [put(b"2" * 100), put(b"3" * 100)]
         self.log.append(bad)
         self.assertEqual([one.status for one in bad], [PutStatus.UNKNOWN_ERROR] * 2)
+        for one in bad:
+            self.assertIn(f"commit log write at offset {end} failed: ", one.reason)
         self.assertEqual(self.log.max_offset, end)
         self.fs.broken = False
         good = put(b"4")
@@ -347,7 +356,9 @@ class RawAppendTests(SynchronousTestCase):
         self.assertRaises(OffsetGap, self.log.append_raw, FILE_SIZE + 8, [b"x"])
         self.log.append_raw(FILE_SIZE * 3, [b"x"])
         self.assertEqual((self.log.min_offset, self.log.max_offset), (FILE_SIZE * 3, FILE_SIZE * 3 + 1))
-        self.assertRaises(OffsetGap, self.log.append_raw, FILE_SIZE * 3 + 2, [b"y"])
+        gap = self.assertRaises(OffsetGap, self.log.append_raw, FILE_SIZE * 3 + 2, [b"y"])
+        for offset in (FILE_SIZE * 3 + 1, FILE_SIZE * 3 + 2):
+            self.assertIn(str(offset), str(gap))
 
     def test_files_without_a_byte_of_log_bind_it_to_no_place(self) -> None:
         """A master's before its first put; as a slave it gets the other's last file."""

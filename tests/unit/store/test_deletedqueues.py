@@ -159,6 +159,7 @@ class TestDeletedQueues(SynchronousTestCase):
         end = deleted.reached("T", 0)
         self.store.queues.truncate(end - 1)
         self.assertEqual(deleted.reached("T", 0), end - 1)
+        self.assertEqual(deleted.reached("T", 1), 0)
         self.assertEqual([queue.max_offset for queue in deleted], [1])
 
     def test_a_sync_of_the_former_queue_says_nothing_of_its_successor(self):

@@ -14,10 +14,10 @@ from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.openfiles import OpenFiles
 from hatwisted.wire.layout import file_name
 from tests.support.faultyfs import FaultyFileSystem
+from tests.support.golden import GOLDEN
 from tests.support.manualworker import ManualWorker
 
 SIZE = 100
-GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden", "rocketmq-4.9.7")
 
 
 class QueueCase(SynchronousTestCase):
@@ -87,6 +87,10 @@ class LoadTests(QueueCase):
         self.assertEqual(self.load(read_only=True).starts, [0])
         self.assertEqual(len(self.names()), 2)
 
+    def test_read_only_files_cannot_be_written(self) -> None:
+        self.put_file(file_name(0))
+        self.assertRaises(OSError, self.load(read_only=True).write, 0, [b"x"])
+
     def test_a_gap_is_refused_and_named(self) -> None:
         for start in (100, 200, 400):
             self.put_file(file_name(start))
@@ -126,7 +130,8 @@ class BytesTests(QueueCase):
     def test_an_offset_no_file_holds(self) -> None:
         queue = self.made(100)
         for offset in (0, 99, 200):
-            self.assertRaises(LookupError, queue.read, offset, 1)
+            missing = self.assertRaises(LookupError, queue.read, offset, 1)
+            self.assertIn(f"no file of {self.folder} holds offset {offset}", str(missing))
             self.assertRaises(LookupError, queue.write, offset, [b"x"])
 
     def test_capacity(self) -> None:

@@ -121,6 +121,13 @@ class FileTests(FileCase):
         file.close()
         self.assertRaises(ValueError, pages.view.tobytes)
 
+    def test_cells_of_pages_that_end_inside_one(self) -> None:
+        file = self.open()
+        self.addCleanup(file.close)
+        file.reserve(11)
+        file.pages().write_cells(1, np.array([1]), np.array([0x01020304], ">i4"))
+        self.assertEqual(file.pread(11, 0), bytes(5) + b"\1\2\3\4" + bytes(2))
+
     def test_closing_is_idempotent_and_a_closed_file_is_of_no_use(self) -> None:
         file = self.open()
         file.close()

@@ -73,6 +73,7 @@ class FlushTests(SynchronousTestCase):
         one = Put("T", 0, ((0, b"x", b""),), HOST, 0)
         self.log.append([one])
         self.assertEqual(one.status, PutStatus.SERVICE_NOT_AVAILABLE)
+        self.assertIn(f"fdatasync of the commit log up to offset {end} failed", one.reason)
         self.assertIn("restart the broker", one.reason)
         self.assertEqual(self.successResultOf(self.flusher.flush_now()), 0)
         self.assertEqual(len(self.worker), 0)

@@ -64,7 +64,7 @@ class LogAgesTests(SynchronousTestCase):
         last = self.log.newest_store_timestamp
         log = self.opened()
         log.set_end(self.log.max_offset)
-        log.resume({}, last, None)
+        log.resume({}, last, log.max_offset)
         self.log = log
         ages = LogAges(log, self.clock)
         ages.look()

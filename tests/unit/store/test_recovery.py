@@ -27,15 +27,9 @@ from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
+from tests.support.golden import GOLDEN
 from tests.support.logbuilder import FILE_SIZE, START_TIME, LogBuilder
-from tests.support.samplestore import (
-    GOLDEN,
-    SLOTS,
-    SampleStore,
-    entries_of,
-    items_of,
-    queues_of,
-)
+from tests.support.samplestore import SLOTS, SampleStore, entries_of, items_of, queues_of
 
 
 class RecoveryTestCase(SynchronousTestCase):
@@ -120,6 +114,20 @@ class EndTests(RecoveryTestCase):
             self.assertEqual(report.start, expected * FILE_SIZE)
         store.checkpoint.logics_timestamp = 0
         self.assertEqual(store.recover(unclean=True).start, 0)
+
+    def test_messageIndexSafe_begins_where_the_index_was_on_disk_too(self) -> None:
+        writer = LogBuilder().fill_files(4)
+        self.written(writer)
+        third = next(number for number, at in enumerate(writer.offsets) if at >= 2 * FILE_SIZE)
+        store = self.opened()
+        checkpoint, stored = store.checkpoint, START_TIME + 10 * third
+        checkpoint.physic_timestamp = checkpoint.logics_timestamp = stored + 3000
+        for indexed, expected in ((stored, 2), (stored - 1, 1), (0, 0)):
+            checkpoint.index_timestamp = indexed
+            self.assertEqual(
+                store.recover(unclean=True, index_safe=True).start, expected * FILE_SIZE, indexed - stored
+            )
+            self.assertEqual(store.recover(unclean=True).start, 2 * FILE_SIZE)
 
     def test_torn_tail_is_cut_at_every_byte_of_the_last_record(self) -> None:
         writer = LogBuilder().fill(4)
@@ -399,6 +407,28 @@ class DamageTests(RecoveryTestCase):
         self.change(FILE_SIZE, bytes(4096))
         self.assertEqual(self.refused().offset, FILE_SIZE)
 
+    def test_damage_before_the_scan_that_a_rebuild_meets(self) -> None:
+        writer = LogBuilder().fill_files(5)
+        for at, new in ((layout.MAGIC_AT, b"\0\0\0\0"), (layout.TOTAL_SIZE_AT, b"\0\0\0\x01")):
+            shutil.rmtree(self.root, ignore_errors=True)
+            self.written(writer)
+            shutil.rmtree(Path(self.root, "consumequeue"))
+            self.change(writer.offsets[12] + at, new)
+            error = self.refused(unclean=False)
+            self.assertEqual((error.offset, error.resumes_at), (writer.offsets[12], writer.offsets[13]))
+            self.assertEqual(error.end, writer.end)
+            self.assertIn("hatwisted log repair", str(error))
+            self.assertIn(f" in {self.log_file()};", str(error))
+
+    def test_damage_before_the_scan_up_to_where_that_begins(self) -> None:
+        writer = LogBuilder().fill_files(5)
+        self.written(writer)
+        shutil.rmtree(Path(self.root, "consumequeue"))
+        self.change(writer.offsets[3], bytes(FILE_SIZE - writer.offsets[3]))
+        self.change(FILE_SIZE, bytes(FILE_SIZE))
+        error = self.refused(unclean=False)
+        self.assertEqual((error.offset, error.resumes_at), (writer.offsets[3], 2 * FILE_SIZE))
+
     def leftovers(self, first: int) -> tuple[LogBuilder, LogBuilder]:
         """A store as RocketMQ leaves it: an old log was cut at record `first` and written on, its bytes are still
         there after the new end. Returns the old log and the new one."""
@@ -659,7 +689,7 @@ class CrashTests(RecoveryTestCase):
 class ProgressTests(RecoveryTestCase):
     def test_progress_rises_to_its_total(self) -> None:
         self.patch(recovery_module, "PROGRESS_BYTES", 1000)
-        writer = LogBuilder().fill_files(4)
+        writer = LogBuilder(2 * FILE_SIZE).fill_files(4)
         self.written(writer, dispatched=False)
         seen: list[tuple[int, int]] = []
         store = self.opened()
