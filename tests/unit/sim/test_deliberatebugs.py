@@ -17,11 +17,11 @@ TWIN = Fault(at=1.0, kind="twin", host="a")
 POWER = Fault(at=3.0, kind="power", host="a", lasts=0.5, amount=0.0)
 
 
-def broken(bug: str | None, *faults: Fault) -> str:
+def broken(bug: str | None, *faults: Fault, seconds: float = 4.0) -> str:
     """The promise that is broken with that bug, "" without one."""
     setup = msgspec.structs.replace(
         draw_setup(2),
-        seconds=4.0,
+        seconds=seconds,
         pause=0.05,
         delayed=0.2,
         transactions=True,
@@ -56,7 +56,7 @@ class DeliberateBugTests(SynchronousTestCase):
         self.assertEqual(broken("delay-ignored"), "early")
 
     def test_a_transaction_whose_end_is_answered_too_early(self) -> None:
-        self.assertEqual(broken("end-unawaited"), "stored")
+        self.assertEqual(broken("end-unawaited", seconds=20.0), "stored")
 
     def test_a_transaction_that_nobody_asks_about(self) -> None:
         self.assertEqual(broken("never-asked"), "delivered")
