@@ -184,6 +184,8 @@ class HAService(Service):
         self._watch.came()
         self.hosts.reported(link.host)
         self.replicas.reported(link.progress, self.log.max_offset)
+        if link.progress.request_offset == 0:
+            self.group_transfer.skipped(link.progress.next_offset)
         self.acknowledged(link)
 
     def refused(self, link: HAConnection) -> None:
