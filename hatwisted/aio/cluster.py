@@ -17,6 +17,7 @@ from typing import Self, Unpack
 from hatwisted.aio.driver import AioDriver, run
 from hatwisted.aio.members import Admin, Consumer, Producer, TransactionProducer
 from hatwisted.clientcore.clusterlink import PRODUCER_GROUP, ClusterLink
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.delivery import Listener
 from hatwisted.clientcore.options import (
     ConsumerKeywords,
@@ -33,10 +34,17 @@ class Cluster:
 
     name_servers: "host:port", several separated by ";"
     client_id: unique among all clients ("host@pid#random" by default)
+    credentials: the account that its requests are signed for, where brokers ask (aclEnable)
     """
 
-    def __init__(self, name_servers: str | Sequence[str], *, client_id: str | None = None) -> None:
-        self.driver = AioDriver()
+    def __init__(
+        self,
+        name_servers: str | Sequence[str],
+        *,
+        client_id: str | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.driver = AioDriver(credentials)
         self._link = ClusterLink(self.driver, name_servers, client_id)
         self.session = self._link.session
 

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hatwisted.aio.link import dial
 from hatwisted.clientcore.calls import ChannelTable
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.driver import StandardLog
 from hatwisted.clientcore.errors import Unsettled
 from hatwisted.clientcore.process import RANDOMNESS, LocalFile, process_name
@@ -20,14 +21,14 @@ T = TypeVar("T")
 
 
 class AioDriver:
-    """On the loop that runs when it is first used."""
+    """On the loop that runs when it is first used. credentials: the account of its requests, if any."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials | None = None) -> None:
         self.log = StandardLog("hatwisted.aio")
         self.randomness = RANDOMNESS
         self.process_name = process_name()
         self.file = LocalFile
-        self._channels = ChannelTable(self.call_later, dial, self.log)
+        self._channels = ChannelTable(self.call_later, dial, self.log, credentials)
         # As Driver.
         self.call = self._channels.call
         self.oneway = self._channels.oneway

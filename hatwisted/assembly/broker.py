@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from hatwisted.acl.aclfiles import AclError, AclFiles
+from hatwisted.acl.requestguard import RequestGuard
 from hatwisted.assembly import options
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import BrokerPorts
+from hatwisted.broker.admin.acladmin import AclAdmin
 from hatwisted.broker.admin.adminprocessor import AdminProcessors
 from hatwisted.broker.admin.brokerconfig import BrokerConfigProcessors
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
@@ -42,6 +45,7 @@ from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.transaction.transactioncheck import check_options
+from hatwisted.config.errors import SettingError
 from hatwisted.config.live import REQUEST, LiveConfig
 from hatwisted.config.load import Loaded, Source
 from hatwisted.config.roles import as_master, as_slave
@@ -53,6 +57,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.disk.configfile import ConfigFile
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
+from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
@@ -84,7 +89,8 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
         tables.keep(file, live.take_file)
         live.on_change(lambda _: file.save())
-    client = RemotingClient(parts.connecting, clock)
+    credentials = options.own_credentials(config, fs)
+    client = RemotingClient(parts.connecting, clock, credentials=credentials)
     registration = Registration(client, clock, tables.topics, identity, role, options.registration(config))
     live.on_change(lambda changed: registration.permit(changed.broker_permission))
     master = MasterAddress(config.ha_master_address, alone=not config.name_servers)
@@ -106,7 +112,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         SlaveIds(clock).asked,
     )
     followers = TableFollowers(clock, tables, ha.slave_hosts)
-    spread = TableSpread(registration.settled, followers.copied)
+    spread = TableSpread(registration.settled, followers.confirmed)
     runtime = RuntimeInfo(clock, store, parts.local_time)
     ranges = LogRanges(store.log, fs, worker)
     processors = ProcessorTable()
@@ -119,13 +125,16 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         AdminProcessors(store, tables.topics, tables.groups, tables.offsets, tables.delays, runtime),
         TopicAdmin(clock, store, tables, spread, role, lambda: master.registered is not None),
         TopicView(store, tables.topics, tables.offsets, consumers.clients, tables.filters, identity.name),
-        GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.copied),
+        GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.confirmed),
         MessageQueryProcessor(store),
         LogBytesProcessor(clock, ranges),
         BrokerConfigProcessors(clock, live, partial(_check_config, role)),
     ):
         each.register_on(processors)
     served = [ServedPort(ports.remoting)]
+    acl = acl_files(config, parts, worker)
+    if acl is not None:
+        AclAdmin(acl, identity).register_on(processors)
     if config.vip_listen_enable:
         served.append(ServedPort(ports.vip, PULL_CODES))
     node = NodeParts(
@@ -149,6 +158,8 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         runtime=runtime,
         ranges=ranges,
         processors=processors,
+        acl=acl,
+        guard=None if acl is None else RequestGuard(lambda: acl.accounts, clock).refusal,
         ports=served,
         release_ports=ports.release,
         workers=(worker, flush_worker),
@@ -156,6 +167,24 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     broker = BrokerNode(node, (make_role or role_services)(node, parts))
     ports.claim()
     return broker
+
+
+def acl_files(config: BrokerConfig, parts: Parts, worker: IWorker) -> AclFiles | None:
+    """The accounts of those who are let in, read; None: everybody is. Raises SettingError.
+
+    - config: says where they are
+    - parts: the broker's surroundings
+    - worker: reads them while the broker runs
+    """
+    places = options.acl_places(config)
+    if places is None:
+        return None
+    files = AclFiles(places, parts.file_system, worker, parts.clock)
+    try:
+        files.load()
+    except AclError as error:
+        raise SettingError("aclEnable", str(error)) from None
+    return files
 
 
 def role_services(node: NodeParts, parts: Parts) -> RoleServices:

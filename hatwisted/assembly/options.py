@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
+from os.path import dirname, join
 
+from hatwisted.acl.aclfiles import AclPlaces
 from hatwisted.assembly.parts import Parts
 from hatwisted.broker.filter.consumerfilter import FilterOptions
 from hatwisted.broker.identity import BrokerIdentity
@@ -15,17 +17,24 @@ from hatwisted.broker.pull.pullmessage import PullOptions
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import TableOptions
 from hatwisted.broker.topic.topicconfig import FirstTopics
+from hatwisted.clientcore.credentialfile import parse_credentials
+from hatwisted.clientcore.credentials import Credentials
+from hatwisted.clientcore.errors import BadSetting
 from hatwisted.config.errors import SettingError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
+from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.diskwatermark import FOR_A_MASTER, FOR_A_SLAVE
 from hatwisted.store.lifecycle.retention import RetentionPolicy
 from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
 from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
+
+ACL_FILE = "conf/plain_acl.yml"
+"""In RocketMQ's home folder."""
 
 
 def identity(config: BrokerConfig, resolve: Callable[[str], bytes]) -> BrokerIdentity:
@@ -49,6 +58,33 @@ def _packed_address(host: str, resolve: Callable[[str], bytes]) -> bytes:
         return resolve(host)
     except OSError as error:
         raise SettingError("brokerIP1", f"{host} has no address: {error.strerror or error}") from None
+
+
+def acl_places(config: BrokerConfig) -> AclPlaces | None:
+    """Where its accounts are; None if it lets everybody in. Raises SettingError."""
+    if not config.acl_enable:
+        return None
+    main, home = config.acl_plain_file, config.rocketmq_home
+    if main is None:
+        if home is None:
+            raise SettingError(
+                "aclEnable", f"set aclPlainFile, or rocketmqHome to the folder with {ACL_FILE}"
+            )
+        main = join(home, ACL_FILE)
+    return AclPlaces(main=main, folder=join(dirname(main), "acl"))
+
+
+def own_credentials(config: BrokerConfig, fs: IFileSystem) -> Credentials | None:
+    """The account with which it asks others. fs: where its file lies. Raises SettingError."""
+    path = config.credentials_file
+    if path is None:
+        return None
+    try:
+        return parse_credentials(fs.read(path), path)
+    except OSError as error:
+        raise SettingError("credentialsFile", f"{path} can't be read: {error.strerror or error}") from None
+    except BadSetting as error:
+        raise SettingError("credentialsFile", str(error)) from None
 
 
 def registration(config: BrokerConfig) -> RegistrationOptions:

@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from hatwisted.blocking.security import Credentials
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.address import parse_address
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import (
     BadAnswer,
     BadSetting,

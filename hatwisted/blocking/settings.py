@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hatwisted.blocking.security import Credentials, Tls
+from hatwisted.blocking.tls import Tls
 from hatwisted.clientcore.address import parse_address
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting
 from hatwisted.wire.consumerdata import TOOLS_GROUP
 

@@ -22,6 +22,7 @@ from hatwisted.client.consumer import Consumer
 from hatwisted.client.driver import TwistedDriver, deferred
 from hatwisted.client.producer import Producer, TransactionProducer
 from hatwisted.clientcore.clusterlink import PRODUCER_GROUP, ClusterLink
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.delivery import Listener
 from hatwisted.clientcore.options import (
     ConsumerKeywords,
@@ -43,6 +44,7 @@ class Cluster:
     client_id: unique among all clients ("host@pid#random" by default)
     connecting: makes the connections; given it, any clock will do for `reactor`
     randomness: a seeded one makes runs that replay; the system's by default
+    credentials: the account that its requests are signed for, where brokers ask (aclEnable)
     """
 
     def __init__(
@@ -53,8 +55,11 @@ class Cluster:
         client_id: str | None = None,
         connecting: IConnecting | None = None,
         randomness: Random | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        self.driver = TwistedDriver(reactor, connecting or TcpConnecting(reactor), randomness=randomness)
+        self.driver = TwistedDriver(
+            reactor, connecting or TcpConnecting(reactor), randomness=randomness, credentials=credentials
+        )
         self._link = ClusterLink(self.driver, name_servers, client_id)
         self.session = self._link.session
 

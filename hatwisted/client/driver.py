@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.clientcore import process
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work
 from hatwisted.remoting.client import channel_table
 from hatwisted.remoting.deferreds import fired
@@ -25,6 +26,7 @@ class TwistedDriver:
     clock: times everything
     connecting: makes the connections
     randomness, process_name: as Driver; the process's, if None
+    credentials: the account that its requests are signed for, if any
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class TwistedDriver:
         *,
         randomness: Random | None = None,
         process_name: str | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.log = TwistedLog("hatwisted.client")
         self.randomness = randomness or process.RANDOMNESS
@@ -41,7 +44,7 @@ class TwistedDriver:
         self.file = process.LocalFile
         self.clock = clock
         self.seconds = clock.seconds
-        self.channels = channel_table(connecting, clock, self.log)
+        self.channels = channel_table(connecting, clock, self.log, credentials)
         # As Driver.
         self.call = self.channels.call
         self.oneway = self.channels.oneway
@@ -54,9 +57,8 @@ class TwistedDriver:
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """A Deferred or a coroutine that awaits Deferreds."""
-        given = outcome if isinstance(outcome, Deferred) else ensureDeferred(outcome)
         adopted: Waiter[Any] = Waiter()
-        given.addCallbacks(adopted.fire, lambda failure: adopted.fail(failure.value))
+        ensureDeferred(outcome).addCallbacks(adopted.fire, lambda failure: adopted.fail(failure.value))
         return adopted
 
 

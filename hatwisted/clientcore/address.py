@@ -13,7 +13,7 @@ _ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:\[\]]+)):(\d{1,5
 
 def parse_address(address: str) -> tuple[str, int]:
     """Host and port. Raises BadSetting."""
-    found = _ADDRESS.fullmatch(address)
+    found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
     if found is None or not 0 < int(found[3]) < 1 << 16:
         raise BadSetting(f"address {address!r} isn't host:port")
     return found[1] or found[2], int(found[3])

@@ -1,6 +1,7 @@
 """What a program imports beside its Cluster, the same on every loop: messages, results, options, errors."""
 
 from hatwisted.clientcore.admin import LATEST, GroupSettings, QueueProgress
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.delivery import RECONSUME_LATER, AckIndex, Listener
 from hatwisted.clientcore.errors import (
     BadAnswer,
@@ -52,6 +53,7 @@ __all__ = [
     "ConnectionGone",
     "ConsumeFrom",
     "ConsumerKeywords",
+    "Credentials",
     "GroupSettings",
     "Listener",
     "LocalWork",

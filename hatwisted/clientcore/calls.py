@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.driver import Answer, Log
 from hatwisted.clientcore.errors import (
     BadSetting,
@@ -120,6 +121,7 @@ class Channel:
         answer: Waiter[RemotingCommand] = Waiter(partial(self._forget, opaque))
         timer = self._call_later(timeout, partial(self._time_is_over, opaque, timeout))
         self._calls[opaque] = _Call(request.code, answer, timer)
+        self._table.sign(request)
         self._send(encode_command(request))
         return answer
 
@@ -128,6 +130,7 @@ class Channel:
         if len(self._unsent) >= MAX_CALLS:
             raise TooManyCalls(self._address, f"{MAX_CALLS} requests are waiting for the connection")
         flag = request.flag | FLAG_ONEWAY
+        self._table.sign(request)
         self._send(encode_command(msgspec.structs.replace(request, opaque=self._next_opaque(), flag=flag)))
 
     def close(self) -> Waiter[None]:
@@ -299,12 +302,16 @@ class ChannelTable:
     call_later: times the calls out
     dial: connects
     log: where complaints about servers go
+    credentials: the account that every request is signed for, if any
     """
 
-    def __init__(self, call_later: CallLater, dial: Dial, log: Log) -> None:
+    def __init__(
+        self, call_later: CallLater, dial: Dial, log: Log, credentials: Credentials | None = None
+    ) -> None:
         self.call_later = call_later
         self.dial = dial
         self.log = log
+        self._credentials = credentials
         self._channels: dict[str, Channel] = {}
         self._on_request: Callable[[str, RemotingCommand], Answer] | None = None
         self._on_lost: Callable[[str], None] | None = None
@@ -346,6 +353,8 @@ class ChannelTable:
     def _new(self, address: str) -> Channel:
         if self._closed:
             raise ConnectFailed(address, "this client is closed")
+        if not isinstance(address, str):
+            raise BadSetting(f"an address is a text, not {address!r}")
         try:
             channel = self._channels[address] = Channel(self, address)
         except ValueError as error:
@@ -353,6 +362,11 @@ class ChannelTable:
         return channel
 
     # ---- as its channels see it
+
+    def sign(self, request: RemotingCommand) -> None:
+        """Before it is encoded."""
+        if self._credentials is not None:
+            self._credentials.sign(request)
 
     def on_request(self, address: str, request: RemotingCommand) -> Answer:
         """A server asks."""

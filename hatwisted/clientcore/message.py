@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -82,6 +82,30 @@ class Message:
         if self.delay_level:
             found[layout.PROPERTY_DELAY] = str(self.delay_level)
         return found
+
+
+def checked_message(message: object) -> Message:
+    """`message` if it is one, of the types that it says; BadMessage otherwise. A type checker refuses the same;
+    unnoticed, keys given as one text would be its letters."""
+    if not isinstance(message, Message):
+        raise BadMessage(f"a Message can be sent, not {type(message).__name__}")
+    if not isinstance(message.properties, Mapping):
+        raise BadMessage(f"properties must be a mapping of texts to texts, not {message.properties!r}")
+    for name, value in message.properties.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise BadMessage(f"properties must be a mapping of texts to texts, not {name!r} to {value!r}")
+    if isinstance(message.keys, str) or not isinstance(message.keys, Iterable):
+        raise BadMessage(f"keys must be a list of texts, not {message.keys!r}")
+    for key in message.keys:
+        if not isinstance(key, str):
+            raise BadMessage(f"keys must be a list of texts, not {message.keys!r}")
+    if not isinstance(message.tags, str):
+        raise BadMessage(f"tags must be a text, not {message.tags!r}")
+    if message.order_key is not None and not isinstance(message.order_key, str):
+        raise BadMessage(f"an order key must be a text, not {message.order_key!r}")
+    if not isinstance(message.delay_level, int) or message.delay_level < 0:
+        raise BadMessage(f"a delay level must be a number from 0 on, not {message.delay_level!r}")
+    return message
 
 
 def checked_body(body: object) -> bytes:

@@ -1,20 +1,23 @@
 """Options of producers and consumers: one value each, and the keywords that make it.
 
 The keywords stand twice, as a type checker needs them at `Cluster.producer("orders", retries=4)` and as the fields
-that the logic reads; `tests/unit/clientcore/test_options.py` holds them against each other.
+that the logic reads; `tests/unit/clientcore/test_options.py` compares the two.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from hatwisted.clientcore.compression import COMPRESS_ABOVE
 from hatwisted.clientcore.errors import BadSetting
 from hatwisted.wire.consumerdata import CONSUME_FROM_FIRST, CONSUME_FROM_LAST, CONSUME_FROM_TIMESTAMP
 from hatwisted.wire.layout import MAX_MESSAGE_SIZE
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 RETRIES: Final = 2
 """Further tries of a send (4.9.7: retryTimesWhenSendFailed)."""
@@ -83,7 +86,8 @@ class ProducerOptions:
     coalesce: bool = False
 
     def __post_init__(self) -> None:
-        if min(self.timeout, self.whole_limit) <= 0 or self.retries < 0 or self.max_in_flight < 1:
+        _check_kinds(self, limit=float)
+        if not min(self.timeout, self.whole_limit) > 0 or self.retries < 0 or self.max_in_flight < 1:
             raise BadSetting(
                 f"timeout {self.timeout:g} s, limit {self.whole_limit:g} s, {self.retries} retries, "
                 f"{self.max_in_flight} in flight: all must be above 0, retries 0 or more"
@@ -144,9 +148,21 @@ class ConsumerOptions:
     auto_commit: bool = True
 
     def __post_init__(self) -> None:
+        _check_kinds(self, local_offsets=(str, Path), max_reconsume=int)
         if not 0 < self.batch <= MAX_BATCH:
             raise BadSetting(f"a batch of {self.batch}: 1 to {MAX_BATCH} messages are allowed")
         if self.whole_batch and self.orderly:
             raise BadSetting(
                 "whole_batch and orderly: an orderly consumer retries a failed message on its own"
             )
+
+
+def _check_kinds(options: DataclassInstance, **optional: type | tuple[type, ...]) -> None:
+    """BadSetting for a value that isn't of its default's type. optional: types where the default is None."""
+    for each in fields(options):
+        value = getattr(options, each.name)
+        if value is None and each.name in optional:
+            continue
+        kind = optional.get(each.name, type(each.default))
+        if not isinstance(value, (float, int) if kind is float else kind):
+            raise BadSetting(f"option {each.name} can't be {value!r}")

@@ -24,7 +24,7 @@ class LocalFile:
     """The file at `path`, see WholeFile."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = Path(path)
 
     def read(self) -> bytes | None:
         """See WholeFile."""

@@ -14,7 +14,13 @@ from hatwisted.clientcore.answers import number_in
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.compression import compress
 from hatwisted.clientcore.errors import BadMessage
-from hatwisted.clientcore.message import Message, checked_body, checked_properties, checked_topic
+from hatwisted.clientcore.message import (
+    Message,
+    checked_body,
+    checked_message,
+    checked_properties,
+    checked_topic,
+)
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -128,7 +134,7 @@ def single(
     - limit: bytes its body may have
     - extra: properties besides its own
     """
-    body, sys_flag = compress(checked_body(message.body), above)
+    body, sys_flag = compress(checked_body(checked_message(message).body), above)
     if len(body) > limit:
         raise BadMessage(f"a body of {len(body)} bytes, {limit} at most")
     properties = message.all_properties(unique_key)
@@ -154,10 +160,10 @@ def batched(messages: Sequence[Message], unique_keys: Sequence[str], limit: int)
     """
     if not messages:
         raise BadMessage("an empty batch")
-    first = messages[0]
+    first = checked_message(messages[0])
     if any(
         (each.topic, each.wait, each.order_key) != (first.topic, first.wait, first.order_key)
-        for each in messages
+        for each in map(checked_message, messages)
     ):
         raise BadMessage("the messages of a batch share topic, wait and order_key")
     if any(each.delay_level for each in messages):
@@ -180,7 +186,8 @@ def batched(messages: Sequence[Message], unique_keys: Sequence[str], limit: int)
 
 
 def batch_share(message: Message) -> int:
-    """About the bytes that `message` adds to a batch."""
+    """About the bytes that `message` adds to a batch. Raises BadMessage."""
+    checked_message(message)
     names = sum(len(name) + len(value) + 2 for name, value in message.properties.items())
     return BATCH_ENTRY_FIXED + len(checked_body(message.body)) + names + 64
 

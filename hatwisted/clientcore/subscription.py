@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hatwisted.clientcore.errors import BadSetting
 from hatwisted.clientcore.message import checked_topic
 from hatwisted.wire.consumerdata import ALL_TAGS, SQL92, TAG
 from hatwisted.wire.javahash import java_hash
@@ -33,7 +34,7 @@ class Subscription:
     def wants(self, properties: Mapping[str, str]) -> bool:
         """Is a message with these properties meant, and not just its tag's hash?"""
         tags = self.tags
-        return not tags or properties.get(PROPERTY_TAGS, "") in tags
+        return not tags or properties.get(PROPERTY_TAGS) in tags
 
     def entry(self) -> dict[str, object]:
         """As heartbeats carry it."""
@@ -57,7 +58,7 @@ class Sql:
 
 
 def parse_subscription(topic: str, expression: str | Sql, version: int) -> Subscription:
-    """What a group wants of a topic. BadMessage for a bad topic.
+    """What a group wants of a topic. BadMessage for a bad topic, BadSetting for what is no expression.
 
     - topic: its name
     - expression: "*", tags separated by "||", or Sql
@@ -65,4 +66,6 @@ def parse_subscription(topic: str, expression: str | Sql, version: int) -> Subsc
     """
     if isinstance(expression, Sql):
         return Subscription(checked_topic(topic), expression.expression, SQL92, version)
+    if not isinstance(expression, str):
+        raise BadSetting(f"topic {topic!r}: a subscription is a text or Sql(...), not {expression!r}")
     return Subscription(checked_topic(topic), expression.strip() or ALL_TAGS, TAG, version)

@@ -1,9 +1,9 @@
 """From a file and overrides to a checked configuration, with warnings that are worth an operator's time.
 
-The file is RocketMQ's own; `--set key=value` overrides and the environment's NAMESRV_ADDR come from the
-command line. Errors name the file and line of the entry they are about. Unknown keys (RocketMQ ignores
-them) become one warning with the nearest known name each, because a misspelt key is a setting that silently
-doesn't hold.
+The file is RocketMQ's own; `--set key=value` overrides come from the command line, name servers and RocketMQ's
+home from the environment if nothing else says. Errors name the file and line of the entry they are about. Unknown
+keys (RocketMQ ignores them) become one warning with the nearest known name each, because a misspelt key is a
+setting that silently doesn't hold.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hatwisted.config.host import Host
 from hatwisted.config.javaproperties import Entry, check_text, format_property, parse_properties
 from hatwisted.config.rocketmqkeys import (
     FORMER_BROKER_KEYS,
+    PROTECTION_KEYS,
     UNUSED_BROKER_KEYS,
     UNUSED_NAMESRV_KEYS,
     unsupported_key,
@@ -38,6 +39,8 @@ SIMILARITY = 0.7
 # Stand in for the line of an entry that is in no file.
 OVERRIDE = 0
 ENVIRONMENT = -1
+VARIABLES = {"NAMESRV_ADDR": "namesrvAddr", "ROCKETMQ_HOME": "rocketmqHome"}
+"""Of the environment, as RocketMQ's scripts set them -> the key that each stands for."""
 PLACES = {OVERRIDE: "--set", ENVIRONMENT: "environment"}
 
 
@@ -76,14 +79,15 @@ def load_broker_config(
     - path: the file; None: defaults alone
     - overrides: `key=value`
     - host: the machine that the broker will run on
-    - environ: the environment's NAMESRV_ADDR counts where nothing else names a name server
+    - environ: the environment's NAMESRV_ADDR and ROCKETMQ_HOME count where nothing else says
 
     Raises ConfigError: file not readable, wrong value, malformed override.
     """
     source = read_source(path, overrides)
-    name_servers = (environ or {}).get("NAMESRV_ADDR", "").strip()
-    if name_servers and "namesrvAddr" not in source.entries:
-        source.entries["namesrvAddr"] = Entry("namesrvAddr", name_servers, ENVIRONMENT)
+    for variable, key in VARIABLES.items():
+        value = (environ or {}).get(variable, "").strip()
+        if value and key not in source.entries:
+            source.entries[key] = Entry(key, value, ENVIRONMENT)
     renamed = _rename_former_keys(source)
     loaded = _load(BrokerConfig, host.of_broker(), UNUSED_BROKER_KEYS, source)
     return Loaded(loaded.config, [*renamed, *loaded.warnings], source)
@@ -149,7 +153,7 @@ def _load(
             values[field.name] = _value(field, entry, source)
         elif entry.key in unused:
             warnings += _unused_warning(entry, source)
-        else:
+        elif entry.key not in PROTECTION_KEYS:
             unknown.append(entry)
     if unknown:
         warnings.append(_unknown_warning(unknown, source, [*by_key, *unused]))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 # BrokerConfig, MessageStoreConfig, NettyServerConfig, NettyClientConfig, and the address server's two.
 UNUSED_BROKER_KEYS = frozenset(
     """
-    aclEnable adminBrokerThreadPoolNums autoDeleteUnusedStats bitMapLengthConsumeQueueExt
+    adminBrokerThreadPoolNums autoDeleteUnusedStats bitMapLengthConsumeQueueExt
     brokerFastFailureEnable channelNotActiveInterval clientAsyncSemaphoreValue
     clientCallbackExecutorThreads clientChannelMaxIdleTimeSeconds clientCloseSocketIfTimeout
     clientManagerThreadPoolQueueCapacity clientManageThreadPoolNums clientOnewaySemaphoreValue
@@ -41,7 +41,7 @@ UNUSED_BROKER_KEYS = frozenset(
     putMsgIndexHightWater putThreadPoolQueueCapacity queryMessageThreadPoolNums
     queryThreadPoolQueueCapacity readOnlyCommitLogStorePaths redeleteHangedFileInterval regionId
     rejectTransactionMessage replyThreadPoolQueueCapacity rmqAddressServerDomain rmqAddressServerSubGroup
-    rocketmqHome scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
+    scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
     sendMessageThreadPoolNums sendThreadPoolQueueCapacity serverAsyncSemaphoreValue
     serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue
     serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads
@@ -71,6 +71,27 @@ UNUSED_NAMESRV_KEYS = frozenset(
 )
 
 
+class MissingProtection(NamedTuple):
+    """text: what isn't done; harmless: values, in lower case, that don't ask for it."""
+
+    text: str
+    harmless: tuple[str, ...] = ("", "false")
+
+
+PROTECTION_KEYS = {
+    "useTLS": MissingProtection("connections are not encrypted"),
+    "tls.enable": MissingProtection("connections are not encrypted"),
+    "tls.server.mode": MissingProtection("connections are not encrypted", ("", "disabled", "permissive")),
+    "authenticationEnabled": MissingProtection(
+        "not the accounts of 5.x, but those of aclEnable are understood"
+    ),
+    "authorizationEnabled": MissingProtection(
+        "not the accounts of 5.x, but those of aclEnable are understood"
+    ),
+}
+"""They ask for what isn't given here; `tls.` are RocketMQ's -D names, the last two 5.x's. See `protection`."""
+
+
 class UnsupportedKey(NamedTuple):
     """What it means here that a key is set: `refuse` where starting would misread data."""
 
@@ -80,8 +101,6 @@ class UnsupportedKey(NamedTuple):
 
 # Of keys that hold neither nothing nor `false`.
 UNSUPPORTED_KEYS = {
-    "aclEnable": UnsupportedKey("no access control list is read: every request is allowed"),
-    "useTLS": UnsupportedKey("connections are not encrypted"),
     "enableDLegerCommitLog": UnsupportedKey("a DLedger commit log has another format", refuse=True),
     "readOnlyCommitLogStorePaths": UnsupportedKey(
         "a commit log in several folders is not supported", refuse=True

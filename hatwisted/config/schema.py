@@ -97,6 +97,18 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     namesrv_addr: Annotated[str | None, Optional(HOST_PORT_LIST)] = None
     """`host:port;host:port`; the environment's NAMESRV_ADDR if the file doesn't say."""
 
+    # -- accounts
+    acl_enable: Bool = False
+    """Let in only those whom an account of ACL 1.0 allows what they ask for."""
+    rocketmq_home: Annotated[str | None, Optional(PATH)] = None
+    """The folder in which RocketMQ's `conf/` lies; the environment's ROCKETMQ_HOME if the file doesn't say."""
+    acl_plain_file: Annotated[str | None, Optional(PATH)] = None
+    """Ours: the file of accounts, RocketMQ's `-Drocketmq.acl.plain.file`; `conf/plain_acl.yml` in `rocketmqHome`
+    if the file doesn't say. More files may be in the folder `acl` beside it."""
+
+    credentials_file: Annotated[str | None, Optional(PATH)] = None
+    """Ours: the account with which this broker asks others (a slave its master), as in RocketMQ's tools.yml."""
+
     # -- registration and topics
     register_name_server_period: Milliseconds = 30000
     register_broker_timeout_mills: Milliseconds = 6000

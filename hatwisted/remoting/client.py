@@ -15,6 +15,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from hatwisted.clientcore.calls import CONNECT_TIMEOUT, Channel, ChannelTable
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.driver import Answer, Log
 from hatwisted.clientcore.errors import Refused
 from hatwisted.remoting.deferreds import fired
@@ -25,12 +26,15 @@ from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 
 
-def channel_table(connecting: IConnecting, clock: IReactorTime, log: Log) -> ChannelTable:
+def channel_table(
+    connecting: IConnecting, clock: IReactorTime, log: Log, credentials: Credentials | None = None
+) -> ChannelTable:
     """The connections of a client, by address.
 
     - connecting: makes their sockets
     - clock: ends calls that have timed out
     - log: gets what goes wrong
+    - credentials: as ChannelTable
     """
 
     def dial(channel: Channel, host: str, port: int) -> Callable[[], object]:
@@ -41,7 +45,7 @@ def channel_table(connecting: IConnecting, clock: IReactorTime, log: Log) -> Cha
         )
         return attempt.cancel
 
-    return ChannelTable(clock.callLater, dial, log)
+    return ChannelTable(clock.callLater, dial, log, credentials)
 
 
 class RemotingClient:
@@ -51,6 +55,7 @@ class RemotingClient:
     clock: times the calls out
     on_request: called with (address, request) of a server; what it gives is the answer. By default all
         are refused
+    credentials: the account that every request is signed for, if any
     """
 
     def __init__(
@@ -58,8 +63,10 @@ class RemotingClient:
         connecting: IConnecting,
         clock: IReactorTime,
         on_request: Callable[[str, RemotingCommand], Answer] = lambda address, request: None,
+        credentials: Credentials | None = None,
     ) -> None:
-        self._channels = channel_table(connecting, clock, TwistedLog("hatwisted.remoting.client"))
+        log = TwistedLog("hatwisted.remoting.client")
+        self._channels = channel_table(connecting, clock, log, credentials)
         self._channels.serve(on_request, self._lost)
         self._lost_listeners: list[Callable[[str], None]] = []
 

@@ -23,13 +23,19 @@ MAX_CONNECTIONS = 20_000
 
 
 class RemotingServerFactory(ServerFactory):
-    """Accepts clients of one port. table: who answers what; clock: for the idle scan."""
+    """Accepts clients of one port.
+
+    - table: who answers what
+    - clock: for the idle scan
+    - typed_sends: as RemotingReceiver
+    """
 
     noisy = False
     _log = Logger()
 
-    def __init__(self, table: ProcessorTable, clock: IReactorTime) -> None:
+    def __init__(self, table: ProcessorTable, clock: IReactorTime, typed_sends: bool = True) -> None:
         self.table = table
+        self._typed_sends = typed_sends
         self.connections: dict[RemotingConnection, None] = {}
         self.partial = PartialFrames()
         self.turns = RequestTurns(clock)
@@ -49,7 +55,7 @@ class RemotingServerFactory(ServerFactory):
         self.turns.stop()
 
     def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:  # type: ignore[override]
-        connection = RemotingConnection()
+        connection = RemotingConnection(self._typed_sends)
         connection.factory = self
         return connection
 

@@ -82,6 +82,22 @@ class OtherFileSize(StoreError):
         )
 
 
+class NoRecord(StoreError):
+    """Dispatch met bytes in the middle of the log that are no record.
+
+    - offset: where
+    - reason: what is wrong there
+    """
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(
+            f"dispatch stopped at commit log offset {offset}: {reason}; "
+            "messages after it are not in queues or index; see 'hatwisted log check'"
+        )
+        self.offset = offset
+        self.reason = reason
+
+
 class DamagedLog(StoreError):
     """Valid records follow bytes that aren't.
 
@@ -95,7 +111,7 @@ class DamagedLog(StoreError):
     def __init__(self, offset: int, resumes_at: int, end: int, reason: str, path: str) -> None:
         super().__init__(
             f"commit log damaged at offset {offset} ({reason}) in {path}; valid records resume at "
-            f"{resumes_at}, {end - offset} bytes at stake; nothing was changed, see 'hatwisted log repair'"
+            f"{resumes_at}, {end - offset} bytes at stake; they are as they were, see 'hatwisted log repair'"
         )
         self.offset = offset
         self.resumes_at = resumes_at

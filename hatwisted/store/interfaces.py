@@ -113,7 +113,7 @@ class IFileSystem(Interface):
         """Remove a file, or an empty folder; missing is fine."""
 
     def replace(source: str, target: str) -> None:
-        """Atomic rename over `target`."""
+        """Atomic rename over `target`, whose permissions stay."""
 
     def read(path: str) -> bytes:
         """The whole of a small file."""

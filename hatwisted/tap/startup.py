@@ -27,6 +27,7 @@ from twisted.python import usage
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
+from hatwisted.config.protection import missing_protection
 from hatwisted.store.errors import StoreError
 from hatwisted.tap.realparts import real_parts
 
@@ -47,6 +48,7 @@ class ServerOptions(usage.Options):
     ]
     optFlags: ClassVar[list[list[Any]]] = [
         ["print-config", "p", "Print the effective configuration and exit."],
+        ["allow-open", None, "Start even if the configuration asks for protection that isn't given."],
     ]
 
     def __init__(self) -> None:
@@ -93,7 +95,10 @@ def make_service(
         if options["print-config"]:
             sys.stdout.write(effective_text(loaded))
             raise SystemExit(0)
-        for warning in loaded.warnings:
+        open_because = missing_protection(loaded.source)
+        if open_because and not options["allow-open"]:
+            raise ConfigError(f"{open_because[0]}; remove it, or start with --allow-open")
+        for warning in [*loaded.warnings, *open_because]:
             # Not `warning=`: Twisted takes that key for a Python warning.
             log.warn("{line}", line=warning)
         # Not at the top: importing it installs the default reactor, and twistd may have been asked for

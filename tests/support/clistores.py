@@ -21,10 +21,9 @@ from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import file_name
+from tests.support.golden import GOLDEN
 from tests.support.logbuilder import START_TIME, LogBuilder
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
-GOLDEN_END = 111713
 PIPELINE_JOBS = ("land", "audit", "reindex", "report", "export", "import")
 GOLDEN_DELAYS = [1000 * n for n in (1, 5, 10, 30)]
 

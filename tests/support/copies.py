@@ -12,8 +12,6 @@ from hatwisted.pipeline.jobs.logbytes import StoreBytes
 from hatwisted.wire.storedrecord import Record
 from tests.support.logbuilder import LogBuilder
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
-GOLDEN_END = 111713
 FILE_SIZE = 8192
 TOPICS = ("Orders", "Events", "%RETRY%group", "Größen")
 

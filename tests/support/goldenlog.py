@@ -1,28 +1,14 @@
-"""The golden store as rows, decoded record by record by the server's own codec: what the jobs are held against."""
+"""What Spark shows of records: rows and times as the reports read them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from hatwisted.wire.record import decode_record
-from hatwisted.wire.storedrecord import Record
+from tests.support import golden
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
-MASTER, SLAVE = str(GOLDEN / "master"), str(GOLDEN / "slave")
+MASTER, SLAVE = str(golden.MASTER), str(golden.SLAVE)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def records(store: str = MASTER) -> list[Record]:
-    """All, in log order."""
-    found = []
-    for path in sorted(Path(store, "commitlog").iterdir()):
-        data, position = path.read_bytes(), 0
-        while isinstance(record := decode_record(data, position), Record):
-            position += record.total_size
-            found.append(record)
-    return found
 
 
 def instant(milliseconds: int) -> datetime:

@@ -24,7 +24,6 @@ from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
 from tests.support.logbuilder import FILE_SIZE, START_TIME
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "rocketmq-4.9.7"
 LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 QUEUE_FILE_SIZE = 2000
 SLOTS, ITEMS = 1000, 4000

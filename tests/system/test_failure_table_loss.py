@@ -7,17 +7,13 @@ test_replication_offsets.py, B144 in test_replication_silence.py. The last test 
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from hatwisted.cli.main import main
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup, log_end_of
 from testbed.processes import ServerProcess, all_stopped, twistd, wait_until, write_conf
 from testbed.remotingclient import RemotingClient
@@ -30,6 +26,7 @@ from testbed.storefiles import (
     read_records,
 )
 from tests.support.clusterclient import RoutedConsumer, RoutedProducer, route_of
+from tests.support.logcommand import log_command
 from tests.support.parting import put
 from tests.support.producer import TOPICS, Producer, broken_promises
 from tests.system.test_replication_silence import NO_SLAVE, OK, client_side
@@ -185,14 +182,6 @@ def test_B160_a_promoted_slaves_old_master_joins_again_once_it_is_cut_to_what_bo
         assert first_difference(group.slave_store, group.master_store, end) is None
         assert check_queues(group.master_store) == check_queues(group.slave_store)
         assert log_command(0, "compare", group.master_store, group.slave_store)["equalTo"] == end
-
-
-def log_command(status: int, *arguments: object) -> dict[str, Any]:
-    """What `hatwisted log ...` says as JSON; it must end with this status."""
-    result = CliRunner().invoke(main, ["log", *map(str, arguments), "--json"])
-    assert result.exit_code == status, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
 
 
 def role_of(group: BrokerGroup, name: str, command: str, port: int, store: Path) -> ServerProcess:

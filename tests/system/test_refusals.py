@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from testbed.processes import BROKER_PORTS, REPOSITORY, free_port, twistd, write_conf
+from tests.support.golden import MASTER
 
 TWISTD = str(Path(sys.executable).with_name("twistd"))
 CONF = REPOSITORY / "conf"
@@ -161,8 +162,7 @@ def damaged_store(tmp_path: Path) -> Path:
     """The golden log with one bit of its second record's body flipped."""
     folder = tmp_path / "store" / "commitlog"
     folder.mkdir(parents=True)
-    golden = REPOSITORY / "tests" / "golden" / "rocketmq-4.9.7" / "master" / "commitlog"
-    log = bytearray((golden / "00000000000000000000").read_bytes())
+    log = bytearray((MASTER / "commitlog" / "00000000000000000000").read_bytes())
     log[227 + 88] ^= 1
     (folder / "00000000000000000000").write_bytes(log)
     return folder / "00000000000000000000"

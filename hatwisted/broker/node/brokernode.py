@@ -20,6 +20,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.acl.aclfiles import AclFiles
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
@@ -36,6 +37,7 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.master import HAService
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.guarded import Guard, guarded
 from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.remoting.serverfactory import RemotingServerFactory
@@ -63,6 +65,7 @@ class NodeParts:
     - role, identity: who it is
     - config: its configuration, which operators may change
     - ports: where clients come in; processors: who answers them there
+    - acl, guard: accounts, and who lets in those that have one; None: everybody is let in
     - release_ports: gives back those claimed, for slaves too, that were never opened
     - workers: stopped last
     """
@@ -87,6 +90,8 @@ class NodeParts:
     runtime: RuntimeInfo
     ranges: LogRanges
     processors: ProcessorTable
+    acl: AclFiles | None
+    guard: Guard | None
     ports: Sequence[ServedPort]
     release_ports: Callable[[], None]
     workers: Sequence[IWorker]
@@ -116,7 +121,9 @@ class BrokerNode(Service):
 
     def __init__(self, parts: NodeParts, services: RoleServices) -> None:
         self.parts = parts
-        self._factories = [RemotingServerFactory(ProcessorTable(), parts.clock) for _ in parts.ports]
+        # A guard looks at all fields of a send, of which a typed one keeps only those that a send needs.
+        typed = parts.guard is None
+        self._factories = [RemotingServerFactory(ProcessorTable(), parts.clock, typed) for _ in parts.ports]
         self.take_role(services)
         self._stops: list[Callable[[], object]] = []
         """How to end what has been started, in the order of the start."""
@@ -127,6 +134,8 @@ class BrokerNode(Service):
         previous role have stopped, and the caller starts these."""
         self.services = services
         table = self.parts.processors.joined(services.processors)
+        if self.parts.guard is not None:
+            table = guarded(table, self.parts.guard)
         for port, factory in zip(self.parts.ports, self._factories, strict=True):
             factory.serve(table.without(*port.left_out))
 
@@ -146,6 +155,8 @@ class BrokerNode(Service):
         self._start(parts.tables.start, parts.tables.stop)
         for port, factory in zip(parts.ports, self._factories, strict=True):
             self._stops.append(partial(_close, port.listen(factory), factory))
+        if parts.acl is not None:
+            self._start(parts.acl.start, parts.acl.stop)
         self._start(parts.runtime.start, parts.runtime.stop)
         self._start(parts.hold.start, parts.hold.stop)
         self._start(parts.followers.start, parts.followers.stop)

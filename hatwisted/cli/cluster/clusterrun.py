@@ -12,12 +12,14 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.client.cluster import Cluster
+from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.errors import ClientError
 
 EXIT_INTERRUPTED: Final = 130
@@ -80,7 +82,8 @@ def run_reactor(namesrv: str, work: Work) -> int:
 
     reactor: Any = installed
     try:
-        cluster = Cluster(reactor, namesrv)
+        credentials = find_credentials(os.environ, Path.home())
+        cluster = Cluster(reactor, namesrv, credentials=credentials)
     except ValueError as error:
         raise CannotRun(str(error)) from error
     interrupt = Interrupt()
@@ -96,7 +99,7 @@ def run_reactor(namesrv: str, work: Work) -> int:
         Deferred.fromCoroutine(whole()).addBoth(end)
 
     def end(outcome: Any) -> None:
-        # A work that is cut off by the end of the reactor has no outcome of its own.
+        # Work that is cut off by the end of the reactor has no outcome of its own.
         if not ended:
             ended.append(outcome)
             reactor.stop()

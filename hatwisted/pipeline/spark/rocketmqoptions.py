@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from hatwisted.blocking.security import VERIFY, Credentials, Tls
 from hatwisted.blocking.settings import (
     ANSWER_TIMEOUT,
     CONNECT_TIMEOUT,
@@ -14,7 +15,10 @@ from hatwisted.blocking.settings import (
     RETRIES,
     ClusterSettings,
 )
+from hatwisted.blocking.tls import VERIFY, Tls
 from hatwisted.clientcore.address import split_addresses
+from hatwisted.clientcore.credentialfile import find_credentials
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
@@ -105,7 +109,7 @@ def _seconds(options: Options, name: str, default: float) -> float:
 def _credentials(options: Options) -> Credentials | None:
     access, secret = options.text("accessKey"), options.text("secretKey")
     if access is None and secret is None:
-        return None
+        return find_credentials(os.environ, Path.home())
     if access is None or secret is None:
         raise BadOption(
             f"{NAME}: accessKey and secretKey must be given together; {_missing(access)} is missing"

@@ -19,6 +19,7 @@ import errno
 import fcntl
 import mmap
 import os
+import stat
 import struct
 import sys
 import threading
@@ -320,6 +321,8 @@ class PosixFileSystem:
 
     def replace(self, source: str, target: str) -> None:
         """See IFileSystem."""
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(source, stat.S_IMODE(os.stat(target).st_mode))
         os.replace(source, target)
 
     def read(self, path: str) -> bytes:

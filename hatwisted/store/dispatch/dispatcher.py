@@ -30,7 +30,7 @@ from hatwisted.logcodec.queueentry import ENTRY
 from hatwisted.logcodec.queueruns import queue_codes, queue_entries, sorted_by_queue
 from hatwisted.logcodec.recordsearch import begins_record
 from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop
-from hatwisted.store.errors import OtherFileSize, StoreError, StoreFull
+from hatwisted.store.errors import NoRecord, OtherFileSize, StoreError, StoreFull
 from hatwisted.store.index.indexfile import Ints, Item, Longs
 from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
@@ -113,7 +113,7 @@ class Dispatcher:
         """Dispatch until `max_bytes` or `max_seconds` are used up, or there is nothing more to do now;
         returns the bytes consumed. A step once begun is done, so both limits may be passed by one step.
 
-        Raises StoreFull or another OSError (the same bytes come again next time), and StoreError where the
+        Raises StoreFull or another OSError (the same bytes come again next time), and NoRecord where the
         log holds no valid record.
         """
         deadline = self._clock.seconds() + max_seconds
@@ -208,10 +208,7 @@ class Dispatcher:
     def _refuse(self, offset: int, reason: str, first: bool) -> None:
         """Stop at bytes that are no record, once everything before them is dispatched."""
         if first:
-            raise StoreError(
-                f"dispatch stopped at commit log offset {offset}: {reason}; "
-                "messages after it are not in queues or index; see 'hatwisted log check'"
-            )
+            raise NoRecord(offset, reason)
 
     # -- record by record ------------------------------------------------------------------------------------
 

@@ -34,15 +34,16 @@ from typing import Final, Protocol
 
 from twisted.logger import Logger
 
-from hatwisted.logcodec.logwalk import CHUNK, LogEnd, LogWalk, WalkOptions
+from hatwisted.logcodec.logwalk import LogEnd, LogWalk, WalkOptions
 from hatwisted.logcodec.onerecord import record_at
-from hatwisted.logcodec.recordsearch import written_end
+from hatwisted.logcodec.recordsearch import records_after, written_end
 from hatwisted.store.dispatch.dispatcher import Dispatcher
-from hatwisted.store.errors import DamagedLog, OtherFileSize
+from hatwisted.store.errors import DamagedLog, NoRecord, OtherFileSize
 from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
+from hatwisted.store.lifecycle.tailcut import TailCut
 from hatwisted.store.lifecycle.unsyncedpages import UnsyncedPages
 from hatwisted.store.lifecycle.unsyncedtail import Break, is_unsynced
 from hatwisted.store.log.filequeue import FileQueue
@@ -198,6 +199,7 @@ class _Recovery:
         self._unsynced = UnsyncedPages(self._files, options.flushed, self._checkpoint.synced_until)
         self._goes_on = options.unclean and options.same_boot
         """Only the process was killed: what it wrote can be read."""
+        self._tail = TailCut(self._files)
         self._derived_cut = False
         self._done = self._total = self._reported = 0
         self.report = RecoveryReport(options.unclean)
@@ -279,6 +281,13 @@ class _Recovery:
         path = self._files.path_of(damage.offset)
         return DamagedLog(damage.offset, damage.resumes_at, walk.written, damage.reason, path)
 
+    def _damaged_before(self, found: NoRecord) -> DamagedLog:
+        """The same in what wasn't scanned, met by a dispatch that had to begin further back."""
+        files, report = self._files, self.report
+        following = records_after(files, found.offset, report.start, check_crc=self._options.check_crc)
+        resumes_at = next((record.physical_offset for record in following), report.start)
+        return DamagedLog(found.offset, resumes_at, report.end, found.reason, files.path_of(found.offset))
+
     # -- cutting ---------------------------------------------------------------------------------------------
 
     def cut(self, found: LogEnd) -> None:
@@ -288,7 +297,7 @@ class _Recovery:
         report.end = end
         written = found.offset + found.torn if end == found.offset else written_end(self._files, end)
         report.torn_bytes = written - end
-        self._remove_after(end, written)
+        report.files_removed = self._tail.cut(end, written)
         if report.torn_bytes:
             report.torn_reason = reason
             _log.warn(
@@ -314,13 +323,6 @@ class _Recovery:
         if not self.report.unclean and self._queues.max_physical >= found.offset:
             return found.offset, found.reason
         return found.torn_record, "a record whose properties end in zero bytes"
-
-    def _remove_after(self, end: int, written: int) -> None:
-        """Remove the files after the end and zero what the last one still holds there, up to `written`."""
-        self.report.files_removed = self._files.delete_from(end + 1)
-        stale_end = min(written, self._files.capacity_end)
-        for at in range(end, stale_end, CHUNK):
-            self._files.write(at, (bytes(min(CHUNK, stale_end - at)),))
 
     def write_again(self) -> None:
         """Make what may not be on the disk part of the next sync."""
@@ -363,17 +365,18 @@ class _Recovery:
         self._total = self._done + self.report.end - start
         with contextlib.nullcontext() if self._index is None else self._index.files_at_once():
             dispatcher.begin_at(start)
-            while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
-                self._tick(self._done + dispatcher.reput_offset - start)
+            try:
+                while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
+                    self._tick(self._done + dispatcher.reput_offset - start)
+            except NoRecord as error:
+                raise self._damaged_before(error) from error
             self._queues.write_out()
         self.report.dispatched_bytes = dispatcher.reput_offset - start
         self._tick(self._total)
 
     def sync(self) -> None:
         """Make durable what was changed."""
-        report = self.report
-        if report.torn_bytes or report.files_removed:
-            self._files.datasync(report.end - 1, self._files.capacity_end)
+        self._tail.sync()
         if self._goes_on and not self._derived_cut:
             return
         self._queues.datasync()

@@ -11,7 +11,8 @@ from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, audit
 from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.jobs.reindex.reindexing import Layout, ReindexOptions, reindex
-from tests.support.copies import GOLDEN, copy_store, files_of, flip, write_store
+from tests.support.copies import copy_store, files_of, flip, write_store
+from tests.support.golden import GOLDEN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -15,8 +14,7 @@ from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, landed_names, landed_schema, with_store_date
 from hatwisted.pipeline.jobs.columnexpressions import landed, store_date
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"
+from tests.support.golden import MASTER
 
 
 def test_store_date_is_the_day_in_utc(spark: SparkSession) -> None:
@@ -46,7 +44,7 @@ def test_landed_selects_its_columns_in_order(spark: SparkSession) -> None:
 
 
 def test_rows_that_never_become_spark_s_are_the_same(spark: SparkSession) -> None:
-    messages = read_arrow([str(GOLDEN)]).read_all()
+    messages = read_arrow([str(MASTER)]).read_all()
     arrow = pa.Table.from_batches([with_store_date(batch) for batch in messages.to_batches()])
     assert arrow.schema == landed_schema()
     frame = spark.createDataFrame(messages)

@@ -28,7 +28,8 @@ from hatwisted.pipeline.jobs.messages.importing import Sending
 from hatwisted.pipeline.jobs.messages.messagefiles import find_message_files, open_message_file
 from hatwisted.pipeline.jobs.messageselection import Selection
 from hatwisted.wire.properties import decode_properties
-from tests.support.goldenlog import MASTER, instant, records
+from tests.support.golden import records
+from tests.support.goldenlog import MASTER, instant
 
 NASTY_BODIES = (
     b"", b" blanks ", b"\xff\xfe", b"\x00", b"a\r\nb", b"a\rb", b"a\nb", b'"', b'a","b', b"\\", b'\\"', b"'",

@@ -22,9 +22,9 @@ from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.jobs.land.landingsources import Stores, WrongStore
 from hatwisted.pipeline.jobs.land.landingstate import LandingBusy, WrongCheckpoint, landing_state
+from tests.support.golden import GOLDEN
 from tests.support.growing import TOPICS, GrowingStore
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 STATE = "_landing"
 
 

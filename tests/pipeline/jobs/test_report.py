@@ -21,7 +21,8 @@ from hatwisted.pipeline.jobs.htmlpage import STYLE
 from hatwisted.pipeline.jobs.messageselection import Selection
 from hatwisted.pipeline.jobs.report import plotsheets
 from hatwisted.pipeline.jobs.report.reporting import NothingToReport, ReportOptions, report
-from tests.support.goldenlog import MASTER, SLAVE, instant, records
+from tests.support.golden import records
+from tests.support.goldenlog import MASTER, SLAVE, instant
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.exampleprogram import lines_of
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "slave"
+from tests.support.golden import SLAVE
 
 
 @pytest.fixture
 def store(java: None, tmp_path: Path) -> str:
-    shutil.copytree(GOLDEN, tmp_path / "store")
+    shutil.copytree(SLAVE, tmp_path / "store")
     return str(tmp_path / "store")
 
 

@@ -16,9 +16,9 @@ from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.spark.damagetable import read_damages
 from hatwisted.pipeline.spark.failures import reason_of
+from tests.support.golden import GOLDEN
 from tests.support.growing import TOPICS, GrowingStore
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 

@@ -17,13 +17,15 @@ from unittest import TestCase
 from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
-from hatwisted.blocking.security import Credentials, Tls, signature
 from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.blocking.tls import Tls
 from hatwisted.clientcore.address import parse_address, split_addresses
 from hatwisted.clientcore.command import command
+from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, Refused
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
+from hatwisted.wire.signing import signature, signed_bytes
 from tests.support.certificate import make_certificate
 from tests.support.scriptedgroup import (
     HANG_UP,
@@ -146,14 +148,16 @@ class SigningTest(TestCase):
         ext = {"b": "ya want ", "a": "what do ", "Signature": "an old one"}
         request = RemotingCommand(11, ext=ext, body=b"for nothing?")
         vector = bytes.fromhex("effcdf6ae5eb2fa2d27416d5f184df9c259a7c79")
-        self.assertEqual(signature(request, "Jefe"), base64.b64encode(vector).decode())
+        self.assertEqual(
+            signature(signed_bytes(request.ext, request.body), b"Jefe"), base64.b64encode(vector).decode()
+        )
 
     def test_what_an_account_adds(self) -> None:
         request = RemotingCommand(11, ext={"topic": "T"})
         Credentials("me", "secret", "token").sign(request)
         self.assertEqual((request.ext["AccessKey"], request.ext["SecurityToken"]), ("me", "token"))
         plain = RemotingCommand(11, ext={"x": "metokenT"})
-        self.assertEqual(request.ext["Signature"], signature(plain, "secret"))
+        self.assertEqual(request.ext["Signature"], signature(signed_bytes(plain.ext, plain.body), b"secret"))
 
     def test_every_request_is_signed_and_the_secret_never_shown(self) -> None:
         account = Credentials("me", "hush-hush", "token-token")
@@ -167,7 +171,7 @@ class SigningTest(TestCase):
             driver.ask(broker.address, command(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0}))
             (request,) = broker.requests
         told = request.ext.pop("Signature")
-        self.assertEqual(told, signature(request, "hush-hush"))
+        self.assertEqual(told, signature(signed_bytes(request.ext, request.body), b"hush-hush"))
 
 
 class TlsTest(TestCase):

@@ -1,7 +1,6 @@
 """The table of consumers' filters: which version counts, who is dead, RocketMQ's file."""
 
 import json
-from pathlib import Path
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -10,8 +9,9 @@ from hatwisted.broker.filter import consumerfilter as consumerfilters
 from hatwisted.broker.filter.bloomfilter import bloom_positions
 from hatwisted.broker.filter.consumerfilter import KEEP_DEAD, ConsumerFilterTable
 from hatwisted.broker.filter.subscriptiondata import subscribe
+from tests.support.golden import SQL92
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "sql92" / "consumerFilter.json"
+FILTERS = SQL92 / "consumerFilter.json"
 NOW = 1_795_245_600.0
 
 
@@ -98,13 +98,13 @@ class TestVersions(FilterCase):
 
 class TestFile(FilterCase):
     def test_rocketmqs_file_is_written_back_as_it_was(self):
-        golden = GOLDEN.read_bytes()
+        golden = FILTERS.read_bytes()
         self.table.decode(golden.replace(b'"deadTime":0', b'"deadTime":1'))
         self.table.clean()
         self.assertEqual(self.table.encode(), golden.replace(b'"deadTime":0', b'"deadTime":1'))
 
     def test_whoever_was_alive_counts_as_just_gone(self):
-        self.table.decode(GOLDEN.read_bytes())
+        self.table.decode(FILTERS.read_bytes())
         known = self.table.find("T", "g")
         self.assertEqual(
             (known.compiled.expression, known.version), ("a > 5 AND b = 'it''s ä'", 1795222023480)
@@ -114,13 +114,13 @@ class TestFile(FilterCase):
         self.assertEqual(self.table.find("T", "g2").died, 1795245511733)
 
     def test_expressions_that_no_longer_compile_are_left_out(self):
-        self.table.decode(GOLDEN.read_bytes().replace(b"c IN ('x')", b"c IN (x)"))
+        self.table.decode(FILTERS.read_bytes().replace(b"c IN ('x')", b"c IN (x)"))
         self.assertIsNone(self.table.find("Topic-two", "other%group"))
         self.assertIsNotNone(self.table.find("T", "g"))
 
     def test_other_content_is_refused_and_changes_nothing(self):
         self.register(("T", "a > 1", 5))
-        rows = json.loads(GOLDEN.read_text())
+        rows = json.loads(FILTERS.read_text())
         del rows["filterDataByTopic"]["T"]["groupFilterData"]["g2"]["expression"]
         for data in (b"[]", b"{}", b"nonsense", b'{"filterDataByTopic":{"T":5}}', json.dumps(rows).encode()):
             self.assertRaises(ValueError, self.table.decode, data)

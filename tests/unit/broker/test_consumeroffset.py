@@ -1,7 +1,6 @@
 """Consumers' progress."""
 
 import json
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +17,9 @@ from hatwisted.broker.consumer.consumeroffset import (
 )
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from tests.support.examples import examples
+from tests.support.golden import GOLDEN, answers
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
-ANSWERS = json.loads((GOLDEN / "remoting-answers.json").read_text())
+ANSWERS = answers()
 
 
 class TestOffsets(SynchronousTestCase):

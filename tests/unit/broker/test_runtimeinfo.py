@@ -2,16 +2,14 @@
 
 import json
 from datetime import datetime
-from pathlib import Path
 
 from twisted.internet.defer import inlineCallbacks
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from hatwisted.broker.admin.runtimeinfo import DAY_CHECK_INTERVAL, DayTotals
+from tests.support import golden
 from tests.unit.broker.rig import BrokerRig
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "remoting-answers.json"
 
 NOT_OURS = {
     # Figures of parts that this broker doesn't have, or per path and level.
@@ -38,7 +36,7 @@ class TestRuntimeInfo(TestCase):
 
     @inlineCallbacks
     def test_every_captured_entry_is_there_and_all_values_are_text(self):
-        captured = json.loads(json.loads(GOLDEN.read_text())["GET_BROKER_RUNTIME_INFO"]["body"])["table"]
+        captured = json.loads(golden.answers()["GET_BROKER_RUNTIME_INFO"]["body"])["table"]
         table = yield self.table()
         self.assertEqual(set(captured) - set(table), NOT_OURS)
         self.assertEqual({type(value) for value in table.values()}, {str})

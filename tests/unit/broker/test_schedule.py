@@ -16,11 +16,11 @@ from hatwisted.broker.put.putack import PutAcks
 from hatwisted.store.log.put import PutStatus
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from hatwisted.wire.record import decode_record
+from tests.support.golden import GOLDEN
 from tests.unit.broker.rig import HOST, NOW, BrokerRig
 from tests.unit.broker.test_putack import ManualFlush
 
 LEVELS = (1000, 5000, 60_000)
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 
 
 class ScheduleCase(TestCase):

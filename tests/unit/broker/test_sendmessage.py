@@ -1,7 +1,6 @@
 """Sends through the whole broker into a real log: what is stored, what is answered, what is refused."""
 
 import json
-from pathlib import Path
 
 from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.trial.unittest import TestCase
@@ -15,10 +14,10 @@ from hatwisted.wire.properties import decode_properties
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
+from tests.support.golden import MASTER
 from tests.unit.broker.rig import BrokerRig
 
 V1, V2, BATCH = 10, 310, 320
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 FIELDS = {
     "a": "p",
     "b": "T",
@@ -151,7 +150,7 @@ class SendTests(TestCase):
 
     @inlineCallbacks
     def test_a_golden_batch_gets_the_captured_properties(self):  # type: ignore[no-untyped-def]
-        log = (GOLDEN / "master" / "commitlog" / "00000000000000065536").read_bytes()
+        log = (MASTER / "commitlog" / "00000000000000065536").read_bytes()
         golden = decode_record(log, 102133 - 65536)
         own, _, shared = golden.raw_properties.partition(b"\x02CLUSTER\x01")
         self.assertTrue(shared.startswith(b"DefaultCluster"))

@@ -24,13 +24,12 @@ from hatwisted.remoting.server import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import DataVersion, TopicConfig
+from tests.support.golden import SLAVE, answers
 from tests.support.memorylog import MemoryLog
 from tests.unit.broker.rig import BrokerRig, heartbeat
 from tests.unit.ha.rig import LogCatcher, SlaveRig
 
-ANSWERS = json.loads(
-    (Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "remoting-answers.json").read_text()
-)
+ANSWERS = answers()
 FIRST_DELAY, INTERVAL = 3.0, 10.0
 
 CAPTURED = {
@@ -136,9 +135,8 @@ class TestRounds(SyncCase):
         self.captured_master()
         yield self.sync.round()
         yield self.tables.stop()
-        golden = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "slave" / "config"
         for name in ("consumerOffset.json", "delayOffset.json", "subscriptionGroup.json"):
-            self.assertEqual(self.config(name), (golden / name).read_bytes(), name)
+            self.assertEqual(self.config(name), (SLAVE / "config" / name).read_bytes(), name)
         topics = json.loads(self.config("topics.json"))
         self.assertEqual(topics, json.loads(self.body(21)))
 

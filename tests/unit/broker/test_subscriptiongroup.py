@@ -1,7 +1,5 @@
 """Consumer groups' settings."""
 
-from pathlib import Path
-
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -14,8 +12,7 @@ from hatwisted.broker.consumer.subscriptiongroup import (
 from hatwisted.broker.role import Role
 from hatwisted.config.schema import BrokerRole
 from hatwisted.wire.registration import DataVersion, decode_body
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
+from tests.support.golden import GOLDEN
 
 
 class TestGroups(SynchronousTestCase):

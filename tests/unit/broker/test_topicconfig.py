@@ -1,15 +1,13 @@
 """The topic table: files, first start, auto-creation, the slave's copy."""
 
-from pathlib import Path
-
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable, name_problem
 from hatwisted.wire.registration import DataVersion, TopicConfig, TopicTable, decode_body
+from tests.support.golden import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 NOW = 1795221233.673
 
 

@@ -9,7 +9,7 @@ from hatwisted.broker.transaction.transactioncheck import SLICE, CheckOptions, T
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.topics import MAX_CHECKS_TOPIC
-from tests.unit.broker.rig import TalkingClient
+from tests.unit.broker.rig import GroupMember
 from tests.unit.broker.test_endtransaction import COMMIT, PREPARED, ROLLBACK, TransactionCase
 
 OPTIONS = CheckOptions(interval=60.0, timeout=6.0, max_checks=3, reserved=72 * 3600.0)
@@ -31,7 +31,7 @@ class TransactionCheckTests(TransactionCase):
 
     @inlineCallbacks
     def producer(self):  # type: ignore[no-untyped-def]
-        client = yield TalkingClient.connected(self.rig)
+        client = yield GroupMember.connected(self.rig)
         body = {"clientID": "p1", "consumerDataSet": [], "producerDataSet": [{"groupName": "g"}]}
         yield client.ask(34, json.dumps(body).encode())
         return client

@@ -10,7 +10,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.support.clistores import GOLDEN_END, delete_queue, golden_copy, overwrite, run, snapshot, write_log
+from tests.support.clistores import delete_queue, golden_copy, overwrite, run, snapshot, write_log
+from tests.support.golden import GOLDEN_END
 
 QUEUE_A0 = Path("consumequeue") / "TopicA" / "0" / ("0" * 20)
 

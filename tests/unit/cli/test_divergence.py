@@ -8,7 +8,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.support.clistores import GOLDEN_END, golden_copy, overwrite, run, snapshot, start_store, write_log
+from tests.support.clistores import golden_copy, overwrite, run, snapshot, start_store, write_log
+from tests.support.golden import GOLDEN_END
 
 BODIES = [bytes([65 + n]) * (100 + 13 * n) for n in range(60)]
 OWN = [bytes([97 + n]) * (150 + 7 * n) for n in range(20)]

@@ -18,7 +18,8 @@ from hatwisted.cli.log.recordformat import as_json, as_line, body_text
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
 from hatwisted.wire.storedrecord import Record
-from tests.support.clistores import GOLDEN, golden_copy, open_log, overwrite, run, write_log
+from tests.support.clistores import golden_copy, open_log, overwrite, run, write_log
+from tests.support.golden import GOLDEN
 
 MASTER = GOLDEN / "master"
 TOKYO = timezone(timedelta(hours=9))

@@ -12,16 +12,8 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.filesystem import PosixFile, PosixFileSystem
-from tests.support.clistores import (
-    GOLDEN,
-    GOLDEN_END,
-    delete_queue,
-    golden_copy,
-    overwrite,
-    run,
-    snapshot,
-    start_store,
-)
+from tests.support.clistores import delete_queue, golden_copy, overwrite, run, snapshot, start_store
+from tests.support.golden import GOLDEN, GOLDEN_END
 
 QUEUES, INDEX = "consumequeue", "index"
 

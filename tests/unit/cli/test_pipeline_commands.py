@@ -13,7 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.optionvalues import Instant, Size
 from hatwisted.cli.pipeline.sparkrun import JobBar, SparkLog
-from tests.support.clistores import GOLDEN, run_pipeline
+from tests.support.clistores import run_pipeline
+from tests.support.golden import GOLDEN
 
 
 class TestPipelineCommands(SynchronousTestCase):

@@ -9,7 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import DamagedLog
-from tests.support.clistores import GOLDEN, GOLDEN_END, golden_copy, overwrite, run, snapshot, start_store
+from tests.support.clistores import golden_copy, overwrite, run, snapshot, start_store
+from tests.support.golden import GOLDEN, GOLDEN_END
 
 FIRST, SECOND = 4958, 102133
 """Offsets of records in the golden log's two files."""

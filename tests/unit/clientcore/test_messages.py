@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import zlib
 from types import ModuleType
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -177,6 +178,30 @@ class CheckTests(SynchronousTestCase):
             found = checked_body(body)
             self.assertEqual((found, type(found)), (b"ab", bytes))
         self.assertRaises(BadMessage, checked_body, "ab")
+
+    def test_what_a_type_checker_would_refuse(self) -> None:
+        wrong: dict[str, tuple[object, ...]] = {
+            "properties": ({"price": 5}, {5: "price"}, None, "a=b"),
+            "keys": ("order-1", 7, [7]),
+            "tags": (5, None, ["red"]),
+            "order_key": (5, b"k"),
+            "delay_level": (-1, "1", None),
+        }
+        for name, values in wrong.items():
+            for value in values:
+                fields: dict[str, Any] = {"topic": "T", "body": b"x", name: value}
+                error = self.assertRaises(BadMessage, one, Message(**fields))
+                self.assertIn("must be", str(error))
+                self.assertRaises(BadMessage, batched, [Message(**fields)], ["K"], LIMIT)
+                self.assertRaises(BadMessage, batch_share, Message(**fields))
+        for no_message in ("hello", None, b"x"):
+            error = self.assertRaises(BadMessage, one, no_message)
+            self.assertEqual(str(error), f"a Message can be sent, not {type(no_message).__name__}")
+
+    def test_subscriptions(self) -> None:
+        error = self.assertRaises(BadSetting, parse_subscription, "T", 5, 1)
+        self.assertEqual(str(error), "topic 'T': a subscription is a text or Sql(...), not 5")
+        self.assertRaises(BadSetting, parse_address, None)
 
     def test_topics(self) -> None:
         for topic in ("T", "%RETRY%g", "a|b_c-9", "T" * 127):

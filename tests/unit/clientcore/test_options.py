@@ -2,6 +2,7 @@
 
 import dataclasses
 import typing
+from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -29,3 +30,19 @@ class PublicApiTests(SynchronousTestCase):
             self.assertEqual(kinds - set(module.__all__), set())
             for name in kinds:
                 self.assertTrue(issubclass(getattr(module, name), module.ClientError), name)
+
+    def test_values_that_a_type_checker_would_refuse(self) -> None:
+        producers = {"timeout": "6", "limit": "x", "retries": 1.5, "coalesce": "yes", "max_in_flight": None}
+        consumers = {
+            "consume_from": 0,
+            "local_offsets": 5,
+            "max_reconsume": "16",
+            "batch": "1",
+            "suspension": None,
+        }
+        for make, wrong in ((ProducerOptions, producers), (ConsumerOptions, consumers)):
+            for name, value in wrong.items():
+                error = self.assertRaises(errors.BadSetting, make, **{name: value})
+                self.assertEqual(str(error), f"option {name} can't be {value!r}")
+        self.assertRaises(errors.BadSetting, ProducerOptions, timeout=float("nan"))
+        self.assertEqual(ConsumerOptions(local_offsets=Path("o.json"), suspension=2).suspension, 2)

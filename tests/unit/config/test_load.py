@@ -73,8 +73,8 @@ class Loading(ConfigCase):
 
     def test_keys_without_effect_are_told_when_that_matters(self) -> None:
         self.assertEqual(
-            self.warnings(self.load("\naclEnable=true\n")),
-            ["F:2: aclEnable=true: no access control list is read: every request is allowed"],
+            self.warnings(self.load("\nenableLmq=true\n")),
+            ["F:2: enableLmq=true: messages are dispatched to their own queue only"],
         )
 
     def test_a_log_we_would_misread_is_refused(self) -> None:

@@ -11,8 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.demo.inputs import MAX_BODY, InputError, Message, open_source
 from hatwisted.demo.producer import BATCH_BYTES, BATCH_COUNT, grouped
 from hatwisted.wire.properties import decode_properties
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"
+from tests.support.golden import GOLDEN, MASTER
 
 
 class InputCase(SynchronousTestCase):
@@ -53,7 +52,7 @@ class Lines(InputCase):
 
 class Stores(InputCase):
     def test_golden_messages_as_their_producers_sent_them(self) -> None:
-        source = open_source(str(GOLDEN))
+        source = open_source(str(MASTER))
         messages = list(source)
         topics = Counter(message.topic for message in messages)
         self.assertEqual(topics, {"TopicA": 68, "TopicB": 153, "TopicDelay": 5, "TopicTx": 3})
@@ -64,13 +63,13 @@ class Stores(InputCase):
         self.assertEqual([(m.sys_flag, len(m.body)) for m in compressed], [(0x301, 28), (0x301, 42)])
 
     def test_a_folder_that_is_no_store(self) -> None:
-        error = self.assertRaises(InputError, open_source, str(GOLDEN.parent))
+        error = self.assertRaises(InputError, open_source, str(GOLDEN))
         self.assertIn("no RocketMQ store", str(error))
 
     def test_damage_names_file_and_byte(self) -> None:
         root = self.mktemp()
         os.makedirs(os.path.join(root, "commitlog"))
-        log = bytearray((GOLDEN / "commitlog" / "00000000000000000000").read_bytes())
+        log = bytearray((MASTER / "commitlog" / "00000000000000000000").read_bytes())
         log[227 + 88] ^= 1
         Path(root, "commitlog", "00000000000000000000").write_bytes(log)
         error = self.assertRaises(InputError, list, open_source(root))

@@ -10,8 +10,8 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.demo.logcompare import compare_logs
+from tests.support.golden import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 END = 111_453  # any offset in the second file
 
 

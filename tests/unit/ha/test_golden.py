@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import struct
-from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.wire.haframe import Frame, FrameReceiver
+from tests.support.golden import link_events, log_bytes
 from tests.support.memorylog import MemoryLog
 from tests.unit.ha.rig import MasterRig, SlaveRig
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
 FILE_SIZE = 65536
 
 
 def pieces(direction: str) -> list[bytes]:
     """What one side sent, in the pieces that were captured."""
-    events = map(json.loads, (GOLDEN / "ha-wire.jsonl").read_text().splitlines())
-    return [bytes.fromhex(event["hex"]) for event in events if event["dir"] == direction]
-
-
-def golden_log(role: str) -> bytes:
-    """The commit log of one side."""
-    return b"".join(path.read_bytes() for path in sorted((GOLDEN / role / "commitlog").iterdir()))
+    return [data for sender, data in link_events() if sender == direction]
 
 
 def frames() -> list[Frame]:
@@ -40,8 +32,8 @@ class GoldenLinkTests(SynchronousTestCase):
             rig.link.dataReceived(piece)
         self.assertFalse(rig.wire.aborted)
         written = rig.log.max_offset
-        self.assertEqual(bytes(rig.log), golden_log("slave")[:written])
-        self.assertEqual(golden_log("slave")[written:].strip(b"\0"), b"")
+        self.assertEqual(bytes(rig.log), log_bytes("slave")[:written])
+        self.assertEqual(log_bytes("slave")[written:].strip(b"\0"), b"")
 
     def test_B55_our_slave_reports_what_the_real_one_did(self) -> None:
         rig = SlaveRig(MemoryLog(FILE_SIZE))
@@ -63,12 +55,12 @@ class GoldenLinkTests(SynchronousTestCase):
                 expected.append((frame.offset, bytes(frame.body)))
                 rig.log.append(bytes(frame.body))
         self.assertEqual(slave.frames(), expected)
-        self.assertEqual(bytes(rig.log), golden_log("master")[: rig.log.max_offset])
+        self.assertEqual(bytes(rig.log), log_bytes("master")[: rig.log.max_offset])
 
     def test_our_master_catches_a_slave_up_to_the_real_slaves_log(self) -> None:
         log = MemoryLog(FILE_SIZE)
-        end = len(golden_log("master").rstrip(b"\0"))
-        log.append(golden_log("master")[:end])
+        end = len(log_bytes("master").rstrip(b"\0"))
+        log.append(log_bytes("master")[:end])
         rig = MasterRig(log)
         # Report 1 instead of 0: 0 would mean the last file only.
-        self.assertEqual(rig.slave(1).body(), golden_log("slave")[1:end])
+        self.assertEqual(rig.slave(1).body(), log_bytes("slave")[1:end])

@@ -445,6 +445,17 @@ class StrangerTests(SynchronousTestCase):
         slaves = [rig.slave(1000) for _ in range(master.MAX_UNREPORTED + 20)]
         self.assertFalse(any(slave.gone for slave in slaves))
 
+    def test_too_many_links_push_out_those_that_copy_nothing(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        strangers = [rig.slave(0) for _ in range(master.MAX_LINKS + 20)]
+        self.assertEqual([peer.wire.aborted for peer in strangers].count(True), 21)
+        other = rig.slave(0, host="10.0.0.2")
+        rig.log.append(b"fresh")
+        self.assertEqual((slave.gone, slave.body()), (False, b"fresh"))
+        self.assertFalse(other.wire.aborted)
+        self.assertLessEqual(rig.service.replicas.connection_count, master.MAX_LINKS)
+
 
 class RefusalTests(SynchronousTestCase):
     def test_B143_an_expired_offset_is_refused_loudly_told_and_closed_late(self) -> None:

@@ -13,7 +13,8 @@ from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.wire.record import encode_blank, encode_record, make_record
 from hatwisted.wire.storedrecord import Record
-from tests.support.clistores import GOLDEN_END, golden_copy, open_log, overwrite, write_log
+from tests.support.clistores import golden_copy, open_log, overwrite, write_log
+from tests.support.golden import GOLDEN_END
 
 
 class WalkTests(SynchronousTestCase):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from hypothesis import example, given
@@ -20,8 +19,8 @@ from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.record import decode_record, encode_blank, encode_record, make_record
 from hatwisted.wire.storedrecord import Record
 from tests.support.examples import examples
+from tests.support.golden import MASTER
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"
 FILE_SIZE = 65536
 LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 V4 = HostPort(b"\x7f\0\0\1", 10911)
@@ -177,7 +176,7 @@ class AgreementTests(SynchronousTestCase):
 class GoldenTests(SynchronousTestCase):
     def test_golden_log_three_ways(self) -> None:
         for base in (0, FILE_SIZE):
-            buf = (GOLDEN / "commitlog" / f"{base:020d}").read_bytes()
+            buf = (MASTER / "commitlog" / f"{base:020d}").read_bytes()
             expected = by_reference(buf, base, check_crc=True)
             entries, end = by_columns(buf, base)
             self.assertEqual(entries, expected)
@@ -187,7 +186,7 @@ class GoldenTests(SynchronousTestCase):
         self.assertEqual(end.position + FILE_SIZE, 0x1B461)
 
     def test_golden_blank(self) -> None:
-        buf = (GOLDEN / "commitlog" / f"{0:020d}").read_bytes()
+        buf = (MASTER / "commitlog" / f"{0:020d}").read_bytes()
         self.assertEqual(scan_records(buf, 0).end, ScanEnd(65373, Stop.BLANK, 163))
 
 

@@ -22,9 +22,8 @@ from hatwisted.wire.registration import (
     encode_register_body,
 )
 from hatwisted.wire.remoting import RemotingCommand
+from tests.support import golden
 from tests.support.loopback import loopback
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "remoting-answers.json"
 
 
 class ServiceCase(TestCase):
@@ -95,19 +94,21 @@ class ServiceCase(TestCase):
 class TestBrokers(ServiceCase):
     @defer.inlineCallbacks
     def test_B109_B110_register_and_route_like_the_captured_answers(self):
-        golden = json.loads(GOLDEN.read_text())
+        captured = golden.answers()
         master = yield self.register(0, names=("TopicA",))
         slave = yield self.register(1)
         self.assertEqual(master.ext, {})
         self.assertEqual(slave.ext, {"haServerAddr": "127.0.0.1:10912", "masterAddr": "127.0.0.1:10911"})
         route = yield self.get(105, topic="TopicA")
         wanted = (
-            golden["NAMESRV_GET_ROUTEINFO_BY_TOPIC"]["body"].replace("{0:", '{"0":').replace(",1:", ',"1":')
+            captured["NAMESRV_GET_ROUTEINFO_BY_TOPIC"]["body"].replace("{0:", '{"0":').replace(",1:", ',"1":')
         )
         self.assertEqual(route, json.loads(wanted))
         info = yield self.get(106)
         wanted = (
-            golden["NAMESRV_GET_BROKER_CLUSTER_INFO"]["body"].replace("{0:", '{"0":').replace(",1:", ',"1":')
+            captured["NAMESRV_GET_BROKER_CLUSTER_INFO"]["body"]
+            .replace("{0:", '{"0":')
+            .replace(",1:", ',"1":')
         )
         self.assertEqual(info, json.loads(wanted))
 

@@ -6,43 +6,20 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.endpoints import connectProtocol
-from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.task import Clock, deferLater
-from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
 from hatwisted.remoting import partialframes, server, serverfactory
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.remoting.serverfactory import IDLE_LIMIT, RemotingServerFactory
-from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, RemotingReceiver, encode_command
+from hatwisted.wire.bodylimits import MAX_BODY
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, encode_command
 from tests.support.loopback import loopback
+from tests.support.wireclient import WireClient
 
-ECHO, BATCH, BROKEN, LATE, BIG, SLOW = 901, 902, 903, 904, 905, 906
-
-
-class Client(Protocol):
-    """Collects answers; `answers(n)` fires once there are n, `gone` when the server has closed."""
-
-    def __init__(self) -> None:
-        self.commands: list[RemotingCommand] = []
-        self.gone: Deferred[None] = Deferred()
-        self._receiver = RemotingReceiver()
-        self._waiting: tuple[int, Deferred[list[RemotingCommand]]] | None = None
-
-    def dataReceived(self, data: bytes) -> None:
-        self.commands += self._receiver.receive(data)
-        if self._waiting is not None and len(self.commands) >= self._waiting[0]:
-            waiting, self._waiting = self._waiting[1], None
-            waiting.callback(self.commands)
-
-    def answers(self, count: int) -> "Deferred[list[RemotingCommand]]":
-        done: Deferred[list[RemotingCommand]] = Deferred()
-        self._waiting = (count, done)
-        self.dataReceived(b"")
-        return done.addTimeout(50, reactor)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.gone.callback(None)
+ECHO = RequestCode.JOIN_CONSUMER_OFFSET  # one that may have a large body
+BATCH, BROKEN, LATE, BIG, SLOW = 902, 903, 904, 905, 906
 
 
 def request(code: int, opaque: int = 1, **more: Any) -> bytes:
@@ -70,11 +47,11 @@ class RemotingServerTests(TestCase):
     @inlineCallbacks
     def connect(self):  # type: ignore[no-untyped-def]
         endpoint = loopback.endpoint("127.0.0.1", self.port.getHost().port)
-        client = yield connectProtocol(endpoint, Client())
+        client = yield connectProtocol(endpoint, WireClient())
         self.addCleanup(self.close, client)
         return client
 
-    def close(self, client: Client) -> "Deferred[None]":
+    def close(self, client: WireClient) -> "Deferred[None]":
         if client.connected:
             client.transport.abortConnection()
         return client.gone
@@ -106,6 +83,14 @@ class RemotingServerTests(TestCase):
         self.client.transport.write(request(31337, 9))
         (answer,) = yield self.client.answers(1)
         self.assertEqual((answer.code, answer.remark), (3, " request type 31337 not supported"))
+
+    @inlineCallbacks
+    def test_a_body_that_no_request_has_is_refused(self):  # type: ignore[no-untyped-def]
+        fits, exceeds = (request(LATE, 1, body=bytes(MAX_BODY + more)) for more in (0, 1))
+        self.client.transport.write(exceeds + fits + request(ECHO, 2, body=bytes(MAX_BODY + 1)))
+        answers = yield self.client.answers(3)
+        self.assertEqual([answer.code for answer in answers], [1, 0, 0])
+        self.assertEqual(answers[0].remark, "65537 bytes of body, 65536 are allowed")
 
     @inlineCallbacks
     def test_oneway_is_never_answered(self):  # type: ignore[no-untyped-def]

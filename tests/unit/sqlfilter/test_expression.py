@@ -1,7 +1,6 @@
 """Filter expressions: the same outcome as rocketmq-filter 4.9.7's, mistakes with their place, limits."""
 
 import json
-from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -9,9 +8,9 @@ from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import CACHED, Sql92Filter, sql92_filter
 from hatwisted.sqlfilter.javanumbers import NotComparable, java_double, java_integer, java_long
 from hatwisted.sqlfilter.parser import MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH
+from tests.support.golden import SQL92
 from tests.support.growth import grows_linearly
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "sql92"
 LETTERS = {True: "t", False: "f", None: "n"}
 
 
@@ -32,15 +31,15 @@ def outcomes(expression, messages):
 
 class TestGolden(SynchronousTestCase):
     def test_every_outcome_is_rocketmqs(self):
-        messages = json.loads((GOLDEN / "cases.json").read_text())["messages"]
-        golden = json.loads((GOLDEN / "outcomes.json").read_text())
+        messages = json.loads((SQL92 / "cases.json").read_text())["messages"]
+        golden = json.loads((SQL92 / "outcomes.json").read_text())
         self.assertGreater(len(golden), 600)
         ours = {expression: outcomes(expression, messages) for expression in golden}
         self.assertEqual({e: (ours[e], golden[e]) for e in golden if ours[e] != golden[e]}, {})
 
     def test_the_golden_file_is_of_these_cases(self):
-        cases = json.loads((GOLDEN / "cases.json").read_text())["expressions"]
-        self.assertEqual(list(json.loads((GOLDEN / "outcomes.json").read_text())), cases)
+        cases = json.loads((SQL92 / "cases.json").read_text())["expressions"]
+        self.assertEqual(list(json.loads((SQL92 / "outcomes.json").read_text())), cases)
 
 
 class TestMatches(SynchronousTestCase):

@@ -9,8 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.lifecycle.checkpoint import FUTURE, StoreCheckpoint
 from tests.support.faultyfs import FaultyFileSystem
-
-GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden", "rocketmq-4.9.7")
+from tests.support.golden import GOLDEN
 
 
 class CheckpointTests(SynchronousTestCase):

@@ -20,11 +20,9 @@ from hatwisted.store.queue.queuetable import SYNC_ALL_FROM, ConsumeQueueTable
 from hatwisted.wire.layout import file_name
 from tests.support.examples import examples
 from tests.support.faultyfs import FaultyFileSystem
+from tests.support.golden import MASTER
 
-GOLDEN = os.path.join(
-    os.path.dirname(__file__), "..", "..", "golden", "rocketmq-4.9.7", "master", "consumequeue"
-)
-GOLDEN_FILE_SIZE = 2000
+GOLDEN_QUEUES, GOLDEN_FILE_SIZE = MASTER / "consumequeue", 2000
 PER_FILE = 5
 FILE_SIZE = PER_FILE * ENTRY_SIZE
 BLANK = struct.pack(">qiq", 0, 0x7FFFFFFF, 0)
@@ -214,7 +212,7 @@ class GoldenTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.root = os.path.abspath(self.mktemp())
-        shutil.copytree(GOLDEN, self.root)
+        shutil.copytree(GOLDEN_QUEUES, self.root)
         self.table = ConsumeQueueTable(FaultyFileSystem(), self.root, GOLDEN_FILE_SIZE)
         self.addCleanup(self.table.close)
         self.table.load_all()
@@ -225,9 +223,7 @@ class GoldenTests(SynchronousTestCase):
         return b"".join(open(os.path.join(folder, name), "rb").read() for name in sorted(os.listdir(folder)))
 
     def test_B93_every_queue_loads_and_reads_as_stored(self) -> None:
-        self.assertEqual(
-            len(self.table), sum(len(os.listdir(os.path.join(GOLDEN, t))) for t in os.listdir(GOLDEN))
-        )
+        self.assertEqual(len(self.table), len(list(GOLDEN_QUEUES.glob("*/*"))))
         for queue in self.table:
             stored = self.raw(queue)
             end = queue.max_offset * ENTRY_SIZE
@@ -256,7 +252,7 @@ class GoldenTests(SynchronousTestCase):
                 path = os.path.join(queue.topic, str(queue.queue_id), name)
                 with (
                     open(os.path.join(root, path), "rb") as ours,
-                    open(os.path.join(GOLDEN, path), "rb") as theirs,
+                    open(os.path.join(GOLDEN_QUEUES, path), "rb") as theirs,
                 ):
                     self.assertEqual(ours.read(), theirs.read(), path)
 

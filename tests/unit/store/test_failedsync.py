@@ -131,6 +131,42 @@ class FailedSyncTests(PowerLossCase):
         report = self.assert_entries_outlast_power()
         self.assertEqual(report.dispatched_from, 0)
 
+    def torn(self) -> bytearray:
+        """A tail of some sectors is torn; what the disk holds of the log's first file."""
+        self.start()
+        self.put("T", b"synced", 3)
+        self.flush()
+        self.pass_time(12)
+        (torn,) = self.put("T", b"never acknowledged" * 500)
+        self.kernel_writes("commitlog")
+        stable = self.disk.names.files[f"/s/commitlog/{0:020d}"].stable
+        stable[torn.end - 3000] ^= 1
+        self.lose_power()
+        return stable
+
+    def test_B169_a_cut_whose_sync_has_failed_is_made_again(self) -> None:
+        stable = self.torn()
+        self.disk.strike(Strike(("datasync",), "commitlog", error=errno.EIO))
+        self.assertRaises(OSError, self.start)
+        self.kill()
+        report = self.start()
+        self.assertGreater(report.torn_bytes, 0)
+        (new,) = self.put("T", b"new")
+        self.flush()
+        self.lose_power()
+        self.assertFalse(any(stable[new.end :]))
+        self.assertEqual(self.start().torn_bytes, 0)
+        self.assertEqual(len(self.bodies("T")), 4)
+
+    def test_B169_a_cut_whose_second_sync_has_failed_leaves_one_byte(self) -> None:
+        stable = self.torn()
+        self.disk.strike(Strike(("datasync",), "commitlog", after=1, error=errno.EIO))
+        self.assertRaises(OSError, self.start)
+        self.kill()
+        report = self.start()
+        self.lose_power()
+        self.assertLessEqual(sum(map(bool, stable[report.end :])), 1)
+
     def test_a_killed_process_leaves_a_queue_without_its_last_half_entry(self) -> None:
         self.start()
         puts = self.put("T", b"m", 3)

@@ -14,10 +14,10 @@ from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.openfiles import OpenFiles
 from hatwisted.wire.layout import file_name
 from tests.support.faultyfs import FaultyFileSystem
+from tests.support.golden import GOLDEN
 from tests.support.manualworker import ManualWorker
 
 SIZE = 100
-GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden", "rocketmq-4.9.7")
 
 
 class QueueCase(SynchronousTestCase):

@@ -24,9 +24,9 @@ from hatwisted.store.index.indexfile import HEADER, ITEM, IndexFile, Item, file_
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
 from tests.support.examples import examples
 from tests.support.faultyfs import FaultyFileSystem
+from tests.support.golden import MASTER
 from tests.support.manualworker import ManualWorker
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7" / "master"
 LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 SLOTS, ITEMS = 1000, 4000
 NAME_CLOCK = 1_700_000_000.0
@@ -36,7 +36,7 @@ def golden_items() -> list[Item]:
     """What the golden log's records put into an index, in log order."""
     entries: list[Entry] = []
     for base in (0, 65536):
-        entries += scan_few((GOLDEN / "commitlog" / f"{base:020d}").read_bytes(), base, LEVELS)[0]
+        entries += scan_few((MASTER / "commitlog" / f"{base:020d}").read_bytes(), base, LEVELS)[0]
     return [
         (value, entry.physical_offset, entry.store_timestamp)
         for entry in entries
@@ -103,7 +103,7 @@ class IndexTestCase(SynchronousTestCase):
 
 class GoldenTests(IndexTestCase):
     def golden_file(self) -> bytes:
-        (path,) = (GOLDEN / "index").iterdir()
+        (path,) = (MASTER / "index").iterdir()
         return path.read_bytes()
 
     def test_golden_file_from_one_batch(self) -> None:
@@ -130,7 +130,7 @@ class GoldenTests(IndexTestCase):
         self.assertFiles([self.golden_file()])
 
     def test_golden_file_is_found_sound_and_linked_right(self) -> None:
-        shutil.copytree(GOLDEN / "index", self.directory)
+        shutil.copytree(MASTER / "index", self.directory)
         service = self.service()
         (file,) = service.files
         self.assertEqual((file.count, file.slots_used), (680, 396))
@@ -138,7 +138,7 @@ class GoldenTests(IndexTestCase):
         self.assertFalse(file.relink(680))
 
     def test_golden_query_walks_the_chain(self) -> None:
-        shutil.copytree(GOLDEN / "index", self.directory)
+        shutil.copytree(MASTER / "index", self.directory)
         service = self.service()
         found = service.query("TopicA", "alt0", 32, 0, 1 << 60)
         expected = [physical for value, physical, _ in golden_items() if value == 641566840]

@@ -27,15 +27,9 @@ from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
+from tests.support.golden import GOLDEN
 from tests.support.logbuilder import FILE_SIZE, START_TIME, LogBuilder
-from tests.support.samplestore import (
-    GOLDEN,
-    SLOTS,
-    SampleStore,
-    entries_of,
-    items_of,
-    queues_of,
-)
+from tests.support.samplestore import SLOTS, SampleStore, entries_of, items_of, queues_of
 
 
 class RecoveryTestCase(SynchronousTestCase):
@@ -412,6 +406,28 @@ class DamageTests(RecoveryTestCase):
         self.written(writer)
         self.change(FILE_SIZE, bytes(4096))
         self.assertEqual(self.refused().offset, FILE_SIZE)
+
+    def test_damage_before_the_scan_that_a_rebuild_meets(self) -> None:
+        writer = LogBuilder().fill_files(5)
+        for at, new in ((layout.MAGIC_AT, b"\0\0\0\0"), (layout.TOTAL_SIZE_AT, b"\0\0\0\x01")):
+            shutil.rmtree(self.root, ignore_errors=True)
+            self.written(writer)
+            shutil.rmtree(Path(self.root, "consumequeue"))
+            self.change(writer.offsets[12] + at, new)
+            error = self.refused(unclean=False)
+            self.assertEqual((error.offset, error.resumes_at), (writer.offsets[12], writer.offsets[13]))
+            self.assertEqual(error.end, writer.end)
+            self.assertIn("hatwisted log repair", str(error))
+            self.assertIn(f" in {self.log_file()};", str(error))
+
+    def test_damage_before_the_scan_up_to_where_that_begins(self) -> None:
+        writer = LogBuilder().fill_files(5)
+        self.written(writer)
+        shutil.rmtree(Path(self.root, "consumequeue"))
+        self.change(writer.offsets[3], bytes(FILE_SIZE - writer.offsets[3]))
+        self.change(FILE_SIZE, bytes(FILE_SIZE))
+        error = self.refused(unclean=False)
+        self.assertEqual((error.offset, error.resumes_at), (writer.offsets[3], 2 * FILE_SIZE))
 
     def leftovers(self, first: int) -> tuple[LogBuilder, LogBuilder]:
         """A store as RocketMQ leaves it: an old log was cut at record `first` and written on, its bytes are still

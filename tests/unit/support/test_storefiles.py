@@ -8,8 +8,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from testbed import storefiles
-
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "rocketmq-4.9.7"
+from tests.support.golden import GOLDEN
 
 
 class StoreFilesTests(SynchronousTestCase):

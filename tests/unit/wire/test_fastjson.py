@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.wire.fastjson import MAX_DEPTH, MAX_SLOW, FastjsonError, dumps_compact, dumps_pretty, loads
+from tests.support import golden
 from tests.support.examples import examples
 from tests.support.growth import grows_linearly
-from tests.unit.wire import golden
 
 
 def _refused(text: str) -> None:

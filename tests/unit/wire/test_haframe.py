@@ -19,8 +19,8 @@ from hatwisted.wire.haframe import (
     encode_heartbeat,
     encode_report,
 )
+from tests.support import golden
 from tests.support.examples import examples
-from tests.unit.wire import golden
 
 
 def plain(frames: list[Frame]) -> list[tuple[int, bytes]]:

@@ -15,8 +15,8 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_blank, encode_record, make_record, record_size
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import END, NEED_DATA, Blank, CorruptRecord, Record, Scan, crc
+from tests.support import golden
 from tests.support.examples import examples
-from tests.unit.wire import golden
 
 TOPIC_B = bytes.fromhex(
     "000000d3daa320a75202ef8d0000000100000001000000000000000000000000000000e300000000000001a1fb858067"
@@ -66,17 +66,14 @@ class GoldenLog(SynchronousTestCase):
 
     def test_every_record_and_blank_is_read_and_written_back_to_its_bytes(self) -> None:
         seen = {Record: 0, Blank: 0}
-        for data, position, _physical, found in golden.records():
+        for data, position, _physical, found in golden.places():
             seen[type(found)] += 1
             again = encode_record(found) if isinstance(found, Record) else encode_blank(found.total_size)
             self.assertEqual(again, data[position : position + len(again)])
         self.assertEqual(seen, {Record: 492, Blank: 2})
 
     def test_B88_both_logs_hold_the_same_bytes(self) -> None:
-        master, slave = (
-            [path.read_bytes() for path in golden.log_files() if path.parts[-3] == side]
-            for side in ("master", "slave")
-        )
+        master, slave = (golden.log_bytes(side) for side in ("master", "slave"))
         self.assertEqual(master, slave)
 
     def test_fields_of_the_worked_example(self) -> None:
@@ -96,7 +93,7 @@ class GoldenLog(SynchronousTestCase):
     def test_a_committed_transaction_names_its_half_message(self) -> None:
         commits = [
             found
-            for _, _, _, found in golden.records()
+            for _, _, _, found in golden.places()
             if isinstance(found, Record) and found.transaction_type == layout.SYS_TRANSACTION_COMMIT
         ]
         self.assertEqual(commits[0].physical_offset, 107053)

@@ -25,8 +25,8 @@ from hatwisted.wire.remoting import (
     send_response_fields,
 )
 from hatwisted.wire.requestheader import parse_send_v2
+from tests.support import golden
 from tests.support.examples import examples
-from tests.unit.wire import golden
 
 BINARY_ROUTE_REQUEST = bytes.fromhex(
     "0000002a 01000026 0069 00 0197 00000002 00000000 00000000 00000011 0005 746f706963 00000006 544257313032"

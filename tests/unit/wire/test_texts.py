@@ -13,8 +13,8 @@ from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.messageid import BadMessageId, decode_message_id, encode_message_id
 from hatwisted.wire.properties import decode_properties, encode_properties, find_property, split_raw
 from hatwisted.wire.storedrecord import Record
+from tests.support import golden
 from tests.support.examples import examples
-from tests.unit.wire import golden
 
 
 class JavaHash(SynchronousTestCase):
@@ -41,7 +41,7 @@ class Properties(SynchronousTestCase):
         self.assertEqual(encode_properties({}), b"")
 
     def test_golden_properties_are_written_back(self) -> None:
-        for *_, found in golden.records():
+        for *_, found in golden.places():
             if isinstance(found, Record) and len(split_raw(found.raw_properties)) == len(found.properties):
                 self.assertEqual(encode_properties(found.properties), found.raw_properties)
 

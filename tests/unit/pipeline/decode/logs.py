@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.record import decode_record, make_record
+from hatwisted.wire.record import make_record
 from hatwisted.wire.storedrecord import Record, crc
 from tests.support.logbuilder import START_TIME, LogBuilder
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "rocketmq-4.9.7"
 TIMES = ("store_timestamp", "born_timestamp")
 TRANSACTIONS = {0: "none", 4: "prepared", 8: "commit", 12: "rollback"}
 
@@ -227,12 +226,3 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
                 assert len(row["properties"]) == len(pairs), f"a map with a key twice: {pairs}"
             found.append(row)
     return found
-
-
-def golden_records(node: str = "master") -> Iterator[tuple[str, Record]]:
-    """File name and record, one by one, by the server's codec."""
-    for path in sorted((GOLDEN / node / "commitlog").iterdir()):
-        data, at = path.read_bytes(), 0
-        while isinstance(record := decode_record(data, at), Record):
-            yield path.name, record
-            at += record.total_size

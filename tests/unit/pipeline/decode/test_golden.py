@@ -14,7 +14,9 @@ from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.wire.record import encode_record
 from hatwisted.wire.storedrecord import Record
-from tests.unit.pipeline.decode.logs import GOLDEN, golden_records, row_of, rows_of
+from tests.support.golden import GOLDEN, records
+from tests.support.logbuilder import FILE_SIZE
+from tests.unit.pipeline.decode.logs import row_of, rows_of
 
 
 def body_of(record: Record) -> bytes:
@@ -24,7 +26,11 @@ def body_of(record: Record) -> bytes:
 
 class GoldenStore(TestCase):
     def expected(self, node: str, broker: str) -> list[dict[str, object]]:
-        return [row_of(record, body_of(record), broker, name) for name, record in golden_records(node)]
+        rows = []
+        for record in records(node):
+            name = f"{record.physical_offset // FILE_SIZE * FILE_SIZE:020d}"
+            rows.append(row_of(record, body_of(record), broker, name))
+        return rows
 
     def test_all_columns_of_all_records(self) -> None:
         for node in ("master", "slave"):
@@ -58,11 +64,11 @@ class GoldenStore(TestCase):
         self.assertEqual(table.schema, arrow_schema(chosen))
 
     def test_end_is_behind_the_last_record(self) -> None:
-        *_, (_, last) = golden_records()
+        last = records()[-1]
         self.assertEqual(LogStore.open(str(GOLDEN / "master")).end(), last.physical_offset + last.total_size)
 
     def test_the_answer_to_a_pull_is_records_from_here_and_there(self) -> None:
-        chosen = [record for _, record in golden_records()][::3]
+        chosen = records()[::3]
         data = b"".join(encode_record(record) for record in chosen)
         batch = decode_buffer(data, broker="b", file="b:10911")
         self.assertEqual(rows_of([batch]), [row_of(one, body_of(one), "b", "b:10911") for one in chosen])

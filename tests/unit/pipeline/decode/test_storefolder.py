@@ -14,7 +14,8 @@ from unittest import TestCase, skipUnless
 from hatwisted.pipeline.decode.logreader import read_arrow, read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
-from tests.unit.pipeline.decode.logs import GOLDEN, Log, lay_out, plain, rows_of
+from tests.support.golden import GOLDEN
+from tests.unit.pipeline.decode.logs import Log, lay_out, plain, rows_of
 
 FILE_SIZE = 4096
 

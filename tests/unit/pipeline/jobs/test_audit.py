@@ -18,16 +18,8 @@ from hatwisted.pipeline.jobs.audit.auditresult import AuditResult, queue_breaks
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.wire.layout import file_name
-from tests.support.copies import (
-    FILE_SIZE,
-    GOLDEN,
-    GOLDEN_END,
-    copy_store,
-    end_of,
-    flip,
-    patch,
-    write_store,
-)
+from tests.support.copies import FILE_SIZE, copy_store, end_of, flip, patch, write_store
+from tests.support.golden import GOLDEN, GOLDEN_END
 from tests.support.logbuilder import save_log
 
 COUNT = 120

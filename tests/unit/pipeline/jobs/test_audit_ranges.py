@@ -25,17 +25,8 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import file_name
 from hatwisted.wire.record import encode_record, make_record
 from hatwisted.wire.storedrecord import Record
-from tests.support.copies import (
-    FILE_SIZE,
-    GOLDEN,
-    GOLDEN_END,
-    copy_store,
-    end_of,
-    flip,
-    log_bytes,
-    patch,
-    write_store,
-)
+from tests.support.copies import FILE_SIZE, copy_store, end_of, flip, log_bytes, patch, write_store
+from tests.support.golden import GOLDEN, GOLDEN_END
 
 COUNT = 60
 PARTS = (300, 1000, FILE_SIZE, 1 << 20)

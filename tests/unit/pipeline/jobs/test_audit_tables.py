@@ -20,7 +20,8 @@ from hatwisted.pipeline.jobs.audit.auditresult import AuditResult
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.wire.storedrecord import Record
-from tests.support.copies import GOLDEN, end_of, write_store
+from tests.support.copies import end_of, write_store
+from tests.support.golden import GOLDEN
 
 COUNT = 80
 Change = Callable[[pa.Table], pa.Table]

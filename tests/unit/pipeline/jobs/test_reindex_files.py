@@ -27,7 +27,8 @@ from hatwisted.store.index.indexfile import file_name_at
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.support.clistores import delete_queue, run
-from tests.support.copies import GOLDEN, GOLDEN_END, files_of, flip, patch
+from tests.support.copies import files_of, flip, patch
+from tests.support.golden import GOLDEN, GOLDEN_END
 from tests.support.logbuilder import FILE_SIZE, save_log
 from tests.support.samplestore import ITEMS, QUEUE_FILE_SIZE, SLOTS, SampleStore
 from tests.support.variedlog import VariedLog

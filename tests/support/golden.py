@@ -1,4 +1,4 @@
-"""The golden RocketMQ 4.9.7 pair as the tests of this folder want it."""
+"""What was captured from RocketMQ 4.9.7: the stores of a master and its slave, their link, answers, filters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from typing import Any
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.storedrecord import END, NEED_DATA, Blank, Record
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rocketmq-4.9.7"
+SQL92 = Path(__file__).parents[1] / "golden" / "sql92"
+GOLDEN = SQL92.with_name("rocketmq-4.9.7")
+MASTER, SLAVE = GOLDEN / "master", GOLDEN / "slave"
+GOLDEN_END = 111713
+"""Where both logs end."""
 
 
 def log_files() -> list[Path]:
@@ -18,9 +22,20 @@ def log_files() -> list[Path]:
     return sorted(GOLDEN.glob("*/commitlog/*"))
 
 
-def records() -> Iterator[tuple[bytes, int, int, Record | Blank]]:
-    """(file content, position, physical offset, what lies there) for all written bytes of both logs."""
-    for path in log_files():
+def log_bytes(side: str = "master") -> bytes:
+    """One side's log, with the zeros of its last file."""
+    return b"".join(path.read_bytes() for path in log_files() if path.parts[-3] == side)
+
+
+def records(side: str = "master") -> list[Record]:
+    """One side's, in log order, by the server's own codec."""
+    return [found for *_, found in places(side) if isinstance(found, Record)]
+
+
+def places(side: str = "*") -> Iterator[tuple[bytes, int, int, Record | Blank]]:
+    """(file content, position, physical offset, what lies there) for all written bytes of one log or
+    both."""
+    for path in sorted(GOLDEN.glob(f"{side}/commitlog/*")):
         data = path.read_bytes()
         position = 0
         while position < len(data):

@@ -1,54 +1,19 @@
-"""Who we are and whom we trust: signed requests, and TLS.
+"""Whom we trust: TLS.
 
-Signing is RocketMQ's own for remoting clients, the same for the ACL of 4.x and the authentication of 5.x: the
-values of all ext fields in the order of their names, and the body after them, under HMAC-SHA1 with the secret
-key. Name servers don't ask for it and ignore it.
-
-TLS is the standard library's. RocketMQ's clients don't check a server's certificate by default; here it is
+It is the standard library's. RocketMQ's clients don't check a server's certificate by default; here it is
 checked unless `verify` says otherwise, and a refusal says which setting would accept it.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import ssl
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hatwisted.clientcore.errors import BadSetting
-from hatwisted.wire.remoting import RemotingCommand
-
-ACCESS_KEY: Final = "AccessKey"
-SECURITY_TOKEN: Final = "SecurityToken"
-SIGNATURE: Final = "Signature"
 
 Verify = Literal["full", "chain", "none"]
 VERIFY: Final[tuple[Verify, ...]] = ("full", "chain", "none")
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """An account of a broker's ACL. security_token: of temporary keys only."""
-
-    access_key: str
-    secret_key: str = field(repr=False)
-    security_token: str | None = field(default=None, repr=False)
-
-    def sign(self, request: RemotingCommand) -> None:
-        """Add who sends it, and the proof."""
-        request.ext[ACCESS_KEY] = self.access_key
-        if self.security_token is not None:
-            request.ext[SECURITY_TOKEN] = self.security_token
-        request.ext[SIGNATURE] = signature(request, self.secret_key)
-
-
-def signature(request: RemotingCommand, secret_key: str) -> str:
-    """Base64 of the request's HMAC-SHA1."""
-    values = "".join(request.ext[name] for name in sorted(request.ext) if name != SIGNATURE)
-    digest = hmac.new(secret_key.encode(), values.encode() + request.body, hashlib.sha1).digest()
-    return base64.b64encode(digest).decode()
 
 
 @dataclass(frozen=True)

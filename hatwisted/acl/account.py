@@ -1,0 +1,111 @@
+"""One account of an ACL file: the entry as RocketMQ writes it, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hatwisted.acl.addresspattern import AddressPattern
+from hatwisted.acl.permissions import GROUP, Permission, parse_resources, permission_of
+
+KEY_LENGTH: Final = 7
+"""Characters that an access key and a secret key have at least: RocketMQ's rule."""
+MAX_KEY_LENGTH: Final = 256
+"""Characters of either at most."""
+
+ACCESS_KEY: Final = "accessKey"
+SECRET_KEY: Final = "secretKey"
+WHITE_ADDRESS: Final = "whiteRemoteAddress"
+ADMIN: Final = "admin"
+DEFAULT_TOPIC: Final = "defaultTopicPerm"
+DEFAULT_GROUP: Final = "defaultGroupPerm"
+TOPICS: Final = "topicPerms"
+GROUPS: Final = "groupPerms"
+
+FIELDS: Final = (
+    ACCESS_KEY,
+    SECRET_KEY,
+    WHITE_ADDRESS,
+    ADMIN,
+    DEFAULT_TOPIC,
+    DEFAULT_GROUP,
+    TOPICS,
+    GROUPS,
+)
+"""Of an entry, in the order in which they are written."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Account:
+    """What an entry means.
+
+    - access_key: its name
+    - secret_key: proves that a request is its
+    - white: addresses from where it needs no proof, and may do anything, as in RocketMQ
+    - admin: may it do what only administrators may?
+    - default_topic, default_group: for what `resources` doesn't name
+    - resources: topic, or GROUP and a group's name -> permission
+    """
+
+    access_key: str
+    secret_key: bytes = field(repr=False)
+    white: AddressPattern
+    admin: bool
+    default_topic: Permission
+    default_group: Permission
+    resources: Mapping[str, Permission]
+
+    def allows(self, resource: str, needed: Permission) -> bool:
+        """May it do that with this topic, or group?"""
+        if self.admin and not self.resources:
+            return True
+        owned = self.resources.get(resource)
+        if owned is None:
+            owned = self.default_group if resource.startswith(GROUP) else self.default_topic
+        return owned.allows(needed)
+
+
+def parse_account(entry: Mapping[str, Any]) -> Account:
+    """An entry of a file. Raises ValueError, which never has the secret in it."""
+    access_key = checked_key(ACCESS_KEY, entry.get(ACCESS_KEY))
+    try:
+        secret_key = checked_key(SECRET_KEY, entry.get(SECRET_KEY))
+        groups = parse_resources(_list(entry, GROUPS))
+        resources = {GROUP + name: perm for name, perm in groups.items()}
+        return Account(
+            access_key=access_key,
+            secret_key=secret_key.encode(),
+            white=AddressPattern(_text(entry, WHITE_ADDRESS)),
+            admin=str(entry.get(ADMIN, "")).lower() == "true",
+            default_topic=permission_of(_text(entry, DEFAULT_TOPIC)),
+            default_group=permission_of(_text(entry, DEFAULT_GROUP)),
+            resources=resources | parse_resources(_list(entry, TOPICS)),
+        )
+    except ValueError as error:
+        raise ValueError(f"account {access_key}: {error}") from None
+
+
+def checked_key(name: str, value: object) -> str:
+    """An access key or a secret key. Raises ValueError, without the value."""
+    # A key of digits alone is a number to YAML.
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if not KEY_LENGTH <= len(text) <= MAX_KEY_LENGTH:
+        raise ValueError(f"{name} must have {KEY_LENGTH} to {MAX_KEY_LENGTH} characters, not {len(text)}")
+    return text
+
+
+def _text(entry: Mapping[str, Any], name: str) -> str | None:
+    value = entry.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError(f"{name} must be text")
+
+
+def _list(entry: Mapping[str, Any], name: str) -> list[str]:
+    value = entry.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{name} must be a list of entries NAME=PERMISSION")
+    return value

@@ -1,0 +1,87 @@
+"""An account's keys in a file or the environment, so that they stand in no command line and no program.
+
+The file is RocketMQ's own `tools.yml`: `accessKey`, `secretKey`, and `securityToken` of temporary keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from hatwisted.clientcore.credentials import Credentials
+from hatwisted.clientcore.errors import BadSetting
+
+MAX_SIZE: Final = 64 << 10
+"""Bytes of such a file."""
+
+ACCESS_KEY_VARIABLE: Final = "HATWISTED_ACCESS_KEY"
+SECRET_KEY_VARIABLE: Final = "HATWISTED_SECRET_KEY"
+TOKEN_VARIABLE: Final = "HATWISTED_SECURITY_TOKEN"
+FILE_VARIABLE: Final = "HATWISTED_CREDENTIALS"
+"""Names the file."""
+
+USERS_FILE: Final = ".hatwisted/credentials"
+"""In a user's home folder."""
+TOOLS_FILE: Final = "conf/tools.yml"
+"""In the folder that ROCKETMQ_HOME names."""
+
+
+def parse_credentials(data: bytes, name: str) -> Credentials:
+    """The account in a file's content. name: the file's, for errors. Raises BadSetting, without the secret."""
+    if len(data) > MAX_SIZE:
+        raise BadSetting(f"{name}: {len(data)} bytes are too many for one account")
+    try:
+        found = yaml.safe_load(data)
+    except (yaml.YAMLError, RecursionError):
+        raise BadSetting(f"{name}: not YAML: it must have lines accessKey: ... and secretKey: ...") from None
+    entries = found if isinstance(found, dict) else {}
+    access_key, secret_key = _text(entries, "accessKey"), _text(entries, "secretKey")
+    if not access_key or not secret_key:
+        raise BadSetting(f"{name}: must have lines accessKey: ... and secretKey: ...")
+    return Credentials(access_key, secret_key, _text(entries, "securityToken"))
+
+
+def find_credentials(environ: Mapping[str, str], home: Path) -> Credentials | None:
+    """A user's account: from variables, the file that one of them names, the user's file, RocketMQ's tools.yml.
+
+    - environ: the environment
+    - home: the user's folder
+
+    None if nothing says who the user is. Raises BadSetting.
+    """
+    access_key, secret_key = environ.get(ACCESS_KEY_VARIABLE), environ.get(SECRET_KEY_VARIABLE)
+    if access_key or secret_key:
+        if not access_key or not secret_key:
+            raise BadSetting(f"{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE} must be set together")
+        return Credentials(access_key, secret_key, environ.get(TOKEN_VARIABLE) or None)
+    if named := environ.get(FILE_VARIABLE):
+        return read_credentials(Path(named))
+    for path in _usual_places(environ, home):
+        if path.is_file():
+            return read_credentials(path)
+    return None
+
+
+def read_credentials(path: Path) -> Credentials:
+    """The account in a file. Raises BadSetting."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_SIZE + 1)
+    except OSError as error:
+        raise BadSetting(f"{path}: can't be read: {error.strerror or error}") from None
+    return parse_credentials(data, str(path))
+
+
+def _usual_places(environ: Mapping[str, str], home: Path) -> Iterator[Path]:
+    yield home / USERS_FILE
+    if rocketmq_home := environ.get("ROCKETMQ_HOME"):
+        yield Path(rocketmq_home, TOOLS_FILE)
+
+
+def _text(entries: Mapping[str, Any], name: str) -> str | None:
+    value = entries.get(name)
+    # A key of digits alone is a number to YAML.
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -1,0 +1,28 @@
+"""Who a client is, to servers that ask: an account of ACL 1.0, with which 5.x's remoting works as well.
+
+Name servers of RocketMQ don't ask for it and ignore it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, signature, signed_bytes
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """An account of a broker's ACL. security_token: of temporary keys only."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
+
+    def sign(self, request: RemotingCommand) -> None:
+        """Add who sends it, and the proof."""
+        request.ext[ACCESS_KEY] = self.access_key
+        if self.security_token is not None:
+            request.ext[SECURITY_TOKEN] = self.security_token
+        content = signed_bytes(request.ext, request.body)
+        request.ext[SIGNATURE] = signature(content, self.secret_key.encode())

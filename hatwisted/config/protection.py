@@ -1,0 +1,16 @@
+"""What a configuration asks for and doesn't get: a server started with it would be open against its owner's will,
+so it doesn't start, unless that is allowed."""
+
+from __future__ import annotations
+
+from hatwisted.config.load import Source
+from hatwisted.config.rocketmqkeys import PROTECTION_KEYS
+
+
+def missing_protection(source: Source) -> list[str]:
+    """A line for each entry that asks for protection which isn't given."""
+    return [
+        f"{source.where(key)}: {key}={entry.value}: {PROTECTION_KEYS[key].text}"
+        for key, entry in source.entries.items()
+        if key in PROTECTION_KEYS and entry.value.strip().lower() not in PROTECTION_KEYS[key].harmless
+    ]

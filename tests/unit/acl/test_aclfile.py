@@ -1,0 +1,106 @@
+"""ACL files: RocketMQ's own sample, entries that make no sense, and changes of the document."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.acl.aclfile import (
+    MAX_SIZE,
+    encoded,
+    parse_acl_file,
+    with_account,
+    with_addresses,
+    without_account,
+)
+from hatwisted.acl.permissions import GROUP, Permission
+from hatwisted.wire.registration import DataVersion
+from tests.unit.acl.files import SAMPLE, SECRET
+
+REFUSED = {
+    "- 1": "must have globalWhiteRemoteAddresses and accounts",
+    "accounts: 7": "accounts must be a list of accounts",
+    "accounts: [7]": "accounts must be a list of accounts",
+    "accounts: [{secretKey: 12345678}]": "accessKey must have 7 to 256 characters, not 0",
+    "accounts: [{accessKey: short, secretKey: 12345678}]": "accessKey must have 7 to 256 characters, not 5",
+    "accounts: [{accessKey: somebody, secretKey: short}]": "account somebody: secretKey must have 7",
+    "accounts: [{accessKey: somebody, secretKey: 12345678, topicPerms: [A]}]": "'A' must be NAME=PERMISSION",
+    "accounts: [{accessKey: somebody, secretKey: 12345678, topicPerms: ['A=ALL']}]": "permission 'ALL'",
+    "accounts: [{accessKey: somebody, secretKey: 12345678, topicPerms: A=PUB}]": "topicPerms must be a list",
+    "accounts: [{accessKey: somebody, secretKey: 12345678, whiteRemoteAddress: 1.2}]": "must be text",
+    "globalWhiteRemoteAddresses: [10.1.2]": "address pattern '10.1.2' must have 4 parts",
+    "globalWhiteRemoteAddresses: 10.1.2.3": "must be a list of addresses",
+    "accounts: [{accessKey: 1234567, secretKey: 1234567}, {accessKey: '1234567', secretKey: 1234567}]": "twice",
+    "accounts: [\n  }": "not YAML",
+    "[" * 5000: "not YAML",
+    "x" * (MAX_SIZE + 1): "bytes, and an ACL file has at most",
+}
+
+
+class AclFileTests(SynchronousTestCase):
+    def test_what_rocketmqs_sample_says(self) -> None:
+        file = parse_acl_file(SAMPLE)
+        self.assertEqual([each.text for each in file.addresses], ["10.10.103.*", "192.168.0.*"])
+        user, admin = file.accounts
+        self.assertEqual((user.access_key, user.secret_key, user.admin), ("RocketMQ", SECRET.encode(), False))
+        self.assertEqual((user.default_topic, user.default_group), (Permission.DENY, Permission.SUB))
+        self.assertEqual(
+            user.resources,
+            {
+                GROUP + "groupA": Permission.DENY,
+                GROUP + "groupB": Permission.PUB | Permission.SUB,
+                GROUP + "groupC": Permission.SUB,
+                "topicA": Permission.DENY,
+                "topicB": Permission.PUB | Permission.SUB,
+                "topicC": Permission.SUB,
+            },
+        )
+        self.assertTrue(admin.admin and admin.white.matches("192.168.1.77"))
+        self.assertEqual(file.version, DataVersion())
+
+    def test_an_empty_file_has_no_accounts(self) -> None:
+        for data in (b"", b"\n# nothing yet\n", b"accounts:\n"):
+            self.assertEqual(parse_acl_file(data)[:2], ((), ()))
+
+    def test_entries_that_make_no_sense_are_refused(self) -> None:
+        for text, reason in REFUSED.items():
+            error = self.assertRaises(ValueError, parse_acl_file, text.encode())
+            self.assertIn(reason, str(error))
+            self.assertNotIn("12345678", str(error))
+
+    def test_objects_of_python_are_not_made(self) -> None:
+        error = self.assertRaises(ValueError, parse_acl_file, b"!!python/object/apply:os.getcwd []")
+        self.assertIn("could not determine a constructor", str(error))
+
+    def test_a_broken_line_is_named_and_not_shown(self) -> None:
+        error = self.assertRaises(ValueError, parse_acl_file, b"accounts:\n- secretKey: 'hush-hush\n")
+        self.assertIn("line 3", str(error))
+        self.assertNotIn("hush", str(error))
+
+    def test_a_secret_is_in_no_repr(self) -> None:
+        self.assertNotIn(SECRET, repr(parse_acl_file(SAMPLE).accounts))
+
+    def test_a_changed_account_keeps_what_is_not_given_and_the_file_what_is_not_known(self) -> None:
+        document = parse_acl_file(SAMPLE + b"ours: kept\n").document
+        changed = with_account(
+            document, {"accessKey": "RocketMQ", "topicPerms": ["topicA=PUB"], "admin": True}
+        )
+        file = parse_acl_file(encoded(changed, DataVersion(counter=3, timestamp=77)))
+        self.assertEqual(file.document["ours"], "kept")
+        self.assertEqual(file.version, DataVersion(counter=3, timestamp=77))
+        self.assertEqual(file.accounts[0].resources["topicA"], Permission.PUB)
+        self.assertEqual(file.accounts[0].resources[GROUP + "groupC"], Permission.SUB)
+        self.assertEqual((file.accounts[0].admin, file.accounts[0].secret_key), (True, SECRET.encode()))
+        self.assertEqual(len(file.accounts), 2)
+
+    def test_accounts_come_and_go(self) -> None:
+        document = parse_acl_file(b"").document
+        grown = with_account(document, {"accessKey": "newcomer", "secretKey": "hush-hush"})
+        self.assertEqual(
+            [each.access_key for each in parse_acl_file(encoded(grown, DataVersion())).accounts], ["newcomer"]
+        )
+        self.assertEqual(without_account(grown, "newcomer")["accounts"], [])
+
+    def test_a_change_that_the_next_start_would_refuse_is_refused(self) -> None:
+        document = parse_acl_file(SAMPLE).document
+        self.assertRaises(ValueError, with_account, document, {"accessKey": "RocketMQ", "topicPerms": ["x"]})
+        self.assertRaises(ValueError, with_addresses, document, ["10.1"])

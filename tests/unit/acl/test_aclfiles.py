@@ -1,0 +1,133 @@
+"""The folder of accounts: what is read, changes by editors and by administrators, and files that can't be used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.acl.aclfile import parse_acl_file
+from hatwisted.acl.aclfiles import WATCH_INTERVAL, AclError, AclFiles, AclPlaces
+from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.worker import InlineWorker
+from hatwisted.wire.registration import DataVersion
+from tests.unit.acl.files import SAMPLE
+
+ANOTHER = b"accounts: [{accessKey: another, secretKey: hush-hush}]\n"
+
+
+class AclFilesTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.mktemp()).absolute()
+        (self.folder / "acl" / "more").mkdir(parents=True)
+        self.main = self.folder / "plain_acl.yml"
+        self.main.write_bytes(SAMPLE)
+        self.clock = Clock()
+        self.clock.advance(1_795_221_957)
+        places = AclPlaces(main=str(self.main), folder=str(self.folder / "acl"))
+        self.files = AclFiles(places, PosixFileSystem(), InlineWorker(), self.clock)
+
+    def known(self) -> set[str]:
+        documents = self.files.documents.values()
+        return {entry["accessKey"] for document in documents for entry in document["accounts"]}
+
+    def refusal(self, waiting: Any) -> str:
+        return str(self.failureResultOf(waiting, AclError).value)
+
+    def test_all_files_below_the_folder_count(self) -> None:
+        (self.folder / "acl" / "more" / "a.yaml").write_bytes(ANOTHER)
+        (self.folder / "acl" / "tools.yml").write_bytes(ANOTHER)
+        (self.folder / "acl" / "notes.txt").write_bytes(b"no YAML: [")
+        self.files.load()
+        self.assertEqual(self.known(), {"RocketMQ", "rocketmq2", "another"})
+
+    def test_a_missing_or_broken_file_ends_the_start(self) -> None:
+        self.main.write_bytes(b"accounts: 7")
+        error = self.assertRaises(AclError, self.files.load)
+        self.assertEqual(str(error), f"{self.main}: accounts must be a list of accounts")
+        self.main.unlink()
+        self.assertIn("make it, with an account", str(self.assertRaises(AclError, self.files.load)))
+
+    def test_an_edited_file_holds_within_the_interval(self) -> None:
+        self.files.load()
+        self.files.start()
+        self.addCleanup(self.files.stop)
+        self.main.write_bytes(ANOTHER)
+        self.clock.advance(WATCH_INTERVAL - 0.1)
+        self.assertEqual(self.known(), {"RocketMQ", "rocketmq2"})
+        self.clock.advance(0.1)
+        self.assertEqual(self.known(), {"another"})
+        (self.folder / "acl" / "b.yml").write_bytes(ANOTHER.replace(b"another", b"one-more"))
+        self.clock.advance(WATCH_INTERVAL)
+        self.assertEqual(self.known(), {"another", "one-more"})
+        (self.folder / "acl" / "b.yml").unlink()
+        self.clock.advance(WATCH_INTERVAL)
+        self.assertEqual(self.known(), {"another"})
+
+    def test_a_broken_edit_changes_nothing_and_is_logged_once(self) -> None:
+        self.files.load()
+        self.files.start()
+        self.addCleanup(self.files.stop)
+        self.main.write_bytes(b"accounts: 7")
+        self.clock.pump([WATCH_INTERVAL] * 3)
+        self.assertEqual(self.known(), {"RocketMQ", "rocketmq2"})
+        self.main.unlink()
+        self.clock.pump([WATCH_INTERVAL] * 3)
+        self.assertEqual(self.known(), {"RocketMQ", "rocketmq2"})
+        self.main.write_bytes(ANOTHER)
+        self.clock.advance(WATCH_INTERVAL)
+        self.assertEqual(self.known(), {"another"})
+
+    def test_a_new_account_goes_into_the_main_file_and_counts_its_version(self) -> None:
+        self.files.load()
+        self.successResultOf(self.files.put_account({"accessKey": "newcomer", "secretKey": "hush-hush"}))
+        self.assertIn("newcomer", self.known())
+        written = parse_acl_file(self.main.read_bytes())
+        self.assertEqual(
+            [each.access_key for each in written.accounts], ["RocketMQ", "rocketmq2", "newcomer"]
+        )
+        self.assertEqual(written.version, DataVersion(counter=1, timestamp=1_795_221_957_000))
+        self.assertEqual(self.files.main_version, written.version)
+
+    def test_a_known_account_is_changed_where_it_is(self) -> None:
+        other = self.folder / "acl" / "a.yml"
+        other.write_bytes(ANOTHER)
+        self.files.load()
+        self.successResultOf(self.files.put_account({"accessKey": "another", "secretKey": "new-secret"}))
+        self.assertEqual(self.main.read_bytes(), SAMPLE)
+        self.assertEqual(parse_acl_file(other.read_bytes()).accounts[0].secret_key, b"new-secret")
+        self.successResultOf(self.files.delete_account("another"))
+        self.assertEqual(parse_acl_file(other.read_bytes()).accounts, ())
+
+    def test_a_change_starts_from_what_an_editor_has_written_meanwhile(self) -> None:
+        self.files.load()
+        self.main.write_bytes(ANOTHER)
+        self.successResultOf(self.files.put_account({"accessKey": "newcomer", "secretKey": "hush-hush"}))
+        self.assertEqual(self.known(), {"another", "newcomer"})
+
+    def test_changes_that_cannot_be_made(self) -> None:
+        self.files.load()
+        self.assertEqual(self.refusal(self.files.delete_account("nobody!")), "there is no account nobody!")
+        self.assertIn("must have 4 parts", self.refusal(self.files.put_addresses(["10.1"], "")))
+        self.assertIn("none of the files", self.refusal(self.files.put_addresses([], "/etc/passwd")))
+        self.assertIn("secretKey", self.refusal(self.files.put_account({"accessKey": "newcomer"})))
+        self.assertEqual(self.main.read_bytes(), SAMPLE)
+
+    def test_addresses_of_one_file(self) -> None:
+        self.files.load()
+        self.successResultOf(self.files.put_addresses(["10.0.0.*"], str(self.main)))
+        self.assertEqual(parse_acl_file(self.main.read_bytes()).addresses[0].text, "10.0.0.*")
+
+    def test_a_written_file_keeps_its_permissions_and_its_link(self) -> None:
+        real = self.folder / "elsewhere.yml"
+        os.replace(self.main, real)
+        self.main.symlink_to(real)
+        real.chmod(0o600)
+        self.files.load()
+        self.successResultOf(self.files.delete_account("RocketMQ"))
+        self.assertTrue(self.main.is_symlink())
+        self.assertEqual(real.stat().st_mode & 0o777, 0o600)
+        self.assertEqual(self.known(), {"rocketmq2"})
