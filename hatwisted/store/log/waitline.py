@@ -93,7 +93,7 @@ class WaitLine:
             waits = self._waits
 
     def give_up(self, upto: int) -> None:
-        """Fire the waits for no more than `upto` with the offset reached: nothing will make good what they lack."""
+        """Fire the waits for no more than `upto` with the offset reached: they have no prospect."""
         while self._waits and self._waits[0].first <= upto:
             self._waits.popleft().deferred.callback(self.offset)
 
