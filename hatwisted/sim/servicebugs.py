@@ -7,7 +7,9 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 
 from hatwisted.broker.delay.schedule import LevelDelivery
+from hatwisted.broker.node.tablefollowers import TableFollowers
 from hatwisted.broker.node.tablehold import TableHold
+from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import TransactionCheck
 from hatwisted.remoting.server import response
@@ -55,6 +57,18 @@ def _not_asked(*_args: object) -> bool:
     return True
 
 
+def _tables(setup: Setup) -> bool:
+    return setup.tables
+
+
+def _nobody_lacks(_followers: TableFollowers) -> Deferred[None]:
+    return succeed(None)
+
+
+def _saved_later(_tables: BrokerTables) -> Deferred[str]:
+    return succeed("")
+
+
 SERVICE_BUGS: dict[str, Bug] = {
     "tables-ahead": Bug(
         "a slave takes its master's progress of delay levels before it has the log that it speaks of",
@@ -84,6 +98,21 @@ SERVICE_BUGS: dict[str, Bug] = {
     ),
     "never-asked": Bug(
         "nobody asks what became of a transaction", TransactionCheck, "_ask", _not_asked, (), _transactions
+    ),
+    "change-uncopied": Bug(
+        "a change of a table is confirmed before the slaves have it",
+        TableFollowers,
+        "copied",
+        _nobody_lacks,
+        needs=_tables,
+    ),
+    "change-unsaved": Bug(
+        "a change of a table is confirmed before the master has written it to a file",
+        BrokerTables,
+        "saved",
+        _saved_later,
+        ("kill", "die", "slowdisk"),
+        _tables,
     ),
 }
 """By name."""

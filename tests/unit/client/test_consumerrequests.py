@@ -133,7 +133,7 @@ class TestConsumerRequests(TestCase):
         await self.rig.until(lambda: sum(consumer.progress.values()) == 3)
         answer = consumer._core.on_request("h:1", RemotingCommand(221, ext={"topic": "Asked", "group": "g"}))
         table = fastjson.loads(answer.body)["messageQueueTable"]
-        self.assertEqual(sorted(table.values()), [0, 0, 0, 3])
+        self.assertEqual((answer.code, sorted(table.values())), (0, [0, 0, 0, 3]))
         await consumer.stop()
         gone = self.cluster.session._on_request("h:1", RemotingCommand(307, ext={"consumerGroup": "g"}))
         self.assertEqual((gone.code, gone.remark), (1, "The Consumer Group <g> not exist in this consumer"))
