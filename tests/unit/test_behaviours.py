@@ -1,4 +1,4 @@
-"""Every behaviour of docs/behaviours.md has a test that bears its id, or stands here with the reason why not; every
+"""Every behaviour of docs/behaviours.md has a test that bears its id, or stands here with the reason why not; each
 test that docs/guarantees.md names is there."""
 
 from __future__ import annotations
