@@ -7,7 +7,8 @@ first (one heap of calls for all machines); then `simdisk` with its `siminode`, 
 `simworker` and `machine` (a host on which a process runs, is killed, or loses its power); then `simulation`: a
 seed's `group` (`setup`), its `load` and `transactionload`, its faults (`faultplan`, `faultinjector`) and who looks
 after it (`simoperator`), with the `history` of the answers that clients got, judged by `promises` on what
-`storeview` and `logwatch` see; `deliveries` judges what brokers put by themselves later. Some runs have consumers:
+`storeview` and `logwatch` see; `deliveries` judges what brokers put by themselves later, `tablepromises` what
+operators were told of `tableload`'s changes. Some runs have consumers:
 a `groupmember` is a process of theirs, and `consumption` what its group was given. `trace` tells two runs apart.
 `soak` runs seeds by the thousand, `shrink` leaves out the faults that a failure doesn't need, a `recording` makes
 the `simulationpage` on which one seed is watched, and `deliberatebugs`, among them `servicebugs`, are what the

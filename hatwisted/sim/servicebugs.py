@@ -1,4 +1,4 @@
-"""Mistakes in what brokers do by themselves: delayed messages, transactions, tables."""
+"""Mistakes in what brokers do by themselves: delayed messages, transactions, retries, tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 
 from hatwisted.broker.delay.schedule import LevelDelivery
+from hatwisted.broker.node.tablefollowers import TableFollowers
 from hatwisted.broker.node.tablehold import TableHold
+from hatwisted.broker.send.sendback import SendBackProcessor
+from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import TransactionCheck
 from hatwisted.remoting.server import response
@@ -51,8 +54,28 @@ def _end_at_once(processor: EndTransactionProcessor, connection: Any, request: R
 _end = EndTransactionProcessor.end
 
 
+def _take_back_at_once(processor: SendBackProcessor, connection: Any, request: RemotingCommand) -> Any:
+    answer = _take_back(processor, connection, request)
+    return response(request) if isinstance(answer, Deferred) else answer
+
+
+_take_back = SendBackProcessor.take_back
+
+
 def _not_asked(*_args: object) -> bool:
     return True
+
+
+def _tables(setup: Setup) -> bool:
+    return setup.tables
+
+
+def _nobody_lacks(_followers: TableFollowers) -> Deferred[None]:
+    return succeed(None)
+
+
+def _saved_later(_tables: BrokerTables) -> Deferred[str]:
+    return succeed("")
 
 
 SERVICE_BUGS: dict[str, Bug] = {
@@ -82,8 +105,31 @@ SERVICE_BUGS: dict[str, Bug] = {
         _end_at_once,
         needs=_transactions,
     ),
+    "send-back-unawaited": Bug(
+        "a message that is sent back is answered before it's safe",
+        SendBackProcessor,
+        "take_back",
+        _take_back_at_once,
+        ("kill", "full", "io"),
+        conf={"consumers": True, "pause": 0.15},
+    ),
     "never-asked": Bug(
         "nobody asks what became of a transaction", TransactionCheck, "_ask", _not_asked, (), _transactions
+    ),
+    "change-uncopied": Bug(
+        "a change of a table is confirmed before the slaves have it",
+        TableFollowers,
+        "copied",
+        _nobody_lacks,
+        needs=_tables,
+    ),
+    "change-unsaved": Bug(
+        "a change of a table is confirmed before the master has written it to a file",
+        BrokerTables,
+        "saved",
+        _saved_later,
+        ("kill", "die", "slowdisk"),
+        _tables,
     ),
 }
 """By name."""

@@ -53,6 +53,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - queue_file_entries: of each file of a consume queue
     - delayed: share of messages with a delay level
     - transactions: are there producers of transactions?
+    - tables: does an operator make and change topics and groups?
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
     - consumers: do groups read?
@@ -72,6 +73,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     sizes: tuple[int, ...]
     delayed: float
     transactions: bool
+    tables: bool
     copies: int | None
     consumers: bool
     faults: tuple[Fault, ...]
@@ -142,6 +144,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
         delayed=Random(f"{seed}/delayed").choice((0.0, 0.0, 0.1, 0.4)),
         transactions=Random(f"{seed}/transactions").random() < 0.3,
+        tables=Random(f"{seed}/tables").random() < 0.3,
         copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
         consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((1, 3, 8, 20)) if kinds else 0)),

@@ -25,6 +25,7 @@ from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import ADDRESSES, DELAYS, MEMBERS, Setup
 from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.simoperator import QUEUE_KEYS, STOP_LIMIT, Operator
+from hatwisted.sim.tableload import TableLoad
 from hatwisted.sim.transactionload import TransactionLoad
 from hatwisted.wire.codes import ResponseCode
 
@@ -113,6 +114,7 @@ class Simulation:
             LoadEvents(self._sent, self._answered),
             self._place_of,
         )
+        self._tables = TableLoad(self._client, self.group, self.group.random("tables"), self.operator.tables)
 
     # -- the run ---------------------------------------------------------------------------------------------
 
@@ -147,6 +149,8 @@ class Simulation:
         self._load.start()
         if self.setup.transactions:
             self._transactions.start()
+        if self.setup.tables:
+            self._tables.start()
         self._load.hurry(AFTER)
         begun = self.clock.seconds()
         for fault in self.setup.faults:
@@ -161,6 +165,7 @@ class Simulation:
         self._settle()
         self._load.stop()
         self._transactions.stop()
+        self._tables.stop()
         self._pass(TIMEOUT + 1)
         probe = self._load.send(self.group.master_address)
         self._pass(TIMEOUT + 1)

@@ -119,6 +119,16 @@ class ReadSideTests(SynchronousTestCase):
         self.assertEqual(rig.service.replicas.push2_slave_max_offset, 1200)
         rig.group.stop()
 
+    def test_B174_a_slave_that_begins_in_the_last_file_speaks_for_no_put_before_it(self) -> None:
+        rig = MasterRig(filled(900, file_size=1000))
+        skipped, copied = rig.log.append(bytes(50)), rig.log.append(bytes(100))
+        waits = [rig.service.wait(end, end, 5.0) for end in (skipped, copied)]
+        slave = rig.slave(0)
+        self.assertEqual(self.successResultOf(waits[0]), 0)
+        self.assertEqual(slave.frames()[0][0], 1000)
+        slave.report(copied)
+        self.assertEqual(self.successResultOf(waits[1]), copied)
+
     def test_B34_the_fast_slave_decides(self) -> None:
         rig = MasterRig(filled(1000))
         rig.slave(1000, host="10.0.0.2")
