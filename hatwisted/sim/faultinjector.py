@@ -119,6 +119,13 @@ class FaultInjector:
             self._operator.down(fault.host, fault.lasts)
             machine.kill()
 
+    def _begin_conf(self, fault: Fault) -> None:
+        """The process ends, and is started again with another flush mode, role or acknowledgement."""
+        group = self._group
+        if group.serves(fault.host):
+            group.configure(fault.host, group.setup.other_terms(fault.count))
+            self._begin_kill(fault)
+
     def _begin_die(self, fault: Fault) -> None:
         machine = self._group.machines[fault.host]
         if machine.running:

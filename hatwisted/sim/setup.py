@@ -86,7 +86,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def terms(self) -> Terms:
-        """What SEND_OK means."""
+        """What SEND_OK means at first."""
         return Terms(self.sync_master, self.sync_flush, self.durable_acks)
 
     @property
@@ -94,10 +94,20 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         """Can a put succeed while all is well?"""
         return not self.sync_master or self.copies is None or self.copies <= len(HOSTS)
 
-    def broker(self, machine: str, *, slave: bool) -> BrokerConfig:
-        """The configuration of a machine's broker."""
+    def other_terms(self, choice: int) -> Terms:
+        """With which a broker may be started again. choice: one of 8; a quorum stays one."""
+        synchronous = self.sync_master if self.copies is not None else bool(choice & 4)
+        return Terms(synchronous, bool(choice & 1), bool(choice & 2))
+
+    def broker(self, machine: str, terms: Terms, *, slave: bool) -> BrokerConfig:
+        """The configuration of a machine's broker.
+
+        - machine: its name
+        - terms: how it answers at present
+        - slave: is it one?
+        """
         address = ADDRESSES[machine]
-        master = BrokerRole.SYNC_MASTER if self.sync_master else BrokerRole.ASYNC_MASTER
+        master = BrokerRole.SYNC_MASTER if terms.sync_slaves else BrokerRole.ASYNC_MASTER
         return BrokerConfig(
             broker_name="broker-a",
             broker_id=1 if slave else 0,
@@ -118,8 +128,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             transaction_time_out=CHECK_AGE,
             transaction_check_interval=CHECK_INTERVAL,
             transaction_check_max=MOST_CHECKS,
-            flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
-            ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
+            flush_disk_type=FlushDiskType.SYNC_FLUSH if terms.sync_flush else FlushDiskType.ASYNC_FLUSH,
+            ha_ack=HaAck.DURABLE if terms.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
             ha_audit_rate=AUDIT_RATE if self.audited else 0,
             in_sync_replicas=self.copies,

@@ -51,6 +51,10 @@ DELIVERY = 40.0
 """Seconds for what brokers put by themselves, at most: a failure makes them pause for some, and rounds of asking
 producers are seconds apart."""
 
+GIVES_UP = 72 * 3600.0
+"""Seconds (`fileReservedTime`) after which a transaction is too old for a broker to ask about, as in RocketMQ; its
+clock may leap further. What is given up is kept in another topic, for an operator."""
+
 LOSES = frozenset(("power", "die", "flicker", "failing", "promote"))
 """Faults by which a master may end up without what it had."""
 
@@ -96,8 +100,9 @@ class Simulation:
         self._ending = False
         self.looked: Callable[[], None] = lambda: None
         """Called after each look of the operator."""
-        self._sent_when: dict[int, tuple[str, dict[str, tuple[int, SimDisk]]]] = {}
-        """Who was master when a message was sent, and how often the power had failed, on which disk."""
+        self._sent_when: dict[int, tuple[str, int, dict[str, tuple[int, SimDisk]]]] = {}
+        """Who was master when a message was sent, how many changes of configuration there had been, and how often
+        the power had failed, on which disk."""
         self._client = RemotingClient(self.group.network.host(ADDRESSES["clients"]), self.clock)
         self._load = Load(
             self._client,
@@ -204,7 +209,7 @@ class Simulation:
     def _sent(self, sent: Sent, target: str) -> None:
         machines = self.group.machines
         states = {name: (machines[name].losses, machines[name].disk) for name in HOSTS}
-        self._sent_when[sent.number] = self.group.master, states
+        self._sent_when[sent.number] = self.group.master, len(self.group.former_terms), states
         self.promises.send(sent)
 
     def _place_of(self, sent: Sent) -> Place | None:
@@ -216,7 +221,7 @@ class Simulation:
 
     def _answered(self, sent: Sent) -> None:
         machines = self.group.machines
-        master, states = self._sent_when.pop(sent.number)
+        master, changes, states = self._sent_when.pop(sent.number)
         self.answers["none" if sent.code is None else str(sent.code)] += 1
         self.group.trace.note(f"answer {sent.number} {sent.code} {sent.place}")
         if sent.code == ResponseCode.SUCCESS and not self.setup.takes_puts:
@@ -226,7 +231,7 @@ class Simulation:
             self.violations.append(Violation("copies", told))
         slave = HOSTS[1 - HOSTS.index(master)]
         lost = {name for name in HOSTS if machines[name].losses != states[name][0]}
-        self.promises.answered(sent, master, slave, self.setup.terms, lost)
+        self.promises.answered(sent, master, slave, self.group.terms_since(changes, master, slave), lost)
         for name in HOSTS:
             if machines[name].disk is not states[name][1]:
                 sent.on.discard(name)
@@ -272,7 +277,9 @@ class Simulation:
 
     def _check_delivered(self) -> None:
         """What was to come later has come by now."""
-        store, sent = self.group.store(self.group.master), self.promises.sent.values()
+        store, sent = self.group.store(self.group.master), list(self.promises.sent.values())
+        if any(fault.kind == "leap" and fault.amount > GIVES_UP for fault in self.setup.faults):
+            sent = [each for each in sent if each.commits is None]
         limit = self.clock.seconds() + DELIVERY
         while self.clock.seconds() < limit and any(undelivered(sent, store)):
             self._pass(2)

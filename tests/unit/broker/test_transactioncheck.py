@@ -103,6 +103,18 @@ class TransactionCheckTests(TransactionCase):
         self.assertEqual((self.progress()[0], client.requests), (1, []))
 
     @inlineCallbacks
+    def test_a_half_stored_by_a_clock_that_was_ahead_is_asked_about(self):  # type: ignore[no-untyped-def]
+        """That clock is right again, or another broker is master now: this one's times lie ahead for months."""
+        yield self.check.stop()
+        self.clock.rightNow += 5 * 3600.0
+        yield self.send_half()
+        self.clock.rightNow -= 5 * 3600.0
+        self.check.start()
+        yield self.send_half(b"later")
+        self.round()
+        self.assertEqual((self.progress()[0], len(self.records(HALF_TOPIC))), (2, 4))
+
+    @inlineCallbacks
     def test_immunity_puts_the_question_off_and_the_first_offset_still_decides(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half(properties=PREPARED + "\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01100")
         self.round()
