@@ -193,7 +193,7 @@ class RemotingServerTests(TestCase):
     def test_a_client_that_never_reads_is_not_read_from_either(self):  # type: ignore[no-untyped-def]
         self.client.transport.pauseProducing()
         frame = request(BIG, 1)
-        self.client.transport.write(frame * 400)
+        self.client.transport.write(frame * 40)
         connection = next(iter(self.factory.connections))
         for _ in range(1000):
             yield deferLater(reactor, 0.02, lambda: None)
@@ -203,8 +203,8 @@ class RemotingServerTests(TestCase):
         self.assertTrue(connection.transport.producerPaused)
         self.assertLessEqual(held, server.ANSWER_WINDOW + (2 << 20))
         self.client.transport.resumeProducing()
-        answers = yield self.client.answers(400)
-        self.assertEqual(len(answers), 400)
+        answers = yield self.client.answers(40)
+        self.assertEqual(len(answers), 40)
 
     @inlineCallbacks
     def test_an_idle_connection_is_closed_and_a_busy_one_kept(self):  # type: ignore[no-untyped-def]
