@@ -1,4 +1,4 @@
-"""Mistakes in what brokers do by themselves: delayed messages, transactions, tables."""
+"""Mistakes in what brokers do by themselves: delayed messages, transactions, retries, tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred, succeed
 from hatwisted.broker.delay.schedule import LevelDelivery
 from hatwisted.broker.node.tablefollowers import TableFollowers
 from hatwisted.broker.node.tablehold import TableHold
+from hatwisted.broker.send.sendback import SendBackProcessor
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import TransactionCheck
@@ -53,6 +54,14 @@ def _end_at_once(processor: EndTransactionProcessor, connection: Any, request: R
 _end = EndTransactionProcessor.end
 
 
+def _take_back_at_once(processor: SendBackProcessor, connection: Any, request: RemotingCommand) -> Any:
+    answer = _take_back(processor, connection, request)
+    return response(request) if isinstance(answer, Deferred) else answer
+
+
+_take_back = SendBackProcessor.take_back
+
+
 def _not_asked(*_args: object) -> bool:
     return True
 
@@ -95,6 +104,14 @@ SERVICE_BUGS: dict[str, Bug] = {
         "end",
         _end_at_once,
         needs=_transactions,
+    ),
+    "send-back-unawaited": Bug(
+        "a message that is sent back is answered before it's safe",
+        SendBackProcessor,
+        "take_back",
+        _take_back_at_once,
+        ("kill", "full", "io"),
+        conf={"consumers": True, "pause": 0.15},
     ),
     "never-asked": Bug(
         "nobody asks what became of a transaction", TransactionCheck, "_ask", _not_asked, (), _transactions

@@ -12,11 +12,14 @@ from twisted.trial.unittest import TestCase
 from hatwisted.remoting import partialframes, server, serverfactory
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.remoting.serverfactory import IDLE_LIMIT, RemotingServerFactory
+from hatwisted.wire.bodylimits import MAX_BODY
+from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, encode_command
 from tests.support.loopback import loopback
 from tests.support.wireclient import WireClient
 
-ECHO, BATCH, BROKEN, LATE, BIG, SLOW = 901, 902, 903, 904, 905, 906
+ECHO = RequestCode.JOIN_CONSUMER_OFFSET  # one that may have a large body
+BATCH, BROKEN, LATE, BIG, SLOW = 902, 903, 904, 905, 906
 
 
 def request(code: int, opaque: int = 1, **more: Any) -> bytes:
@@ -80,6 +83,14 @@ class RemotingServerTests(TestCase):
         self.client.transport.write(request(31337, 9))
         (answer,) = yield self.client.answers(1)
         self.assertEqual((answer.code, answer.remark), (3, " request type 31337 not supported"))
+
+    @inlineCallbacks
+    def test_a_body_that_no_request_has_is_refused(self):  # type: ignore[no-untyped-def]
+        fits, exceeds = (request(LATE, 1, body=bytes(MAX_BODY + more)) for more in (0, 1))
+        self.client.transport.write(exceeds + fits + request(ECHO, 2, body=bytes(MAX_BODY + 1)))
+        answers = yield self.client.answers(3)
+        self.assertEqual([answer.code for answer in answers], [1, 0, 0])
+        self.assertEqual(answers[0].remark, "65537 bytes of body, 65536 are allowed")
 
     @inlineCallbacks
     def test_oneway_is_never_answered(self):  # type: ignore[no-untyped-def]
