@@ -166,7 +166,7 @@ class Machine:
         )
 
     def pause(self, seconds: float) -> None:
-        """The process stands still for so long."""
+        """Pause the process for so long."""
         if self.process is not None:
             self.process.paused_until = self._clock.seconds() + seconds
 

@@ -199,7 +199,7 @@ class TableFollowers:
         return done
 
     def _settle(self) -> None:
-        """End the waits that nobody who watches holds up any more."""
+        """End the waits that no watching slave holds up any more."""
         reached = min((follower.has for follower in self._followers.values()), default=self._state)
         for wait in [wait for wait in self._waits if wait.state <= reached]:
             self._end(wait)
