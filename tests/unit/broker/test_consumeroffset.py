@@ -87,7 +87,7 @@ class TestBounds(SynchronousTestCase):
     def size(self):
         return len(self.table.encode_compact(with_resets=True))
 
-    def test_what_is_sent_to_slaves_stays_below_a_frame(self):
+    def test_B178_what_is_sent_to_slaves_stays_below_a_frame(self):
         self.patch(consumeroffset, "MAX_BYTES", 20_000)
         self.table.commit("known", "T", 0, 5)
         for number in range(1000):
