@@ -17,7 +17,7 @@ from hatwisted.sim.simoperator import Operator
 
 
 class FaultInjector:
-    """Breaks what belongs to `group`; `operator` is told what it will have to start again."""
+    """Breaks what belongs to `group`; `operator` learns what it will have to start again."""
 
     def __init__(self, group: Group, operator: Operator) -> None:
         self.struck: Counter[str] = Counter()

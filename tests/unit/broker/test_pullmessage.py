@@ -226,7 +226,7 @@ class TestHolding(PullCase):
         hold = rig.hold.hold
         rig.hold.hold = lambda pull, seconds: held.append(pull) or hold(pull, seconds)
         ask = rig.ask
-        rig.ask = lambda code, **more: ask(code, bytes(1 << 20), unknown="x" * 100_000, **more)
+        rig.ask = lambda code, **more: ask(code, bytes(1 << 16), unknown="x" * 100_000, **more)
         (answer,) = yield rig.held(1)
         (pull,) = held
         self.assertEqual((pull.request.body, pull.request.ext), (b"", {"consumerGroup": "g"}))

@@ -1,4 +1,4 @@
-"""The `.properties` syntax, held against what java.util.Properties itself made of the same bytes."""
+"""The `.properties` syntax, compared with what java.util.Properties itself made of the same bytes."""
 
 from __future__ import annotations
 
