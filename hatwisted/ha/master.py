@@ -187,6 +187,8 @@ class HAService(Service):
         self._watch.came()
         self.hosts.reported(link.host)
         self.replicas.reported(link.progress, self.log.max_offset)
+        if link.progress.request_offset == 0:
+            self.group_transfer.skipped(link.progress.next_offset)
         self.acknowledged(link)
         reported = [each for each in self._links if each.progress.state in TRANSFERRING]
         if len(reported) > MAX_LINKS:
