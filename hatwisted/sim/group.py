@@ -79,8 +79,11 @@ class Group:
         self.terms[name] = terms
 
     def terms_since(self, changes: int, master: str, slave: str) -> Terms:
-        """What an answer means if it was given by these, after so many changes, under any configuration they have
-        had since: the least of it."""
+        """What an answer means under any configuration that its brokers have had meanwhile: the least of it.
+
+        - changes: of configurations, before the request was sent
+        - master, slave: who has answered, and its slave
+        """
         since = [*self.former_terms[changes:], *self.terms.items()]
         masters = [terms for name, terms in since if name == master]
         return Terms(
