@@ -107,7 +107,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     offset_sync = OffsetSyncProcessors(
         tables.offsets,
         tables.topics,
-        store.queue_end,
+        consumers.progress.stale,
         lambda: store.log.flushed_offset,
         SlaveIds(clock).asked,
     )
@@ -126,7 +126,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         TopicAdmin(clock, store, tables, spread, role, lambda: master.registered is not None),
         TopicView(store, tables.topics, tables.offsets, consumers.clients, tables.filters, identity.name),
         GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.confirmed),
-        MessageQueryProcessor(store),
+        MessageQueryProcessor(clock, store),
         LogBytesProcessor(clock, ranges),
         BrokerConfigProcessors(clock, live, partial(_check_config, role)),
     ):

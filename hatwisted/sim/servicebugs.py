@@ -7,6 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 
 from hatwisted.broker.delay.schedule import LevelDelivery
+from hatwisted.broker.node import logaudit
 from hatwisted.broker.node.tablefollowers import TableFollowers
 from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.send.sendback import SendBackProcessor
@@ -16,6 +17,7 @@ from hatwisted.broker.transaction.transactioncheck import TransactionCheck
 from hatwisted.remoting.server import response
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.setup import Setup
+from hatwisted.store.index.indexservice import IndexService
 from hatwisted.wire.remoting import RemotingCommand
 
 
@@ -66,8 +68,16 @@ def _not_asked(*_args: object) -> bool:
     return True
 
 
+def _audited(setup: Setup) -> bool:
+    return setup.audited
+
+
 def _tables(setup: Setup) -> bool:
     return setup.tables
+
+
+async def _no_difference(*_args: object) -> list[Any]:
+    return []
 
 
 def _nobody_lacks(_followers: TableFollowers) -> Deferred[None]:
@@ -76,6 +86,10 @@ def _nobody_lacks(_followers: TableFollowers) -> Deferred[None]:
 
 def _saved_later(_tables: BrokerTables) -> Deferred[str]:
     return succeed("")
+
+
+def _uncut(_index: IndexService, _end: int) -> int:
+    return 0
 
 
 SERVICE_BUGS: dict[str, Bug] = {
@@ -115,6 +129,21 @@ SERVICE_BUGS: dict[str, Bug] = {
     ),
     "never-asked": Bug(
         "nobody asks what became of a transaction", TransactionCheck, "_ask", _not_asked, (), _transactions
+    ),
+    "rot-unseen": Bug(
+        "a slave finds no difference between its log and its master's, whatever it reads",
+        logaudit,
+        "differing_ranges",
+        _no_difference,
+        needs=_audited,
+    ),
+    "index-uncut": Bug(
+        "the index keeps items of records that were cut",
+        IndexService,
+        "truncate",
+        _uncut,
+        ("power", "die", "flicker"),
+        lambda setup: setup.index and not setup.sync_flush,
     ),
     "change-uncopied": Bug(
         "a change of a table is confirmed before the slaves have it",

@@ -44,6 +44,10 @@ MOST_CHECKS = 1000
 """Questions about a transaction: more than fit into a run."""
 
 
+AUDIT_RATE = 1 << 20
+"""Bytes a second that a slave compares with its master's, where it does."""
+
+
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """One run.
 
@@ -54,6 +58,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - delayed: share of messages with a delay level
     - transactions: are there producers of transactions?
     - tables: does an operator make and change topics and groups?
+    - audited: does the slave compare its log with its master's?
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
     - consumers: do groups read?
@@ -74,6 +79,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     delayed: float
     transactions: bool
     tables: bool
+    audited: bool
     copies: int | None
     consumers: bool
     faults: tuple[Fault, ...]
@@ -115,7 +121,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
             ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
-            ha_audit_rate=0,
+            ha_audit_rate=AUDIT_RATE if self.audited else 0,
             in_sync_replicas=self.copies,
             slave_timeout=PATIENT if self.copies == 3 else None,
         )
@@ -145,6 +151,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         delayed=Random(f"{seed}/delayed").choice((0.0, 0.0, 0.1, 0.4)),
         transactions=Random(f"{seed}/transactions").random() < 0.3,
         tables=Random(f"{seed}/tables").random() < 0.3,
+        audited=Random(f"{seed}/audited").random() < 0.15,
         copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
         consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((1, 3, 8, 20)) if kinds else 0)),

@@ -14,11 +14,13 @@ import msgspec
 from twisted.python.failure import Failure
 
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.sim.bitrot import ROUND, flip_bit
 from hatwisted.sim.deliveries import early, rolled_back, undelivered
 from hatwisted.sim.faultinjector import FaultInjector
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import START, Group
 from hatwisted.sim.history import Place, Sent, Violation
+from hatwisted.sim.indexcheck import check_index
 from hatwisted.sim.load import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.promises import Promises
@@ -106,6 +108,7 @@ class Simulation:
             LoadEvents(self._sent, self._answered),
         )
 
+        self._watch = LogWatch()
         self._transactions = TransactionLoad(
             self.group.network.host(ADDRESSES["clients"]),
             self.clock,
@@ -120,7 +123,7 @@ class Simulation:
 
     def run(self) -> Outcome:
         """To the end, or to the first violation."""
-        watch = LogWatch()
+        watch = self._watch
         with watch.watching():
             try:
                 self._run()
@@ -171,6 +174,7 @@ class Simulation:
         self._pass(TIMEOUT + 1)
         self._check_whole(probe)
         self._check_consumed()
+        self._check_rot()
         self._stop_all()
 
     def _settle(self) -> None:
@@ -261,6 +265,7 @@ class Simulation:
             self.violations.append(Violation("whole", f"the logs end at {ends[0]} and {ends[1]}"))
         for name in HOSTS:
             operator.check_store(name)
+            self.violations += list(check_index(self.promises.sent.values(), group.store(name)))[:3]
         self._check_delivered()
         if self.violations:
             raise _Broken
@@ -300,6 +305,25 @@ class Simulation:
             if kept:
                 unconsumed += consumption.forgotten(store)
         return unconsumed
+
+    def _check_rot(self) -> None:
+        """A bit that changes at rest is noticed; nothing else is taken for one."""
+        group, told = self.group, self._watch.differences
+        if told:
+            what = f"the slave says that it differs in {told[0]}, but no bit has changed"
+            self.violations.append(Violation("rot", what))
+        elif self.setup.audited and group.linked() and group.equal_ends():
+            self._ending = True  # an operator who compares logs would see it, too
+            flip = flip_bit(group, group.random("rot"))
+            limit = self.clock.seconds() + ROUND
+            while flip is not None and not any(flip.offset in each for each in told):
+                if self.clock.seconds() >= limit:
+                    where = f"a bit at {flip.offset} of {flip.name}'s log"
+                    self.violations.append(Violation("rot", f"{where} has changed, and nobody says so"))
+                    break
+                self._pass(5)
+        if self.violations:
+            raise _Broken
 
     def _stop_all(self) -> None:
         """Consumers first, as an operator would."""

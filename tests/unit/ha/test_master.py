@@ -333,8 +333,10 @@ class WriteSideTests(SynchronousTestCase):
             slave.body()
             rig.log.append(bytes(1000 - 12))
             self.assertEqual(rig.service.status()[0].state, "live")
+            rig.seconds(1)
             rig.log.append(b"x")
-            self.assertEqual(rig.service.status()[0].state, "catching up")
+            status = rig.service.status()[0]
+            self.assertEqual((status.state, status.since), ("catching up", rig.clock.seconds()))
             self.assertEqual(slave.body(), bytes(1000 - 12))
             slave.wire.drain()
 
@@ -445,7 +447,7 @@ class StrangerTests(SynchronousTestCase):
         slaves = [rig.slave(1000) for _ in range(master.MAX_UNREPORTED + 20)]
         self.assertFalse(any(slave.gone for slave in slaves))
 
-    def test_too_many_links_push_out_those_that_copy_nothing(self) -> None:
+    def test_B179_too_many_links_push_out_those_that_copy_nothing(self) -> None:
         rig = MasterRig(filled(1000))
         slave = rig.slave(1000)
         strangers = [rig.slave(0) for _ in range(master.MAX_LINKS + 20)]
@@ -482,15 +484,20 @@ class RefusalTests(SynchronousTestCase):
         self.assertTrue(slave.wire.closed)
 
     def test_a_slave_overtaken_by_retention_while_it_lags_is_refused(self) -> None:
+        caught = LogCatcher(self)
         rig = MasterRig(MemoryLog(file_size=1000))
         slave = rig.slave(0)
+        rig.log.append(bytes(500))
         slave.wire.fill()
         for _ in range(4):
             rig.log.append(bytes(haconnection.HA_WRITE_WINDOW))
-        slave.body()
+        self.assertEqual(slave.body(), bytes(500))
         rig.log.expire(rig.log.max_offset // 1000 * 1000)
+        rig.seconds(1)
         slave.wire.drain()
-        self.assertEqual(rig.service.status()[0].state, "offset expired")
+        status = rig.service.status()[0]
+        self.assertEqual((status.state, status.since), ("offset expired", 1.0))
+        self.assertIn("it asks for offset 500, but the log holds", caught.texts("error")[0])
         rig.seconds(haconnection.REFUSED_LINGER + 0.1)
         self.assertEqual(slave.frames()[-1], (rig.log.min_offset, b""))
 

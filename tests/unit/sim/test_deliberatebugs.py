@@ -26,6 +26,7 @@ def broken(bug: str | None, *faults: Fault, seconds: float = 4.0) -> str:
         delayed=0.2,
         transactions=True,
         tables=True,
+        audited=True,
         sync_master=True,
         sync_flush=True,
         copies=None,
@@ -63,6 +64,9 @@ class DeliberateBugTests(SynchronousTestCase):
 
     def test_a_change_of_a_table_that_slaves_lack_although_it_was_confirmed(self) -> None:
         self.assertEqual(broken("change-uncopied"), "tables")
+
+    def test_a_changed_bit_that_the_slave_does_not_see(self) -> None:
+        self.assertEqual(broken("rot-unseen"), "rot")
 
     def test_a_bug_is_gone_with_its_run(self) -> None:
         honest = CommitLog.datasync
