@@ -107,7 +107,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     offset_sync = OffsetSyncProcessors(
         tables.offsets,
         tables.topics,
-        store.queue_end,
+        consumers.progress.stale,
         lambda: store.log.flushed_offset,
         SlaveIds(clock).asked,
     )

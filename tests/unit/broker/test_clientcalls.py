@@ -97,7 +97,7 @@ class TestCalls(TestCase):
         yield call
 
     @inlineCallbacks
-    def test_client_that_reads_nothing_is_sent_nothing_oneway_either(self):
+    def test_B177_client_that_reads_nothing_is_sent_nothing_oneway_either(self):
         self.connection.pauseProducing()
         self.calls.oneway(self.connection, RemotingCommand(220, body=b"unread"))
         self.connection.resumeProducing()

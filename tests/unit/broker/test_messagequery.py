@@ -48,7 +48,7 @@ class TestQuery(TestCase):
         self.assertEqual(len((yield self.bodies(maxNum=1, _UNIQUE_KEY_QUERY="true", key="ID1"))), 32)
 
     @inlineCallbacks
-    def test_a_long_chain_is_looked_through_in_steps(self):
+    def test_B175_a_long_chain_is_looked_through_in_steps(self):
         self.patch(indexfile, "CHAIN_STEP", 3)
         for number in range(10):
             self.put(b"%d" % number)

@@ -219,7 +219,7 @@ class TestHolding(PullCase):
         self.assertEqual(self.seen((yield answer)), (0, "FOUND", 4, 0, 4, 3))
 
     @inlineCallbacks
-    def test_what_is_held_of_a_request_is_what_its_answer_needs(self):
+    def test_B177_what_is_held_of_a_request_is_what_its_answer_needs(self):
         rig = self.start()
         rig.put()
         held = []

@@ -447,7 +447,7 @@ class StrangerTests(SynchronousTestCase):
         slaves = [rig.slave(1000) for _ in range(master.MAX_UNREPORTED + 20)]
         self.assertFalse(any(slave.gone for slave in slaves))
 
-    def test_too_many_links_push_out_those_that_copy_nothing(self) -> None:
+    def test_B179_too_many_links_push_out_those_that_copy_nothing(self) -> None:
         rig = MasterRig(filled(1000))
         slave = rig.slave(1000)
         strangers = [rig.slave(0) for _ in range(master.MAX_LINKS + 20)]

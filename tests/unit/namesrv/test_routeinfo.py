@@ -30,7 +30,7 @@ class RouteCase(SynchronousTestCase):
 
 
 class TestBounds(RouteCase):
-    def test_no_more_topics_of_groups_than_there_is_room_for(self):
+    def test_B179_no_more_topics_of_groups_than_there_is_room_for(self):
         self.patch(routeinfo, "MAX_ROUTES", 3)
         self.register("a", names=("T", "U"))
         self.register("b", names=("T",))
@@ -49,7 +49,7 @@ class TestBounds(RouteCase):
         self.routes.closed("b:0")
         self.register("c", names=("T", "U", "V"))
 
-    def test_no_more_brokers_and_no_longer_names(self):
+    def test_B179_no_more_brokers_and_no_longer_names(self):
         self.patch(routeinfo, "MAX_BROKERS", 2)
         self.register("a")
         self.register("b")

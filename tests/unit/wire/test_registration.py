@@ -157,7 +157,7 @@ class RegisterBodies(SynchronousTestCase):
         error = self.assertRaises(BadRegistration, decode_register_body, bomb, compressed=True, version=407)
         self.assertIn("more than 100000 bytes", str(error))
 
-    def test_a_registration_has_so_many_topics(self) -> None:
+    def test_B179_a_registration_has_so_many_topics(self) -> None:
         self.patch(registration, "MAX_TOPICS", 2)
         topics = {name: TopicConfig(topic_name=name) for name in ("a", "b", "c")}
         for compressed in (False, True):
