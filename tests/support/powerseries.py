@@ -36,6 +36,8 @@ FAILING = [NAMES, NAMES, (MASTER,), (SLAVE,)]
 PACE = 300
 WRITEBACKS = (2, 10)
 """In a life."""
+WRITTEN_BACK = 0.5
+"""How many lives end with one, so that much has been written and not flushed."""
 SOME = (5, 40)
 """Acknowledged messages from one to the next."""
 KILLS = 0.5
@@ -127,8 +129,7 @@ class PowerSeries:
             begin = self._disks.position()
             broken = list(map(str, self._start()))
             assert not broken, "\n".join((f"seed {self.seed}, {self.terms}:", *self.story, *broken[:20]))
-            broken_disk = self._load(chronicle)
-            end = self._disks.position()
+            end, broken_disk = self._load(chronicle)
         moments = [moment for moment in chronicle.moments() if moment <= end]
         # What a broken disk hasn't taken is lost with the page cache, as by a failure of power.
         failing = (NAMES[broken_disk],) if broken_disk is not None else self.random.choice(FAILING)
@@ -195,8 +196,8 @@ class PowerSeries:
         slave.start()
         self.cut_back += 1
 
-    def _load(self, chronicle: Chronicle) -> int | None:
-        """The number of a disk that has broken meanwhile."""
+    def _load(self, chronicle: Chronicle) -> tuple[int, int | None]:
+        """A moment in the middle of the load, and the number of a disk that has broken before it."""
         judges = Judges(chronicle, self.terms, MASTER, SLAVE)
         broken_disk = None
         with JudgedProducer(self._group.master_port, self.lives + 1, PACE, judges) as producer:
@@ -212,9 +213,11 @@ class PowerSeries:
                 self._kill(self.random.choice((self._group.master, self._group.slave)))
                 producer.wait_acked(SOME[0])
             time.sleep(self.random.uniform(0, 0.2))
-        for path in self._disks.paths:
-            begin_writeback(path)
-        return broken_disk
+            if self.random.random() < WRITTEN_BACK:
+                for path in self._disks.paths:
+                    begin_writeback(path)
+            end = self._disks.position()
+        return end, broken_disk
 
     @staticmethod
     def _kill(broker: ServerProcess) -> None:
