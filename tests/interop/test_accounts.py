@@ -107,13 +107,14 @@ def account(name: str, secret: str | None = None) -> tuple[str]:
 
 
 def has_message(printed: str) -> bool:
-    """Does a table of messages have one? Its id is 32 hexadecimal digits."""
-    return re.search(r"^[0-9A-F]{32}\b", printed, re.MULTILINE) is not None
+    """Does a table of messages have one? Its id is hexadecimal digits, 32 or more."""
+    return re.search(r"^[0-9A-F]{32,}\b", printed, re.MULTILINE) is not None
 
 
 def test_mqadmin_is_let_in_by_its_account(group: BrokerGroup, mqadmin: Run) -> None:
     at = f"127.0.0.1:{group.master_port}"
-    assert "SEND_OK" in mqadmin("clients", "sendMessage", "-t", TOPIC, "-p", "x", "-k", "key1")
+    sent = mqadmin("clients", "sendMessage", "-t", TOPIC, "-p", "x", "-k", "key1")
+    assert "SEND_OK" in sent or "SLAVE_NOT_AVAILABLE" in sent  # the slave may still be on its way
     assert "No accessKey is configured" in mqadmin(None, "brokerStatus", "-b", at)
     assert "No acl config for nobody7" in mqadmin("nobody7", "brokerStatus", "-b", at)
     assert "Need admin permission for request code=17" in mqadmin(
@@ -122,9 +123,8 @@ def test_mqadmin_is_let_in_by_its_account(group: BrokerGroup, mqadmin: Run) -> N
     if group.master_kind is OURS:
         # RocketMQ's own broker refuses its client's signature here: it leaves one signed field out.
         assert not has_message(mqadmin("clients", "queryMsgByKey", "-t", OTHER, "-k", "key1"))
-        wait_until(
-            lambda: has_message(mqadmin("clients", "queryMsgByKey", "-t", TOPIC, "-k", "key1")), SECONDS, "it"
-        )
+        query = ("clients", "queryMsgByKey", "-t", TOPIC, "-k", "key1")
+        wait_until(lambda: has_message(mqadmin(*query)), SECONDS, "the message is found by its key")
 
 
 def test_mqadmin_changes_accounts(group: BrokerGroup, mqadmin: Run) -> None:
@@ -155,7 +155,7 @@ def test_clients_with_an_account(
         consumer.tell("start", "c", GROUP, TOPIC, "*", "CLUSTERING")
         for how in ("sync", "async", "batch", "ordered"):
             producer.tell(how, TOPIC, f"{version}-{how}", COUNT)
-        producer.tell("transaction", TOPIC, f"{version}-half", "commit")
+        producer.tell("transaction", TOPIC, f"{version}-half", "COMMIT_MESSAGE")
         producer.tell("sync", TOPIC, f"bad-{version}", 1)
 
         def seen(*, again: bool = False) -> int:
