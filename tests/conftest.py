@@ -43,7 +43,9 @@ collect_ignore_glob = ["*/test_trial.py"]  # what trial has to say
 
 
 class SessionScheduling(LoadFileScheduling):
-    """With --dist=loadfile: the files that share Spark's session go to one worker as if they were one."""
+    """--dist=loadfile, where the files that share Spark's session are one: a second session would be another JVM
+    and another minute. (By --dist=loadgroup each test without a group would be on its own.) It says which tests
+    stay together; their order is everywhere that of the collection."""
 
     def _split_scope(self, nodeid: str) -> str:
         scope: str = super()._split_scope(nodeid)

@@ -1,7 +1,7 @@
 """`make mutants`: what the unit tests of a room notice of small changes of its code.
 
 mutmut makes the mutants and finds out which unit tests of the room reach each function. Here they are drawn,
-tested (mutanttests.py), counted and held against the goal:
+tested (mutanttests.py), counted and compared with the goal:
 
     SAMPLE=100 SEED=7 make mutants ROOMS="ha put"
 

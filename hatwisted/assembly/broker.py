@@ -107,12 +107,12 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     offset_sync = OffsetSyncProcessors(
         tables.offsets,
         tables.topics,
-        store.queue_end,
+        consumers.progress.stale,
         lambda: store.log.flushed_offset,
         SlaveIds(clock).asked,
     )
     followers = TableFollowers(clock, tables, ha.slave_hosts)
-    spread = TableSpread(registration.settled, followers.copied)
+    spread = TableSpread(registration.settled, followers.confirmed)
     runtime = RuntimeInfo(clock, store, parts.local_time)
     ranges = LogRanges(store.log, fs, worker)
     processors = ProcessorTable()
@@ -125,8 +125,8 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         AdminProcessors(store, tables.topics, tables.groups, tables.offsets, tables.delays, runtime),
         TopicAdmin(clock, store, tables, spread, role, lambda: master.registered is not None),
         TopicView(store, tables.topics, tables.offsets, consumers.clients, tables.filters, identity.name),
-        GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.copied),
-        MessageQueryProcessor(store),
+        GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.confirmed),
+        MessageQueryProcessor(clock, store),
         LogBytesProcessor(clock, ranges),
         BrokerConfigProcessors(clock, live, partial(_check_config, role)),
     ):

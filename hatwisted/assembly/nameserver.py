@@ -100,7 +100,7 @@ def with_name_server(config: BrokerConfig, name_server: EmbeddedNameServer) -> B
 
 
 class Stack(MultiService):
-    """Services that stand on each other: started in the order they were added, stopped the other way round,
+    """Services that stand on each other: started in the order they were added, stopped in reverse,
     each when the one above it has stopped, or has failed to."""
 
     _log = Logger()

@@ -109,6 +109,14 @@ class BrokerTables:
             flusher.start()
             flusher.flush()
 
+    def saved(self) -> Deferred[str]:
+        """Fires when topics and groups, as they are now, are in their files, with ""; or with why they can't be
+        written. Never fails."""
+        written = gatherResults([file.flush() for file in self._new])
+        return written.addCallback(
+            lambda _: "; ".join(f"{file.path}: {file.problem}" for file in self._new if file.problem)
+        )
+
     def stop(self) -> Deferred[None]:
         """Write what has changed; fires when it's on disk."""
         return gatherResults([flusher.stop() for flusher in self._flushers]).addCallback(lambda _: None)

@@ -57,9 +57,8 @@ class TwistedDriver:
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
         """A Deferred or a coroutine that awaits Deferreds."""
-        given = outcome if isinstance(outcome, Deferred) else ensureDeferred(outcome)
         adopted: Waiter[Any] = Waiter()
-        given.addCallbacks(adopted.fire, lambda failure: adopted.fail(failure.value))
+        ensureDeferred(outcome).addCallbacks(adopted.fire, lambda failure: adopted.fail(failure.value))
         return adopted
 
 

@@ -1,4 +1,4 @@
-"""Messages of one topic that share requests: who leads, who goes along, who waits for the next.
+"""Messages of one topic that share requests: which one leads, which go with it, which wait for the next.
 
 An accumulator lets some requests go at once; what comes while they are under way waits, and the next free request
 takes all of it that fits. The first message of a batch leads: its sender makes the request and hands out the

@@ -101,7 +101,7 @@ async def _behind(acked: AckIndex | None, batch: Sequence[ReceivedMessage], fail
 async def deliver_in_order(
     batch: Sequence[ReceivedMessage], consume: Consume, stay: Callable[[], bool] = lambda: True
 ) -> tuple[int, Exception | None]:
-    """How many messages are consumed from the front on, and the error of the one after them. Nothing after a
+    """How many messages are consumed, counted from the first, and the error of the one after them. Nothing after a
     message that failed alone is delivered again.
 
     - batch: messages of one queue, in its order

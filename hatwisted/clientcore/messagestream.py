@@ -1,4 +1,4 @@
-"""Messages one after the other, for `async for`: what the queues offer meets who takes.
+"""Messages one after another, for `async for`: what the queues offer meets those who take it.
 
 A message is settled when the next is asked for, so its queue waits for the program as it does for a callback.
 """

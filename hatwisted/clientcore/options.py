@@ -1,7 +1,7 @@
 """Options of producers and consumers: one value each, and the keywords that make it.
 
 The keywords stand twice, as a type checker needs them at `Cluster.producer("orders", retries=4)` and as the fields
-that the logic reads; `tests/unit/clientcore/test_options.py` holds them against each other.
+that the logic reads; `tests/unit/clientcore/test_options.py` compares the two.
 """
 
 from __future__ import annotations

@@ -66,6 +66,10 @@ class Session:
         self._producers: dict[str, GroupMember] = {}
         self._consumers: dict[str, GroupMember] = {}
         self._beaten: set[str] = set()
+        self._joined = 0
+        """Rises with each member: a heartbeat that was made before says nothing of it."""
+        self._heard: set[str] = set()
+        """Brokers that have heard of all members."""
         self._listening: tuple[tuple[int, bool], list[str]] = (-1, False), []
         self._beat = Repeating(driver, HEARTBEAT_INTERVAL, self._heartbeat_quietly, "heartbeat")
         self._refresh = Repeating(driver, ROUTE_INTERVAL, self._refresh_routes, "refreshing routes")
@@ -91,6 +95,8 @@ class Session:
         if table.get(member.group, member) is not member:
             raise BadSetting(f"group {member.group} has a member on this cluster link already")
         table[member.group] = member
+        self._joined += 1
+        self._heard.clear()
         if not self._beat.running:
             self._beat.start()
             self._refresh.start()
@@ -166,11 +172,12 @@ class Session:
                 "producerDataSet": [each.heartbeat() for each in self._producers.values()],
             }
         )
-        await gather(self._beat_one(address, body) for address in self._listeners())
+        joined = self._joined
+        await gather(self._beat_one(address, body, joined) for address in self._listeners())
 
     def introduce(self) -> None:
-        """Beat soon, if a known broker hasn't heard of this client yet."""
-        if not self._introducing and not self._beaten.issuperset(self._listeners()):
+        """Beat soon, if a known broker hasn't heard of all members yet."""
+        if not self._introducing and not self._heard.issuperset(self._listeners()):
             self._introducing = True
             self.in_background(self._introduce(), "first heartbeat")
 
@@ -193,13 +200,15 @@ class Session:
             self._listening = made_of, found
         return self._listening[1]
 
-    async def _beat_one(self, address: str, body: bytes) -> None:
+    async def _beat_one(self, address: str, body: bytes, joined: int) -> None:
         try:
             await self.ask(address, RequestCode.HEART_BEAT, body=body)
         except (CallFailed, Refused) as error:
             self.log.info("heartbeat: {error}", error=error)
         else:
             self._beaten.add(address)
+            if joined == self._joined:
+                self._heard.add(address)
 
     def _heartbeat_quietly(self) -> None:
         if self._producers or self._consumers:
@@ -219,6 +228,7 @@ class Session:
 
     def _lost(self, address: str) -> None:
         self._beaten.discard(address)
+        self._heard.discard(address)
 
     def _on_request(self, address: str, request: RemotingCommand) -> Answer:
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:

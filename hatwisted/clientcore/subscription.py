@@ -34,7 +34,7 @@ class Subscription:
     def wants(self, properties: Mapping[str, str]) -> bool:
         """Is a message with these properties meant, and not just its tag's hash?"""
         tags = self.tags
-        return not tags or properties.get(PROPERTY_TAGS, "") in tags
+        return not tags or properties.get(PROPERTY_TAGS) in tags
 
     def entry(self) -> dict[str, object]:
         """As heartbeats carry it."""

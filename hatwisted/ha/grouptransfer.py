@@ -79,6 +79,11 @@ class GroupTransferService:
         nothing."""
         self._line.advance(offset)
 
+    def skipped(self, offset: int) -> None:
+        """A slave without a log begins at `offset`: its acks will cover nothing that ends before. Who waits for
+        that is released now, with the offset reached."""
+        self._line.give_up(offset)
+
     def stop(self) -> None:
         """Release everybody with the offset reached; later waits return at once."""
         self._stopped = True

@@ -12,7 +12,7 @@ because anything can connect to the port, and a RocketMQ slave itself is silent 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, succeed
@@ -39,6 +39,10 @@ from hatwisted.timing.periodic import PeriodicCall
 MAX_UNREPORTED = 64
 """Connections without an accepted first report (each a socket and about 3 KiB). One more pushes out the
 oldest of the host that holds most of them, so that a scanner can't lock a slave out."""
+
+MAX_LINKS = 128
+"""Links that have reported, each with up to 1 MiB of log that isn't read. One more pushes out the one that is
+furthest behind, of the host that has most of them."""
 
 
 class HAMasterFactory(Factory):
@@ -167,16 +171,15 @@ class HAService(Service):
             self.replicas.join(link.progress)
         self._unreported[link] = None
         if len(self._unreported) > MAX_UNREPORTED:
-            self._evict_unidentified()
+            self._evict(self._unreported, "without a first report")
 
-    def _evict_unidentified(self) -> None:
-        host, held = Counter(link.host for link in self._unreported).most_common(1)[0]
-        oldest = next(link for link in self._unreported if link.host == host)
-        self.complain(
-            host, f"{oldest.peer} closed, {held} connections without a first report are too many at a time"
-        )
-        del self._unreported[oldest]
-        oldest.abort()
+    def _evict(self, links: Collection[HAConnection], what: str) -> None:
+        host, held = Counter(link.host for link in links).most_common(1)[0]
+        last = min((link for link in links if link.host == host), key=lambda link: link.progress.ack_offset)
+        self.complain(host, f"{last.peer} closed, {held} connections {what} are too many at a time")
+        self._unreported.pop(last, None)
+        self.replicas.leave(last.progress)
+        last.abort()
 
     def reported(self, link: HAConnection) -> None:
         """A link's first report was accepted."""
@@ -184,7 +187,12 @@ class HAService(Service):
         self._watch.came()
         self.hosts.reported(link.host)
         self.replicas.reported(link.progress, self.log.max_offset)
+        if link.progress.request_offset == 0:
+            self.group_transfer.skipped(link.progress.next_offset)
         self.acknowledged(link)
+        reported = [each for each in self._links if each.progress.state in TRANSFERRING]
+        if len(reported) > MAX_LINKS:
+            self._evict(reported, "that copy the log")
 
     def refused(self, link: HAConnection) -> None:
         """A link asks for an offset that the log doesn't hold: no replica, closes after a while."""

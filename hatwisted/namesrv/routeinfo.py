@@ -17,7 +17,7 @@ A plain table without sockets: connections are opaque keys, time is the clock's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
@@ -28,6 +28,7 @@ from hatwisted.wire.registration import (
     MASTER_ID,
     PERM_READ,
     PERM_WRITE,
+    BadRegistration,
     BrokerData,
     ClusterInfo,
     DataVersion,
@@ -39,6 +40,18 @@ from hatwisted.wire.registration import (
 LEASE = 120.0
 """Seconds without a registration after which a broker counts as gone; they register every 30 s (4.9.7: 120
 s)."""
+
+MAX_ROUTES = 200_000
+"""Topics of all groups together, a topic counting once for each group that has it: some 90 MB."""
+
+MAX_BROKERS = 10_000
+"""Living brokers."""
+
+MAX_NAME = 255
+"""Characters of a topic, a group, a cluster, an address."""
+
+MAX_FILTER_SERVERS = 64
+"""Addresses that one broker may name."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -88,6 +101,8 @@ class RouteTable:
         self._groups: dict[str, BrokerData] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._leases: dict[str, _Lease] = {}
+        self._routes = 0
+        """How many of MAX_ROUTES there are."""
         self._twofold = LogThrottle(clock)
 
     # ---- what brokers say
@@ -107,7 +122,13 @@ class RouteTable:
         - version: of its topics
         - connection: on which it lives
         - filter_servers: their addresses
+
+        Raises BadRegistration, and changes nothing, if that were more than there may be.
         """
+        filter_servers = list(filter_servers)
+        self._check(member, filter_servers)
+        if member.id == MASTER_ID:
+            self._check_room(member.group, topics)
         former = self._leases.get(member.address)
         if former is not None and former.member.group != member.group:
             self._drop(member.address, f"it registers as {member.group} now")
@@ -117,15 +138,42 @@ class RouteTable:
         if member.id == MASTER_ID and (first or self.changed(member.address, version)):
             self._merge_topics(member.group, topics.values())
         self._leases[member.address] = _Lease(
-            member, version, connection, list(filter_servers), self._clock.seconds()
+            member, version, connection, filter_servers, self._clock.seconds()
         )
         return None if member.id == MASTER_ID else self._master_of(group)
 
     def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
-        """A topic alone, of groups that are registered (5.x's enableSingleTopicRegister)."""
+        """A topic alone, of groups that are registered (5.x's enableSingleTopicRegister).
+        Raises BadRegistration."""
         for data in queues:
             if data.broker_name in self._groups:
-                self._topics.setdefault(topic, {})[data.broker_name] = data
+                self._check_room(data.broker_name, (topic,))
+                self._add_queues(topic, data)
+
+    def _check(self, member: Member, filter_servers: list[str]) -> None:
+        named = (member.cluster, member.group, member.address, member.ha_address, *filter_servers)
+        if len(filter_servers) > MAX_FILTER_SERVERS or max(map(len, named)) > MAX_NAME:
+            raise BadRegistration(
+                f"names have at most {MAX_NAME} characters, filter servers are {MAX_FILTER_SERVERS}"
+            )
+        if member.address not in self._leases and len(self._leases) >= MAX_BROKERS:
+            raise BadRegistration(f"{MAX_BROKERS} brokers are registered already")
+
+    def _check_room(self, group_name: str, topics: Collection[str]) -> None:
+        """Is there room for these topics of a group?"""
+        if any(len(topic) > MAX_NAME for topic in topics):
+            raise BadRegistration(f"a topic's name has at most {MAX_NAME} characters")
+        if self._routes + len(topics) > MAX_ROUTES:
+            new = sum(group_name not in self._topics.get(topic, ()) for topic in topics)
+            if self._routes + new > MAX_ROUTES:
+                raise BadRegistration(
+                    f"{self._routes} topics of groups are registered, {new} more would exceed {MAX_ROUTES}"
+                )
+
+    def _add_queues(self, topic: str, data: QueueData) -> None:
+        groups = self._topics.setdefault(topic, {})
+        self._routes += data.broker_name not in groups
+        groups[data.broker_name] = data
 
     def unregister(self, group_name: str, broker_id: int, address: str) -> None:
         """A broker stops in good order. Unknown ones are no error.
@@ -217,7 +265,7 @@ class RouteTable:
                 topic_sys_flag=topic.topic_sys_flag,
                 write_queue_nums=topic.write_queue_nums,
             )
-            self._topics.setdefault(topic.topic_name, {})[group_name] = queues
+            self._add_queues(topic.topic_name, queues)
 
     def _drop(self, address: str, why: str) -> None:
         member = self._leases.pop(address).member
@@ -241,7 +289,7 @@ class RouteTable:
 
     def _drop_queues(self, topic: str, group_name: str) -> None:
         queues = self._topics[topic]
-        queues.pop(group_name, None)
+        self._routes -= queues.pop(group_name, None) is not None
         if not queues:
             del self._topics[topic]
 
@@ -300,7 +348,7 @@ class RouteTable:
         if topic not in self._topics:
             return
         if not cluster:
-            del self._topics[topic]
+            self._routes -= len(self._topics.pop(topic))
             return
         for group in self._groups.values():
             if group.cluster == cluster and topic in self._topics:

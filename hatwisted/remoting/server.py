@@ -29,6 +29,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.wire.bodylimits import MAX_BODY, body_limit
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.remoting import (
@@ -290,6 +291,10 @@ class RemotingConnection(Protocol):
         if handler is None:
             remark = f" request type {command.code} not supported"
             self.reply(command, response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
+            return
+        if len(command.body) > MAX_BODY and len(command.body) > body_limit(command.code):
+            remark = f"{len(command.body)} bytes of body, {body_limit(command.code)} are allowed"
+            self.reply(command, response(command, ResponseCode.SYSTEM_ERROR, remark))
             return
         try:
             answer = handler(self, command)

@@ -213,10 +213,17 @@ BUGS: dict[str, Bug] = SERVICE_BUGS | {
         "mark_flushed",
         _flushed_all,
         (*POWER, "slowdisk"),
-        _sync_flush,
+        _eventful,
+        {"sync_flush": True, "pause": 0.05, "sizes": (20, 500)},
     ),
     "names-unsynced": Bug(
-        "a flush leaves out the names of files", FileQueue, "_sync_names", _nothing, POWER, _sync_flush
+        "a flush leaves out the names of files",
+        FileQueue,
+        "_sync_names",
+        _nothing,
+        POWER,
+        _eventful,
+        {"sync_flush": True, "log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
     ),
     "failed-sync-retried": Bug(
         "a sync that has failed is tried again, and believed",

@@ -17,7 +17,7 @@ from hatwisted.sim.simoperator import Operator
 
 
 class FaultInjector:
-    """Breaks what belongs to `group`; `operator` is told what it will have to start again."""
+    """Breaks what belongs to `group`; `operator` learns what it will have to start again."""
 
     def __init__(self, group: Group, operator: Operator) -> None:
         self.struck: Counter[str] = Counter()
@@ -118,6 +118,13 @@ class FaultInjector:
         if machine.running:
             self._operator.down(fault.host, fault.lasts)
             machine.kill()
+
+    def _begin_conf(self, fault: Fault) -> None:
+        """The process ends, and is started again with another flush mode, role or acknowledgement."""
+        group = self._group
+        if group.serves(fault.host):
+            group.configure(fault.host, group.setup.other_terms(fault.count))
+            self._begin_kill(fault)
 
     def _begin_die(self, fault: Fault) -> None:
         machine = self._group.machines[fault.host]

@@ -77,6 +77,12 @@ def _kill(random: Random, at: float) -> Fault:
     return Fault(at=at, kind="kill", host=random.choice(HOSTS), lasts=_lasts(random))
 
 
+def _conf(random: Random, at: float) -> Fault:
+    return Fault(
+        at=at, kind="conf", host=random.choice(HOSTS), lasts=_lasts(random), count=random.randrange(8)
+    )
+
+
 def _stop(random: Random, at: float) -> Fault:
     return Fault(at=at, kind="stop", host=random.choice(HOSTS), lasts=_lasts(random))
 
@@ -178,6 +184,7 @@ KINDS: dict[str, Callable[[Random, float], Fault]] = {
     "storm": _storm,
     "kill": _kill,
     "stop": _stop,
+    "conf": _conf,
     "die": _die,
     "power": _power,
     "pause": _pause,

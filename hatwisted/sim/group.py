@@ -20,6 +20,7 @@ from hatwisted.sim.linkfaults import LinkFaults
 from hatwisted.sim.load import TOPICS
 from hatwisted.sim.machine import Machine
 from hatwisted.sim.memorynet import MemoryNetwork
+from hatwisted.sim.promises import Terms
 from hatwisted.sim.setup import ADDRESSES, BROKER_PORT, GROUPS, MEMBERS, NAME_SERVER, Setup
 from hatwisted.sim.simclock import SimClock
 from hatwisted.sim.storeview import LiveStore
@@ -46,6 +47,10 @@ class Group:
         self.machines = {name: self._machine(name) for name in (*HOSTS, "names", *members)}
         self.master = "a"
         """Name of the machine that the operator calls the master."""
+        self.terms = dict.fromkeys(HOSTS, setup.terms)
+        """How each broker is configured to answer, from its next start on if it's down."""
+        self.former_terms: list[tuple[str, Terms]] = []
+        """How they were configured before, in the order of the changes."""
         self.hands_off: set[str] = set()
         """Machines that the operator leaves alone: they stop in order, or wait for a promotion."""
 
@@ -68,6 +73,25 @@ class Group:
         """Where the master takes requests, as "host:port"."""
         return f"{ADDRESSES[self.master]}:{BROKER_PORT}"
 
+    def configure(self, name: str, terms: Terms) -> None:
+        """A broker that is about to start answers otherwise from now on."""
+        self.former_terms.append((name, self.terms[name]))
+        self.terms[name] = terms
+
+    def terms_since(self, changes: int, master: str, slave: str) -> Terms:
+        """What an answer means under any configuration that its brokers have had meanwhile: the least of it.
+
+        - changes: of configurations, before the request was sent
+        - master, slave: who has answered, and its slave
+        """
+        since = [*self.former_terms[changes:], *self.terms.items()]
+        masters = [terms for name, terms in since if name == master]
+        return Terms(
+            all(terms.sync_slaves for terms in masters),
+            all(terms.sync_flush for terms in masters),
+            all(terms.durable_acks for name, terms in since if name == slave),
+        )
+
     def build(self, name: str) -> Callable[[Any], Any]:
         """Puts together what runs on that machine at present."""
         if name == "names":
@@ -76,11 +100,11 @@ class Group:
             return lambda parts: GroupMember(
                 parts, name, NAME_SERVER, TOPICS, self.consumptions[MEMBERS[name]]
             )
-        return partial(build_broker, self.setup.broker(name, slave=name != self.master))
+        return partial(build_broker, self.setup.broker(name, self.terms[name], slave=name != self.master))
 
     def build_twin(self, name: str) -> Callable[[Any], Any]:
         """Puts together a broker with another root and other ports than that machine's, but with its log."""
-        config = self.setup.broker(name, slave=name != self.master)
+        config = self.setup.broker(name, self.terms[name], slave=name != self.master)
         twin = msgspec.structs.replace(
             config,
             store_path_root_dir="/twin",

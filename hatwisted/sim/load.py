@@ -31,6 +31,8 @@ REST = 6
 TOPICS = ("T", "U")
 QUEUES = 2
 
+KEYS = tuple(f"k{number}" for number in range(7))
+
 
 class LoadPattern(NamedTuple):
     """What is sent.
@@ -159,6 +161,11 @@ class Load:
         self._events.answered(sent)
 
 
+def key_of(number: int) -> str:
+    """The key of that message."""
+    return KEYS[number % len(KEYS)]
+
+
 def take_answer(sent: Sent, queue: tuple[str, int], answer: RemotingCommand) -> None:
     """A send was answered.
 
@@ -192,7 +199,7 @@ def request(
         "f": flags,
         "g": int(clock.seconds() * 1000),
         "h": 0,
-        "i": f"KEYS\1k{sent.number % 7}\2{properties}",
+        "i": f"KEYS\1{key_of(int(sent.body[:8]))}\2{properties}",
         "j": 0,
         "k": "false",
         "m": "false",

@@ -10,6 +10,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from hatwisted.broker.node.logaudit import LogAudit
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.sim.history import Violation
 from hatwisted.sim.simclock import PowerLoss
@@ -19,15 +20,22 @@ EXPECTED = (OSError, StoreError, ClientError, ConnectionClosed, PowerLoss)
 """What a program may say of a machine that fails."""
 
 
+AUDIT = f"{LogAudit.__module__}.{LogAudit.__qualname__}"
+
+
 @implementer(ILogObserver)
 class LogWatch:
     """Collects what is unexpected in `violations`."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
+        self.differences: list[range] = []
+        """Bytes of the log in which a slave says that it differs from its master."""
 
     def __call__(self, event: LogEvent) -> None:
         """See ILogObserver."""
+        if event.get("log_namespace") == AUDIT and "begin" in event:
+            self.differences.append(range(event["begin"], event["end"]))
         failure = event.get("log_failure")
         if isinstance(failure, Failure) and not failure.check(*EXPECTED):
             where = failure.getTraceback(elideFrameworkCode=True)

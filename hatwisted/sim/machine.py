@@ -96,6 +96,8 @@ class Machine:
         """How often the power has failed."""
         self.ahead = 0.0
         """Seconds by which its clock is ahead. A process that runs never goes back."""
+        self.ended_at = 0.0
+        """Clock seconds when its last process ended."""
         self._boots = 0
         self._clock = clock
         self._network = network
@@ -164,7 +166,7 @@ class Machine:
         )
 
     def pause(self, seconds: float) -> None:
-        """The process stands still for so long."""
+        """Pause the process for so long."""
         if self.process is not None:
             self.process.paused_until = self._clock.seconds() + seconds
 
@@ -243,6 +245,7 @@ class Machine:
     def _end(self) -> None:
         if self.process is not None:
             self.process.alive = False
+            self.ended_at = self._clock.seconds()
             self.gone.append(self.service)
         self.process = None
         self.service = None

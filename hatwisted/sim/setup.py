@@ -44,6 +44,10 @@ MOST_CHECKS = 1000
 """Questions about a transaction: more than fit into a run."""
 
 
+AUDIT_RATE = 1 << 20
+"""Bytes a second that a slave compares with its master's, where it does."""
+
+
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """One run.
 
@@ -53,6 +57,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - queue_file_entries: of each file of a consume queue
     - delayed: share of messages with a delay level
     - transactions: are there producers of transactions?
+    - tables: does an operator make and change topics and groups?
+    - audited: does the slave compare its log with its master's?
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
     - consumers: do groups read?
@@ -72,13 +78,15 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     sizes: tuple[int, ...]
     delayed: float
     transactions: bool
+    tables: bool
+    audited: bool
     copies: int | None
     consumers: bool
     faults: tuple[Fault, ...]
 
     @property
     def terms(self) -> Terms:
-        """What SEND_OK means."""
+        """What SEND_OK means at first."""
         return Terms(self.sync_master, self.sync_flush, self.durable_acks)
 
     @property
@@ -86,10 +94,20 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         """Can a put succeed while all is well?"""
         return not self.sync_master or self.copies is None or self.copies <= len(HOSTS)
 
-    def broker(self, machine: str, *, slave: bool) -> BrokerConfig:
-        """The configuration of a machine's broker."""
+    def other_terms(self, choice: int) -> Terms:
+        """With which a broker may be started again. choice: one of 8; a quorum stays one."""
+        synchronous = self.sync_master if self.copies is not None else bool(choice & 4)
+        return Terms(synchronous, bool(choice & 1), bool(choice & 2))
+
+    def broker(self, machine: str, terms: Terms, *, slave: bool) -> BrokerConfig:
+        """The configuration of a machine's broker.
+
+        - machine: its name
+        - terms: how it answers at present
+        - slave: is it one?
+        """
         address = ADDRESSES[machine]
-        master = BrokerRole.SYNC_MASTER if self.sync_master else BrokerRole.ASYNC_MASTER
+        master = BrokerRole.SYNC_MASTER if terms.sync_slaves else BrokerRole.ASYNC_MASTER
         return BrokerConfig(
             broker_name="broker-a",
             broker_id=1 if slave else 0,
@@ -110,10 +128,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             transaction_time_out=CHECK_AGE,
             transaction_check_interval=CHECK_INTERVAL,
             transaction_check_max=MOST_CHECKS,
-            flush_disk_type=FlushDiskType.SYNC_FLUSH if self.sync_flush else FlushDiskType.ASYNC_FLUSH,
-            ha_ack=HaAck.DURABLE if self.durable_acks else HaAck.RECEIVED,
+            flush_disk_type=FlushDiskType.SYNC_FLUSH if terms.sync_flush else FlushDiskType.ASYNC_FLUSH,
+            ha_ack=HaAck.DURABLE if terms.durable_acks else HaAck.RECEIVED,
             ha_first_sync=self.first_sync,
-            ha_audit_rate=0,
+            ha_audit_rate=AUDIT_RATE if self.audited else 0,
             in_sync_replicas=self.copies,
             slave_timeout=PATIENT if self.copies == 3 else None,
         )
@@ -142,6 +160,8 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         sizes=random.choice(((10, 60), (20, 500), (20, 500, 3000))),
         delayed=Random(f"{seed}/delayed").choice((0.0, 0.0, 0.1, 0.4)),
         transactions=Random(f"{seed}/transactions").random() < 0.3,
+        tables=Random(f"{seed}/tables").random() < 0.3,
+        audited=Random(f"{seed}/audited").random() < 0.15,
         copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
         consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((1, 3, 8, 20)) if kinds else 0)),

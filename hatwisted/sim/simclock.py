@@ -1,9 +1,9 @@
 """One clock for all machines of a simulation: a heap of calls, run in the order of their times, and for equal
 times in the order in which they were made.
 
-Whoever makes a call may own it: calls of an owner who is dead are dropped, those of one who stands still wait
-until it goes on. So a process that is killed needs no list of its timers, and one that is paused wakes with all
-that was due.
+Whoever makes a call may own it: calls of an owner who is dead are dropped, those of one that is paused wait
+until it goes on. So a process that is killed needs no list of its timers, and one that is paused wakes with
+all that was due.
 
 Rejected: `task.Clock`, which sorts its list of calls at each new one.
 """

@@ -20,6 +20,7 @@ from hatwisted.sim.history import Violation
 from hatwisted.sim.load import QUEUES, TOPICS
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import DELAYS
+from hatwisted.sim.tablepromises import TablePromises
 from hatwisted.store.errors import DamagedLog, StoreError
 from hatwisted.wire.layout import HALF_TOPIC, SCHEDULE_TOPIC
 
@@ -48,6 +49,7 @@ class Operator:
         """How many slaves were."""
         self.start_error: dict[str, str] = {}
         """Why a machine couldn't be started the last time."""
+        self.tables = TablePromises(group, self.violations)
         self._group = group
         delayed = [(SCHEDULE_TOPIC, level) for level in range(len(DELAYS))] if group.setup.delayed else []
         halves = [(HALF_TOPIC, 0)] if group.setup.transactions else []
@@ -106,12 +108,14 @@ class Operator:
         store = self._group.store(name)
         self._add(self._promises.check_all_stored(store))
         self._add(self._promises.check_readable(store, self._queues))
+        self.tables.check(name)
 
     def _add(self, violations: Iterable[Violation]) -> None:
         self.violations += list(violations)[:3]
 
     def _compare(self) -> None:
         group = self._group
+        self.tables.look()
         if group.link() is None:
             return
         if group.linked():
@@ -142,6 +146,7 @@ class Operator:
         machine.kill()
         machine.empty_disk()
         self._promises.emptied(name)
+        self.tables.emptied(name)
         self._down_for[name] = 0.5
 
     # -- what a fault or the end of a run asks for -----------------------------------------------------------
@@ -217,6 +222,7 @@ class Operator:
         if group.machines[old].running:  # its stop takes long
             group.machines[old].kill()
         group.master = new
+        self.tables.promoted(new)
         group.hands_off -= {old, new}
         self._due[new] = group.clock.seconds()
         self._due[old] = group.clock.seconds() + lasts

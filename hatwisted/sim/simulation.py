@@ -14,17 +14,20 @@ import msgspec
 from twisted.python.failure import Failure
 
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.sim.bitrot import ROUND, flip_bit
 from hatwisted.sim.deliveries import early, rolled_back, undelivered
 from hatwisted.sim.faultinjector import FaultInjector
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import START, Group
 from hatwisted.sim.history import Place, Sent, Violation
+from hatwisted.sim.indexcheck import check_index
 from hatwisted.sim.load import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import ADDRESSES, DELAYS, MEMBERS, Setup
 from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.simoperator import QUEUE_KEYS, STOP_LIMIT, Operator
+from hatwisted.sim.tableload import TableLoad
 from hatwisted.sim.transactionload import TransactionLoad
 from hatwisted.wire.codes import ResponseCode
 
@@ -47,6 +50,10 @@ its broker misses its heartbeats (120 s), and a queue's lock ends by itself (60 
 DELIVERY = 40.0
 """Seconds for what brokers put by themselves, at most: a failure makes them pause for some, and rounds of asking
 producers are seconds apart."""
+
+GIVES_UP = 72 * 3600.0
+"""Seconds (`fileReservedTime`) after which a transaction is too old for a broker to ask about, as in RocketMQ; its
+clock may leap further. What is given up is kept in another topic, for an operator."""
 
 LOSES = frozenset(("power", "die", "flicker", "failing", "promote"))
 """Faults by which a master may end up without what it had."""
@@ -93,8 +100,9 @@ class Simulation:
         self._ending = False
         self.looked: Callable[[], None] = lambda: None
         """Called after each look of the operator."""
-        self._sent_when: dict[int, tuple[str, dict[str, tuple[int, SimDisk]]]] = {}
-        """Who was master when a message was sent, and how often the power had failed, on which disk."""
+        self._sent_when: dict[int, tuple[str, int, dict[str, tuple[int, SimDisk]]]] = {}
+        """Who was master when a message was sent, how many changes of configuration there had been, and how often
+        the power had failed, on which disk."""
         self._client = RemotingClient(self.group.network.host(ADDRESSES["clients"]), self.clock)
         self._load = Load(
             self._client,
@@ -105,6 +113,7 @@ class Simulation:
             LoadEvents(self._sent, self._answered),
         )
 
+        self._watch = LogWatch()
         self._transactions = TransactionLoad(
             self.group.network.host(ADDRESSES["clients"]),
             self.clock,
@@ -113,12 +122,13 @@ class Simulation:
             LoadEvents(self._sent, self._answered),
             self._place_of,
         )
+        self._tables = TableLoad(self._client, self.group, self.group.random("tables"), self.operator.tables)
 
     # -- the run ---------------------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
         """To the end, or to the first violation."""
-        watch = LogWatch()
+        watch = self._watch
         with watch.watching():
             try:
                 self._run()
@@ -147,6 +157,8 @@ class Simulation:
         self._load.start()
         if self.setup.transactions:
             self._transactions.start()
+        if self.setup.tables:
+            self._tables.start()
         self._load.hurry(AFTER)
         begun = self.clock.seconds()
         for fault in self.setup.faults:
@@ -161,11 +173,13 @@ class Simulation:
         self._settle()
         self._load.stop()
         self._transactions.stop()
+        self._tables.stop()
         self._pass(TIMEOUT + 1)
         probe = self._load.send(self.group.master_address)
         self._pass(TIMEOUT + 1)
         self._check_whole(probe)
         self._check_consumed()
+        self._check_rot()
         self._stop_all()
 
     def _settle(self) -> None:
@@ -195,7 +209,7 @@ class Simulation:
     def _sent(self, sent: Sent, target: str) -> None:
         machines = self.group.machines
         states = {name: (machines[name].losses, machines[name].disk) for name in HOSTS}
-        self._sent_when[sent.number] = self.group.master, states
+        self._sent_when[sent.number] = self.group.master, len(self.group.former_terms), states
         self.promises.send(sent)
 
     def _place_of(self, sent: Sent) -> Place | None:
@@ -207,7 +221,7 @@ class Simulation:
 
     def _answered(self, sent: Sent) -> None:
         machines = self.group.machines
-        master, states = self._sent_when.pop(sent.number)
+        master, changes, states = self._sent_when.pop(sent.number)
         self.answers["none" if sent.code is None else str(sent.code)] += 1
         self.group.trace.note(f"answer {sent.number} {sent.code} {sent.place}")
         if sent.code == ResponseCode.SUCCESS and not self.setup.takes_puts:
@@ -217,7 +231,7 @@ class Simulation:
             self.violations.append(Violation("copies", told))
         slave = HOSTS[1 - HOSTS.index(master)]
         lost = {name for name in HOSTS if machines[name].losses != states[name][0]}
-        self.promises.answered(sent, master, slave, self.setup.terms, lost)
+        self.promises.answered(sent, master, slave, self.group.terms_since(changes, master, slave), lost)
         for name in HOSTS:
             if machines[name].disk is not states[name][1]:
                 sent.on.discard(name)
@@ -256,13 +270,16 @@ class Simulation:
             self.violations.append(Violation("whole", f"the logs end at {ends[0]} and {ends[1]}"))
         for name in HOSTS:
             operator.check_store(name)
+            self.violations += list(check_index(self.promises.sent.values(), group.store(name)))[:3]
         self._check_delivered()
         if self.violations:
             raise _Broken
 
     def _check_delivered(self) -> None:
         """What was to come later has come by now."""
-        store, sent = self.group.store(self.group.master), self.promises.sent.values()
+        store, sent = self.group.store(self.group.master), list(self.promises.sent.values())
+        if any(fault.kind == "leap" and fault.amount > GIVES_UP for fault in self.setup.faults):
+            sent = [each for each in sent if each.commits is None]
         limit = self.clock.seconds() + DELIVERY
         while self.clock.seconds() < limit and any(undelivered(sent, store)):
             self._pass(2)
@@ -295,6 +312,25 @@ class Simulation:
             if kept:
                 unconsumed += consumption.forgotten(store)
         return unconsumed
+
+    def _check_rot(self) -> None:
+        """A bit that changes at rest is noticed; nothing else is taken for one."""
+        group, told = self.group, self._watch.differences
+        if told:
+            what = f"the slave says that it differs in {told[0]}, but no bit has changed"
+            self.violations.append(Violation("rot", what))
+        elif self.setup.audited and group.linked() and group.equal_ends():
+            self._ending = True  # an operator who compares logs would see it, too
+            flip = flip_bit(group, group.random("rot"))
+            limit = self.clock.seconds() + ROUND
+            while flip is not None and not any(flip.offset in each for each in told):
+                if self.clock.seconds() >= limit:
+                    where = f"a bit at {flip.offset} of {flip.name}'s log"
+                    self.violations.append(Violation("rot", f"{where} has changed, and nobody says so"))
+                    break
+                self._pass(5)
+        if self.violations:
+            raise _Broken
 
     def _stop_all(self) -> None:
         """Consumers first, as an operator would."""

@@ -61,7 +61,7 @@ def terms(setup: Setup) -> list[str]:
     return [
         "SYNC_MASTER" if setup.sync_master else "ASYNC_MASTER",
         "SYNC_FLUSH" if setup.sync_flush else "ASYNC_FLUSH",
-        f"haAck={setup.broker('b', slave=True).ha_ack.value}",
+        f"haAck={setup.broker('b', setup.terms, slave=True).ha_ack.value}",
     ]
 
 

@@ -59,6 +59,14 @@ class LiveStore:
                 )
         return first, seen
 
+    def indexed(self, topic: str, key: str) -> dict[int, Seen | None] | None:
+        """See IndexedStore: what expired with its log file is left out."""
+        if self._store.index is None:
+            return None
+        with self._disk.looked_at():
+            offsets = self._store.index.query(topic, key, MANY, 0, MANY << 20)
+        return {offset: self.record_at(offset) for offset in offsets if offset >= self._store.log.min_offset}
+
     def newest(self, topic: str, queue_id: int) -> list[Seen | None]:
         """The last messages of a queue, a BATCH of them."""
         with self._disk.looked_at():

@@ -44,11 +44,11 @@ class StoreStats:
         self._loop = PeriodicCall(clock, "sampling the store's statistics", self.sample)
 
     def start(self) -> None:
-        """Begin sampling."""
+        """Start sampling."""
         self._loop.start(1.0, now=True)
 
     def stop(self) -> None:
-        """End sampling."""
+        """Stop sampling."""
         self._loop.stop()
 
     def count_puts(self, puts: Sequence[Put]) -> None:

@@ -5,7 +5,7 @@ fastjson writes. Reading accepts the dialect (bare integer keys, numbers as text
 5.x adds some; writing is standard JSON with quoted integer keys, which every version reads.
 
 A registration's body also has a compressed form: zlib over length-prefixed pieces, where of a topic only
-name, queue numbers, perm and filter type survive. Inflating it is bounded by MAX_INFLATED, since anybody who
+name, queue numbers, perm and filter type survive. Inflating it is bounded by MAX_REGISTRATION, since anybody who
 reaches a name server's port can send one.
 """
 
@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V3_0_11
-from hatwisted.wire.inflate import MAX_INFLATED, NotInflated, inflate
+from hatwisted.wire.inflate import NotInflated, inflate
 from hatwisted.wire.storedrecord import crc
 
 SINGLE_TAG: Final = "SINGLE_TAG"
@@ -30,6 +30,11 @@ _INT32: Final = struct.Struct(">i")
 _ZLIB: Final = 0x78
 """First byte of a zlib stream; JSON can't begin with it."""
 _T = TypeVar("_T")
+
+MAX_REGISTRATION: Final = 16 << 20
+"""Bytes of a registration's body once it's inflated: no more than one that isn't compressed can have."""
+MAX_TOPICS: Final = 50_000
+"""Topics in a registration."""
 
 MASTER_ID: Final = 0
 """Broker id of a group's master; slaves have others, above it."""
@@ -176,13 +181,21 @@ def decode_register_body(
         return RegisterBody()
     if compressed or data[0] == _ZLIB:
         try:
-            plain = inflate(data, MAX_INFLATED)
+            plain = inflate(data, MAX_REGISTRATION)
         except NotInflated as error:
             raise BadRegistration(f"compressed body: {error}") from None
         return _inflated_body(plain)
     if version < V3_0_11:
-        return RegisterBody(topic_config_serialize_wrapper=decode_body(data, TopicTable))
-    return decode_body(data, RegisterBody)
+        body = RegisterBody(topic_config_serialize_wrapper=decode_body(data, TopicTable))
+    else:
+        body = decode_body(data, RegisterBody)
+    _check_count(len(body.topic_config_serialize_wrapper.topic_config_table))
+    return body
+
+
+def _check_count(topics: int) -> None:
+    if topics > MAX_TOPICS:
+        raise BadRegistration(f"{topics} topics in one registration, at most {MAX_TOPICS} are allowed")
 
 
 def _topic_line(topic: TopicConfig) -> bytes:
@@ -198,6 +211,7 @@ def _inflated_body(plain: bytes) -> RegisterBody:
     """Pieces in order: data version, topics, filter servers; what 5.x appends is not looked at."""
     version_text, position = _piece(plain, 0)
     count, position = _number(plain, position)
+    _check_count(count)
     topics = {}
     for _ in range(count):
         line, position = _piece(plain, position)

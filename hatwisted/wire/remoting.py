@@ -273,7 +273,7 @@ class RemotingReceiver:
         )
 
     def _keep(self, rest: bytes, position: int) -> None:
-        """Begin to hold an unfinished frame; its length is judged as soon as it is readable."""
+        """Start holding an unfinished frame; its length is judged as soon as it is readable."""
         self._pieces = [rest]
         self.buffered = len(rest)
         self._needed = _PREFIX_SIZE

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from hatwisted.cli.main import main
 from testbed.brokergroup import JAVA, OURS, BrokerGroup
 from testbed.processes import wait_until
 from testbed.storefiles import check_queues, first_difference, log_end
 from tests.interop.conftest import needs
 from tests.support.hastatus import client_side
+from tests.support.logcommand import log_command
 from tests.support.parting import put
 
 pytestmark = pytest.mark.timeout(240)
-
-
-def log_command(*arguments: object) -> dict[str, Any]:
-    """What `hatwisted log ...` says as JSON."""
-    found: dict[str, Any] = json.loads(
-        CliRunner().invoke(main, ["log", *map(str, arguments), "--json"]).stdout
-    )
-    return found
 
 
 def test_B140_B160_a_rocketmq_master_cut_and_written_on_is_noticed_and_joined_again(tmp_path: Path) -> None:
@@ -36,7 +25,7 @@ def test_B140_B160_a_rocketmq_master_cut_and_written_on_is_noticed_and_joined_ag
         lost = put(group.master_port, b"lost", 5)
         group.wait_caught_up()
         group.stop()
-        assert log_command("cut", group.master_store, "--at", lost[0], "--yes")["records"] == len(lost)
+        assert log_command(0, "cut", group.master_store, "--at", lost[0], "--yes")["records"] == len(lost)
 
         group.master.start()
         assert group.master_end() == lost[0], "RocketMQ opens what was cut"
@@ -46,8 +35,8 @@ def test_B140_B160_a_rocketmq_master_cut_and_written_on_is_noticed_and_joined_ag
         wait_until(lambda: told in client_side(group.slave_port)["problem"], 60, "the slave says so")
         group.slave.stop()
 
-        assert log_command("compare", group.slave_store, group.master_store)["equalTo"] == lost[0]
-        log_command("cut", group.slave_store, "--at", lost[0], "--yes")
+        assert log_command(1, "compare", group.slave_store, group.master_store)["equalTo"] == lost[0]
+        log_command(0, "cut", group.slave_store, "--at", lost[0], "--yes")
         group.slave.start()
         end = group.wait_caught_up()
         assert client_side(group.slave_port)["problem"] == ""

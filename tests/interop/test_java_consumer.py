@@ -129,7 +129,7 @@ def test_clustering_shares_the_queues_and_commits(
 
 
 def shares(group: BrokerGroup, client: JavaClient, topic: str) -> bool:
-    """Does either member get the messages of two queues? They must be told of each other first (40)."""
+    """Does either member get the messages of two queues? They must learn of each other first (40)."""
     client.forget()
     got = client.wait_for("got", has(put(group, topic, "probe", QUEUES)), SECONDS)
     return Counter(event[NAME] for event in got) == {"one": 2, "two": 2}
@@ -278,7 +278,7 @@ def test_B118_B138_the_same_in_a_mixed_cluster(master: Kind, slave: Kind, tmp_pa
 def test_B118_B119_B142_a_backlog_comes_from_the_slave_and_what_that_lacks_from_the_master(
     version: str, tmp_path: Path
 ) -> None:
-    """The master sends its readers to a slave that has its last file only: each is told so at once."""
+    """The master sends its readers to a slave that has its last file only: each learns that at once."""
     settings = {**SETTINGS, "slaveReadEnable": True, "accessMessageInMemoryMaxRatio": 0}
     with BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER", settings=settings) as group:
         assert group.namesrv is not None

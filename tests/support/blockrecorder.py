@@ -21,7 +21,7 @@ import random
 import stat
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +69,7 @@ class Recorder:
         self._names = [image.name.encode() for image in images]
         self._images = [os.open(image, os.O_RDWR) for image in images]
         self._sizes = [os.fstat(image).st_size for image in self._images]
+        self._broken = [mark_of_broken(image) for image in images]
         self._verbs: dict[int, Callable[[int, bytes], bytes]] = {
             INIT: self._init,
             LOOKUP: self._lookup,
@@ -132,18 +133,29 @@ class Recorder:
         _, offset, size, *_ = READ_IN.unpack_from(body)
         data = memoryview(body)[READ_IN.size :]
         assert len(data) == size
+        self._check_sound(node)
         os.pwrite(self._images[node - FIRST], data, offset)
         self._note(WRITTEN, node, offset, data)
         return struct.pack("<II", size, 0)
 
     def _fsync(self, node: int, body: bytes) -> bytes:
+        self._check_sound(node)
         self._note(FLUSHED, node, 0, b"")
         return b""
+
+    def _check_sound(self, node: int) -> None:
+        if self._broken[node - FIRST].exists():
+            raise OSError(errno.EIO, "this disk is broken")
 
     def _note(self, kind: int, node: int, offset: int, data: bytes | memoryview) -> None:
         entry = ENTRY.pack(kind, node - FIRST, len(data), offset)
         if os.writev(self._journal, (entry, data)) != len(entry) + len(data):
             raise OSError(errno.ENOSPC, "no room for the journal")
+
+
+def mark_of_broken(image: Path) -> Path:
+    """A file beside an image: while it exists, the disk takes nothing more."""
+    return image.with_name(image.name + ".broken")
 
 
 def mount_fuse(device: int, folder: Path) -> None:
@@ -189,17 +201,19 @@ class BlockJournal:
             position += ENTRY.size + len(entry.data)
         return moments
 
-    def cut(self, position: int, targets: Sequence[Path], chance: random.Random) -> str:
+    def cut(self, position: int, targets: Mapping[int, Path], chance: random.Random) -> str:
         """Make images as a power failure could have left them.
 
         - position: the moment
-        - targets: files to make, in the order of the images
+        - targets: files to make, by the numbers of the images
         - chance: draws what of the rest has survived; returned in words
         """
-        loose: list[list[Entry]] = [[] for _ in self._blank]
-        disks = [_copied(blank, target) for blank, target in zip(self._blank, targets, strict=True)]
+        disks = {number: _copied(self._blank[number], target) for number, target in targets.items()}
+        loose: dict[int, list[Entry]] = {number: [] for number in targets}
         try:
             for entry in self.entries(position):
+                if entry.file not in loose:
+                    continue
                 waiting = loose[entry.file]
                 if entry.kind == WRITTEN:
                     waiting.append(entry)
@@ -209,14 +223,14 @@ class BlockJournal:
                 waiting.clear()
             kept = chance.choice((0.0, 0.2, 0.5, 0.8, 1.0))
             torn = chance.choice((0.0, 0.2)) if 0 < kept < 1 else 0.0
-            for disk, waiting in zip(disks, loose, strict=True):
+            for number, waiting in loose.items():
                 for each in waiting:
                     for offset, data in _surviving(each, kept, torn, chance):
-                        os.pwrite(disk, data, offset)
+                        os.pwrite(disks[number], data, offset)
         finally:
-            for disk in disks:
+            for disk in disks.values():
                 os.close(disk)
-        counts = " and ".join(str(len(waiting)) for waiting in loose)
+        counts = " and ".join(str(len(waiting)) for waiting in loose.values())
         return f"{counts} writes weren't flushed, {kept:.0%} of them kept, {torn:.0%} torn"
 
 

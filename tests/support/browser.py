@@ -47,7 +47,7 @@ def find_chromium() -> str | None:
 
 
 class Chromium:
-    """One browser with one page. complaints: what its console was told of errors and warnings."""
+    """One browser with one page. complaints: errors and warnings in its console."""
 
     def __init__(self, binary: str) -> None:
         self.complaints: list[str] = []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hatwisted.pipeline.decode.storefolder import LogFile
-from hatwisted.pipeline.jobs.logbytes import StoreBytes
+from hatwisted.pipeline.jobs.locallog import LocalLog
 from hatwisted.wire.storedrecord import Record
 from tests.support.logbuilder import LogBuilder
 
@@ -46,9 +46,9 @@ def log_files(folder: Path) -> list[LogFile]:
     return [LogFile(int(path.name), str(path), path.stat().st_size) for path in paths]
 
 
-def log_bytes(*folders: Path) -> Sequence[StoreBytes]:
+def log_bytes(*folders: Path) -> Sequence[LocalLog]:
     """Readers of the logs of these stores; close them."""
-    return [StoreBytes(log_files(folder)) for folder in folders]
+    return [LocalLog(log_files(folder)) for folder in folders]
 
 
 def end_of(records: Sequence[Record]) -> int:

@@ -23,9 +23,9 @@ from tests.support.producer import QUEUES, TOPICS
 from tests.support.runningstore import RunningStore
 
 MASTER, SLAVE = "master", "slave"
-PACE = 400
+PACE = 200
 """Requests a second: each round reads all that the rounds before it have put."""
-SOME = 30
+SOME = 20
 """Acknowledged messages before a strike, and after it."""
 MOMENTS = 0.25
 """Seconds within which a strike comes once the load runs."""

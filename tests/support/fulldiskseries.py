@@ -39,7 +39,7 @@ class FullDiskSeries(CrashSeries):
         self._mounted = ExitStack()
 
     def _settings(self) -> dict[str, Setting]:
-        # Nothing is to expire that a producer was told of.
+        # Nothing may expire that a producer got an answer for.
         return super()._settings() | {"cleanFileForciblyEnable": False}
 
     def __enter__(self) -> FullDiskSeries:

@@ -93,6 +93,11 @@ class MemoryLog:
         del self._bytes[: offset - self.min_offset]
         self.min_offset = offset
 
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Change what lies there."""
+        at = offset - self.min_offset
+        self._bytes[at : at + len(data)] = data
+
     def cut(self, offset: int) -> None:
         """Lose everything from `offset` on, as after a crash."""
         del self._bytes[offset - self.min_offset :]

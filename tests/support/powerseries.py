@@ -30,13 +30,22 @@ from tests.support.producer import QUEUES, TOPICS
 from tests.support.recordeddisks import RecordedDisks, begin_writeback
 from tests.support.runningstore import RunningStore
 
-MASTER, SLAVE = "master", "slave"
+NAMES = MASTER, SLAVE = "master", "slave"
+FAILING = [NAMES, NAMES, (MASTER,), (SLAVE,)]
+"""Whose power fails at the end of a life; the other one is killed, and keeps its page cache."""
 PACE = 300
-SOME = (10, 100)
-"""Acknowledged messages until something happens."""
+WRITEBACKS = (2, 10)
+"""In a life."""
+WRITTEN_BACK = 0.5
+"""How many lives end with one, so that much has been written and not flushed."""
+SOME = (5, 40)
+"""Acknowledged messages from one to the next."""
 KILLS = 0.5
 """How many lives see a kill -9 of either side, too."""
 QUEUE_KEYS = [(topic, queue_id) for topic in TOPICS for queue_id in range(QUEUES)]
+BROKEN = 0.15
+"""How many lives end with a disk that takes nothing more."""
+BROKEN_SECONDS = (0.2, 1.5)
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 RECOVERY_SECONDS = 60.0
 
@@ -90,6 +99,8 @@ class PowerSeries:
         self.lives = 0
         self.cut_back = 0
         """Starts at which the slave had more than its master, and an operator had to cut its log."""
+        self.broken = 0
+        """Lives at whose end a disk was broken."""
         self.story: list[str] = []
         self._disks = RecordedDisks(folder / "disks", 2)
         self._folder = folder
@@ -102,42 +113,48 @@ class PowerSeries:
                 "flushDiskType": "SYNC_FLUSH",
                 "haAck": "durable" if self.terms.durable_acks else "received",
             },
-            slave_settings={**QUICK_SYNC, "haFirstSync": "minOffset"},
+            # What it acknowledges as durable it syncs all the same.
+            slave_settings={**QUICK_SYNC, "haFirstSync": "minOffset", "flushDiskType": "ASYNC_FLUSH"},
         )
         self._group.master_store, self._group.slave_store = (path / "store" for path in self._disks.paths)
+        for name, broker in ((MASTER, self._group.master), (SLAVE, self._group.slave)):
+            self._reboot(name)
+            command = f'mount --bind {folder}/{name}-boot {BOOT_ID} && exec "$0" "$@"'
+            broker.argv = ["unshare", "--mount", "sh", "-c", command, *broker.argv]
 
     def life(self) -> None:
         """Start, judge, load, and a failure of the power. Raises AssertionError with what doesn't hold."""
         chronicle = Chronicle(self._disks)
         with self._disks, self._group:
             begin = self._disks.position()
-            self._new_boot()
             broken = list(map(str, self._start()))
             assert not broken, "\n".join((f"seed {self.seed}, {self.terms}:", *self.story, *broken[:20]))
-            self._load(chronicle)
-            end = self._disks.position()
+            end, broken_disk = self._load(chronicle)
         moments = [moment for moment in chronicle.moments() if moment <= end]
-        position = self.random.choice((
-            self.random.randint(begin, end),
-            self.random.choice(moments),
-            self.random.choice(self._disks.unflushed(begin, end)),
-        ))  # fmt: skip
-        lost = self._disks.fail(position, self.random)
+        # What a broken disk hasn't taken is lost with the page cache, as by a failure of power.
+        failing = (NAMES[broken_disk],) if broken_disk is not None else self.random.choice(FAILING)
+        position = end
+        if len(failing) == 2:  # nobody has lived on, so the moment may be any
+            position = self.random.choice((
+                self.random.randint(begin, end),
+                self.random.choice(moments),
+                self.random.choice(self._disks.unflushed(begin, end)),
+            ))  # fmt: skip
+        lost = self._disks.fail(position, [NAMES.index(name) for name in failing], self.random)
         chronicle.tell(self.promises, self.terms, position)
-        self.promises.power_lost(MASTER)
-        self.promises.power_lost(SLAVE)
+        for name in failing:
+            self.promises.power_lost(name)
+            self._reboot(name)
         self.lives += 1
         answers = sum(moment <= position for moment in moments)
-        self.story.append(f"life {self.lives}: {answers} of {len(moments)} answers had come; {lost}")
+        self.story.append(
+            f"life {self.lives}: {answers} of {len(moments)} answers had come; "
+            f"{' and '.join(failing)}{'' if broken_disk is None else ' (broken disk)'}: {lost}"
+        )
 
-    def _new_boot(self) -> None:
-        """From now on brokers are started on a machine that has another boot's id than before."""
-        boot = self._folder / "boot_id"
-        boot.write_text(f"{uuid.UUID(int=self.random.getrandbits(128))}\n")
-        command = f'mount --bind {boot} {BOOT_ID} && exec "$0" "$@"'
-        for broker in (self._group.master, self._group.slave):
-            program = broker.argv[broker.argv.index("-n") - 1 :]
-            broker.argv = ["unshare", "--mount", "sh", "-c", command, *program]
+    def _reboot(self, name: str) -> None:
+        """The broker's next start is on a machine that has been started again."""
+        (self._folder / f"{name}-boot").write_text(f"{uuid.UUID(int=self.random.getrandbits(128))}\n")
 
     def _start(self) -> Iterator[Violation]:
         """Each broker by itself, the slave first: what it has it can't have from its master. Then the link."""
@@ -179,16 +196,28 @@ class PowerSeries:
         slave.start()
         self.cut_back += 1
 
-    def _load(self, chronicle: Chronicle) -> None:
+    def _load(self, chronicle: Chronicle) -> tuple[int, int | None]:
+        """A moment in the middle of the load, and the number of a disk that has broken before it."""
         judges = Judges(chronicle, self.terms, MASTER, SLAVE)
+        broken_disk = None
         with JudgedProducer(self._group.master_port, self.lives + 1, PACE, judges) as producer:
-            for _ in range(self.random.randint(1, 4)):
+            for _ in range(self.random.randint(*WRITEBACKS)):
                 producer.wait_acked(self.random.randint(*SOME))
                 begin_writeback(self.random.choice(self._disks.paths))
-            if self.random.random() < KILLS:
+            if self.random.random() < BROKEN:
+                broken_disk = self.random.randrange(len(NAMES))
+                self._disks.break_one(broken_disk)
+                self.broken += 1
+                time.sleep(self.random.uniform(*BROKEN_SECONDS))
+            elif self.random.random() < KILLS:
                 self._kill(self.random.choice((self._group.master, self._group.slave)))
                 producer.wait_acked(SOME[0])
             time.sleep(self.random.uniform(0, 0.2))
+            if self.random.random() < WRITTEN_BACK:
+                for path in self._disks.paths:
+                    begin_writeback(path)
+            end = self._disks.position()
+        return end, broken_disk
 
     @staticmethod
     def _kill(broker: ServerProcess) -> None:

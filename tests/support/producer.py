@@ -1,7 +1,7 @@
 """A producer thread that remembers what it was promised.
 
 It keeps some requests in flight on one connection, reconnects for ever, and writes down for every PUT_OK the
-commit log offset and the checksum of the body. Afterwards a store can be held against these promises. What
+commit log offset and the checksum of the body. Afterwards a store can be checked against these promises. What
 was under way when a connection broke is unknown, and counts for nothing.
 """
 

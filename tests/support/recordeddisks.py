@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from testbed.processes import REPOSITORY, dies_with_us
-from tests.support.blockrecorder import BlockJournal
+from tests.support.blockrecorder import BlockJournal, mark_of_broken
 
 DISK_BYTES = 64 << 20
 MAKE_EXT4 = ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0")
@@ -69,6 +69,7 @@ class RecordedDisks:
         with ExitStack() as stack:
             for image, before in zip(self._images, self._before, strict=True):
                 run("cp", "--sparse=always", image, before)
+                mark_of_broken(image).unlink(missing_ok=True)
             self._journal.unlink(missing_ok=True)
             self._start_recorder(stack)
             for image, path in zip(self._images, self.paths, strict=True):
@@ -97,6 +98,10 @@ class RecordedDisks:
     def __exit__(self, *failure: object) -> None:
         self._recording.close()
 
+    def break_one(self, number: int) -> None:
+        """From now on, until the next recording, writes and flushes of this disk end in EIO."""
+        mark_of_broken(self._images[number]).touch()
+
     def position(self) -> int:
         """This moment, in the journal."""
         return self._journal.stat().st_size
@@ -105,9 +110,15 @@ class RecordedDisks:
         """Moments of the last recording, in this range, at which a disk had most to lose."""
         return BlockJournal(self._journal, self._before).unflushed(begin, end)
 
-    def fail(self, position: int, chance: random.Random) -> str:
-        """The power has failed at that moment of the last recording; what the disks have lost, in words."""
-        return BlockJournal(self._journal, self._before).cut(position, self._images, chance)
+    def fail(self, position: int, failing: Sequence[int], chance: random.Random) -> str:
+        """Power has failed; the other disks keep what they have.
+
+        - position: the moment, of the last recording
+        - failing: numbers of the disks
+        - chance: draws what they have lost, which is returned in words
+        """
+        targets = {number: self._images[number] for number in failing}
+        return BlockJournal(self._journal, self._before).cut(position, targets, chance)
 
 
 def missing(folder: Path) -> str | None:

@@ -3,6 +3,8 @@ reads them, and the log in its files."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import takewhile
 from pathlib import Path
 
 from hatwisted.sim.history import Place, Seen
@@ -26,7 +28,7 @@ class RunningStore:
         self.name = name
         self._client = client
         self._range = self._log_range()
-        self._files = dict(log_files(folder))
+        self._log = {first: path.read_bytes() for first, path in log_files(folder)}
 
     def _log_range(self) -> tuple[int, int]:
         info = self._client.runtime_info()
@@ -74,14 +76,12 @@ class RunningStore:
         return [_seen(record) for record in records] if whole else []
 
     def log_bytes(self, start: int, end: int) -> bytes:
-        """See StoreView."""
+        """See StoreView; as it was when this view was made."""
+        firsts = list(self._log)  # in order
+        number = max(bisect_right(firsts, start) - 1, 0)
         pieces = []
-        for first, path in sorted(self._files.items()):
-            size = path.stat().st_size
-            if first < end and start < first + size:
-                with open(path, "rb") as file:
-                    file.seek(max(start - first, 0))
-                    pieces.append(file.read(min(end - first, size) - max(start - first, 0)))
+        for first in takewhile(lambda first: first < end, firsts[number:]):
+            pieces.append(self._log[first][max(start - first, 0) : end - first])
         return b"".join(pieces)
 
 

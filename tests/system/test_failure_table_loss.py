@@ -2,22 +2,20 @@
 
 B138, B139 and B145 share two broker groups, a master with a slave and a master alone; each row begins with all
 of them up. Rows that were system tests of replication already stay where they are: B136, B140, B142 and B143 in
-test_replication_offsets.py, B144 in test_replication_silence.py. The last test sees to it that no row is missing.
+test_replication_offsets.py, B144 in test_replication_silence.py. tests/unit/test_behaviours.py sees to it that no
+row is missing.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from hatwisted.cli.main import main
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup, log_end_of
 from testbed.processes import ServerProcess, all_stopped, twistd, wait_until, write_conf
 from testbed.remotingclient import RemotingClient
@@ -30,6 +28,7 @@ from testbed.storefiles import (
     read_records,
 )
 from tests.support.clusterclient import RoutedConsumer, RoutedProducer, route_of
+from tests.support.logcommand import log_command
 from tests.support.parting import put
 from tests.support.producer import TOPICS, Producer, broken_promises
 from tests.system.test_replication_silence import NO_SLAVE, OK, client_side
@@ -111,88 +110,87 @@ def cut(store: Path, offset: int) -> None:
     file.write_bytes(data[:offset] + bytes(len(data) - offset))
 
 
-def test_B141_a_promoted_slaves_old_master_is_refused_and_joins_again_by_a_full_copy(tmp_path: Path) -> None:
-    """Both logs have grown apart. Nothing is merged and nothing cut; the operator keeps the old store aside and
-    gives that host an empty one (B160)."""
-    with BrokerGroup(tmp_path, role="ASYNC_MASTER", slave_settings={"haFirstSync": "minOffset"}) as group:
+@dataclass
+class Parted:
+    """Two logs that have grown apart: the old master's, that nobody runs, and its slave's, that was promoted.
+
+    - common: where both ended, and what they have alike
+    - tail, fresh: offsets of what was put since to the one and to the other
+    """
+
+    group: BrokerGroup
+    promoted: ServerProcess
+    returned: ServerProcess
+    common: int
+    tail: list[int]
+    fresh: list[int]
+
+    def copy_again(self) -> None:
+        """The old master copies what the promoted one has; both stop then, and are the same."""
+        group = self.group
+        self.returned.start()
+        put(group.slave_port, b"copied again", 1)
+        wait_until(
+            lambda: log_end_of(self.returned.port) == log_end_of(self.promoted.port), 60, "the copy is whole"
+        )
+        self.promoted.stop()
+        self.returned.stop()
+        assert first_difference(group.slave_store, group.master_store, log_end(group.slave_store)) is None
+        assert check_queues(group.master_store) == check_queues(group.slave_store)
+
+
+@contextmanager
+def parted_logs(folder: Path, fresh: int) -> Iterator[Parted]:
+    """fresh: messages that the promoted slave gets."""
+    with BrokerGroup(folder, role="ASYNC_MASTER", slave_settings={"haFirstSync": "minOffset"}) as group:
         group.start()
         common = group.wait_caught_up()
         group.slave.kill()
         tail = put(group.master_port, b"never copied", 60)
         group.master.kill()
-
         promoted = role_of(group, "promoted", "hamaster", group.slave_port, group.slave_store)
         returned = role_of(group, "returned", "haslave", group.master_port, group.master_store)
         with all_stopped(promoted, returned):
             promoted.start()
-            fresh = put(group.slave_port, b"after the promotion", 20)
-            assert min(tail) == min(fresh) == common, "the logs have not grown apart"
-            before = log_end(group.master_store)
-            returned.start()
-            problem = f"the master's at {log_end(group.slave_store)}"
-            wait_until(lambda: problem in client_side(returned.port)["problem"], 60, "the old master is told")
-            with RemotingClient("127.0.0.1", returned.port) as client:
-                assert client.send("Parted", b"x").code == SERVICE_NOT_AVAILABLE
-            assert log_end(group.master_store) == before
-            assert log_end(group.slave_store) == max(fresh) + max(fresh) - sorted(fresh)[-2]
+            put_there = put(group.slave_port, b"after the promotion", fresh)
+            assert min(tail) == min(put_there) == common, "the logs have not grown apart"
+            yield Parted(group, promoted, returned, common, tail, put_there)
 
-            returned.stop()
-            kept = group.folder / "kept"
-            group.master_store.rename(kept)
-            returned.start()
-            put(group.slave_port, b"copied again", 1)
-            wait_until(
-                lambda: log_end_of(returned.port) == log_end_of(promoted.port), 60, "the copy is whole"
-            )
-            promoted.stop()
-            returned.stop()
-        end = log_end(group.slave_store)
-        assert first_difference(group.slave_store, group.master_store, end) is None
+
+def test_B141_a_promoted_slaves_old_master_is_refused_and_joins_again_by_a_full_copy(tmp_path: Path) -> None:
+    """Both logs have grown apart. Nothing is merged and nothing cut; the operator keeps the old store aside and
+    gives that host an empty one (B160)."""
+    with parted_logs(tmp_path, fresh=20) as parted:
+        group, returned, fresh = parted.group, parted.returned, parted.fresh
+        before = log_end(group.master_store)
+        returned.start()
+        problem = f"the master's at {log_end(group.slave_store)}"
+        wait_until(lambda: problem in client_side(returned.port)["problem"], 60, "the old master is told")
+        with RemotingClient("127.0.0.1", returned.port) as client:
+            assert client.send("Parted", b"x").code == SERVICE_NOT_AVAILABLE
+        assert log_end(group.master_store) == before
+        assert log_end(group.slave_store) == max(fresh) + max(fresh) - sorted(fresh)[-2]
+
+        returned.stop()
+        kept = group.folder / "kept"
+        group.master_store.rename(kept)
+        parted.copy_again()
         assert log_end(kept) == before, "what was never copied is still there to be looked at"
-        assert check_queues(group.master_store) == check_queues(group.slave_store)
 
 
 def test_B160_a_promoted_slaves_old_master_joins_again_once_it_is_cut_to_what_both_have(
     tmp_path: Path,
 ) -> None:
-    with BrokerGroup(tmp_path, role="ASYNC_MASTER", slave_settings={"haFirstSync": "minOffset"}) as group:
-        group.start()
-        common = group.wait_caught_up()
-        group.slave.kill()
-        tail = put(group.master_port, b"never copied", 60)
-        group.master.kill()
-        promoted = role_of(group, "promoted", "hamaster", group.slave_port, group.slave_store)
-        returned = role_of(group, "returned", "haslave", group.master_port, group.master_store)
-        with all_stopped(promoted, returned):
-            promoted.start()
-            put(
-                group.slave_port, b"after the promotion", 200
-            )  # past the old master's end: offsets fit (B140)
-            compared = log_command(1, "compare", group.master_store, group.slave_store)
-            assert compared["equalTo"] == common
-            plan = log_command(0, "cut", group.master_store, "--at", common, "--yes")
-            assert (plan["offset"], plan["records"]) == (common, len(tail))
-            assert Path(plan["sideFile"]).read_bytes().count(b"never copied") == len(tail)
+    # 200: past the old master's end, so that offsets fit (B140)
+    with parted_logs(tmp_path, fresh=200) as parted:
+        stores = parted.group.master_store, parted.group.slave_store
+        assert log_command(1, "compare", *stores)["equalTo"] == parted.common
+        plan = log_command(0, "cut", stores[0], "--at", parted.common, "--yes")
+        assert (plan["offset"], plan["records"]) == (parted.common, len(parted.tail))
+        assert Path(plan["sideFile"]).read_bytes().count(b"never copied") == len(parted.tail)
 
-            returned.start()
-            put(group.slave_port, b"copied again", 1)
-            wait_until(
-                lambda: log_end_of(returned.port) == log_end_of(promoted.port), 60, "the copy is whole"
-            )
-            promoted.stop()
-            returned.stop()
-        end = log_end(group.slave_store)
-        assert first_difference(group.slave_store, group.master_store, end) is None
-        assert check_queues(group.master_store) == check_queues(group.slave_store)
-        assert log_command(0, "compare", group.master_store, group.slave_store)["equalTo"] == end
-
-
-def log_command(status: int, *arguments: object) -> dict[str, Any]:
-    """What `hatwisted log ...` says as JSON; it must end with this status."""
-    result = CliRunner().invoke(main, ["log", *map(str, arguments), "--json"])
-    assert result.exit_code == status, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+        parted.copy_again()
+        assert log_command(0, "compare", *stores)["equalTo"] == log_end(stores[1])
 
 
 def role_of(group: BrokerGroup, name: str, command: str, port: int, store: Path) -> ServerProcess:

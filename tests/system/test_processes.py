@@ -31,7 +31,7 @@ SUCCESS, SLAVE_NOT_AVAILABLE, SERVICE_NOT_AVAILABLE = 0, 11, 14
 LINK_SECONDS = 60.0
 
 # Beside what a shipped file says: four brokers on one host need their own ports and folders, and when that host
-# stands still for some seconds, no slave is lost.
+# hangs for some seconds, no slave is lost.
 LOCAL = {"bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1"}
 SMALL = {
     "mappedFileSizeCommitLog": "8388608",

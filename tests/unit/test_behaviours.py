@@ -1,4 +1,5 @@
-"""Every behaviour of docs/behaviours.md has a test that bears its id, or stands here with the reason why not."""
+"""Every behaviour of docs/behaviours.md has a test that bears its id, or stands here with the reason why not; each
+test that docs/guarantees.md names is there."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 TESTS = Path(__file__).resolve().parents[1]
 BEHAVIOURS = TESTS.parent / "docs" / "behaviours.md"
+GUARANTEES = TESTS.parent / "docs" / "guarantees.md"
 
 FAILURE_TABLE = {f"B{number}" for number in range(126, 146)}
 """Section 10: what becomes of messages when something breaks is shown with processes that are really killed."""
@@ -62,7 +64,7 @@ class BehaviourTests(SynchronousTestCase):
 
     def test_the_rows_are_numbered_through(self) -> None:
         numbered = [row for row in self.rows if row[-1].isdigit()]
-        self.assertEqual(numbered, [f"B{number:02d}" for number in range(1, 174)])
+        self.assertEqual(numbered, [f"B{number:02d}" for number in range(1, 180)])
 
     def test_every_row_has_a_test_or_a_reason(self) -> None:
         self.assertEqual([row for row in self.rows if row not in self.layers and row not in WITHOUT_TEST], [])
@@ -80,3 +82,20 @@ class BehaviourTests(SynchronousTestCase):
     def test_names_are_taken_apart(self) -> None:
         self.assertEqual(ids_of("test_B04_B97a_a_B_and_B164"), ["B04", "B97a", "B164"])
         self.assertEqual(ids_of("test_b01_xB02_"), [])
+
+
+class GuaranteeTests(SynchronousTestCase):
+    def test_every_test_that_shows_a_guarantee_is_there(self) -> None:
+        """A file is named first, then what is meant in it."""
+        text, named, missing = "", 0, []
+        for name in re.findall(r"`(tests/[\w/]+\.py|test_\w+|\w+Tests)`", GUARANTEES.read_text()):
+            if name.startswith("tests/"):
+                path = TESTS.parent / name
+                text = path.read_text() if path.is_file() else ""
+                if not text:
+                    missing.append(name)
+            elif not re.search(rf"^ *(def|class) {name}\b", text, re.MULTILINE):
+                missing.append(name)
+            named += 1
+        self.assertEqual(missing, [])
+        self.assertGreater(named, 20)

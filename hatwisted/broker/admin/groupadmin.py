@@ -32,7 +32,7 @@ class GroupAdmin:
     - offsets: those of a deleted group go
     - stats: likewise
     - role: a slave leaves it to its master
-    - copied: as in TableSpread
+    - confirmed: as in TableSpread
     """
 
     _log = Logger()
@@ -43,13 +43,13 @@ class GroupAdmin:
         offsets: ConsumerOffsetTable,
         stats: BrokerStats,
         role: Role,
-        copied: Callable[[], Deferred[str | None]],
+        confirmed: Callable[[], Deferred[str | None]],
     ) -> None:
         self._groups = groups
         self._offsets = offsets
         self._stats = stats
         self._role = role
-        self._copied = copied
+        self._confirmed = confirmed
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put both handlers into `table`."""
@@ -65,7 +65,7 @@ class GroupAdmin:
         config = _parse(request.body)
         self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._groups.put(config)
-        return self._copied().addCallback(lambda remark: response(request, remark=remark))
+        return self._confirmed().addCallback(lambda remark: response(request, remark=remark))
 
     def delete(
         self, connection: RemotingConnection, request: RemotingCommand
@@ -80,7 +80,7 @@ class GroupAdmin:
         if bool_field(request.ext, "removeOffset") or bool_field(request.ext, "cleanOffset"):
             self._offsets.remove_group(name)
         self._stats.forget_group(name)
-        return self._copied().addCallback(lambda remark: response(request, remark=remark))
+        return self._confirmed().addCallback(lambda remark: response(request, remark=remark))
 
 
 def _parse(body: bytes) -> GroupConfig:

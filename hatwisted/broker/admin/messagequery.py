@@ -2,17 +2,25 @@
 
 The index knows hashes of keys and whole seconds, so some of what is found may carry another key: clients
 compare the keys themselves. Answers are bounded in messages, as RocketMQ's are, and in bytes, because no client
-takes a frame above 16 MiB; the newest come first into the answer and lie in it in log order.
+takes a frame above 16 MiB; the newest come first into the answer and lie in it in log order. A key that many
+messages have is looked up in steps, and a client may have a few look-ups under way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.timing.steps import Steps, TooMuchWork
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.requestheader import parse_query_message
+from hatwisted.wire.requestheader import QueryMessageHeader, parse_query_message
 
 MAX_MESSAGES = 64
 """In one answer (RocketMQ's maxMsgsNumBatch)."""
@@ -27,20 +35,32 @@ MAX_BYTES = 12 << 20
 class MessageQueryProcessor:
     """Answers 12."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, clock: IReactorTime, store: MessageStore) -> None:
         self._store = store
+        self._steps = Steps(clock, "looking up messages by key")
 
     def register_on(self, table: ProcessorTable) -> None:
         table.register(RequestCode.QUERY_MESSAGE, answer_bad_requests(self.query))
 
-    def query(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def query(self, connection: RemotingConnection, request: RemotingCommand) -> Deferred[RemotingCommand]:
         header = parse_query_message(request.ext)
+        connection.on_close(self._steps.forget)
+
+        def busy(failure: Failure) -> RemotingCommand:
+            failure.trap(TooMuchWork)
+            return response(request, ResponseCode.SYSTEM_BUSY, failure.getErrorMessage())
+
+        return self._steps.run(connection, self._look_up(header, request)).addErrback(busy)
+
+    def _look_up(
+        self, header: QueryMessageHeader, request: RemotingCommand
+    ) -> Generator[None, None, RemotingCommand]:
         count = min(UNIQUE_KEY_MESSAGES if header.by_unique_key else header.max_num, MAX_MESSAGES)
         index = self._store.index
         offsets: list[int] = []
         if index is not None and count > 0:
             times = header.begin_timestamp, header.end_timestamp
-            offsets = index.query(header.topic, header.key, count, *times)
+            offsets = yield from index.search(header.topic, header.key, count, *times)
         last = index.files[-1] if offsets and index is not None else None
         answer_ext = {
             "indexLastUpdateTimestamp": str(last.end_timestamp if last is not None else 0),

@@ -38,7 +38,7 @@ class ConsumerRunningInfo:
     - calls: carries them
     - clients: who is connected
     - store: has the message of 309
-    - broker_name: goes along with 309
+    - broker_name: added to 309
     """
 
     _log = Logger()

@@ -60,11 +60,12 @@ class TableSpread(NamedTuple):
     """How far a change of a table has come; neither fails.
 
     - registered(): fires when no name server owes an answer
-    - copied(): fires when the slaves have it, or have had their time; with a remark about those that lack it
+    - confirmed(): fires when it's in this broker's file and the slaves have it, or have had their time; with a
+      remark about what lacks it
     """
 
     registered: Callable[[], Deferred[None]]
-    copied: Callable[[], Deferred[str | None]]
+    confirmed: Callable[[], Deferred[str | None]]
 
 
 class TopicAdmin:
@@ -117,7 +118,7 @@ class TopicAdmin:
         config = _parse(request)
         self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._topics.put(config)
-        copied = self._spread.copied()
+        confirmed = self._spread.confirmed()
         registered: Deferred[None] = Deferred()
         late = self._clock.callLater(REGISTER_WAIT, self._late, config.topic_name, registered)
 
@@ -127,7 +128,7 @@ class TopicAdmin:
                 registered.callback(None)
 
         self._spread.registered().addCallback(settled)
-        answer = registered.addCallback(lambda _: copied)
+        answer = registered.addCallback(lambda _: confirmed)
         return answer.addCallback(lambda remark: response(request, remark=remark))
 
     def _late(self, topic: str, registered: Deferred[None]) -> None:
@@ -143,10 +144,10 @@ class TopicAdmin:
         topic = text_field(request.ext, "topic")
         self._log.info("{peer} deletes topic {topic}", peer=connection.peer, topic=topic)
         self._topics.delete(topic)
-        copied = self._spread.copied()
+        confirmed = self._spread.confirmed()
         self._offsets.remove_topic(topic)
         dropped = self._store.removal.drop_topics(lambda name: name == topic)
-        answer = dropped.addCallback(lambda _: copied)
+        answer = dropped.addCallback(lambda _: confirmed)
         return answer.addCallback(lambda remark: response(request, remark=remark))
 
     def _follow_deletion(self, request: RemotingCommand) -> _Answer:

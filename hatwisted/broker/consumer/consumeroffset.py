@@ -48,6 +48,9 @@ _QUEUE_BYTES = 26
 
 _INT64_END = 1 << 63
 
+Accepts = Callable[[str, str, int, int], bool]
+"""(group, topic, queue id, offset): is this offset of another table about this broker's messages?"""
+
 Offsets = dict[str, dict[int, int]]
 """topic@group -> queue id -> queue offset, or, of resets, -> ms of the last one."""
 
@@ -207,18 +210,14 @@ class ConsumerOffsetTable:
         self._room, self._recount_at = 0, 0.0
         self._change()
 
-    def join(self, theirs: Progress, queue_end: Callable[[str, int], int] | None = None) -> None:
-        """Learn what the other table knows better.
-
-        queue_end(topic, queue id): an offset beyond it is left out, because it isn't about this broker's
-        messages; it's taken when it comes again and the messages have arrived.
-        """
+    def join(self, theirs: Progress, accepts: Accepts | None = None) -> None:
+        """Learn what the other table knows better, as far as `accepts` says; the rest may come again."""
         for key, row in theirs.offset_table.items():
             if self._resets.get(key) == theirs.reset_table.get(key) and self._offsets.get(key) == row:
                 continue
             self._learn_deletion(key, theirs)
             for queue_id, offset in row.items():
-                self._learn(key, queue_id, offset, theirs, queue_end)
+                self._learn(key, queue_id, offset, theirs, accepts)
         for key in [key for key in theirs.reset_table if key not in theirs.offset_table]:
             self._learn_deletion(key, theirs)
 
@@ -242,13 +241,13 @@ class ConsumerOffsetTable:
         queue_id: int,
         offset: int,
         theirs: Progress,
-        queue_end: Callable[[str, int], int] | None,
+        accepts: Accepts | None,
     ) -> None:
         at = theirs.reset_of(key, queue_id)
         if not _better(at, offset, self.progress().reset_of(key, queue_id), self._offset(key, queue_id)):
             return
         topic, _, group = key.partition(SEPARATOR)
-        if queue_end is not None and not 0 <= offset <= queue_end(topic, queue_id):
+        if accepts is not None and not accepts(group, topic, queue_id, offset):
             return
         if queue_id not in self._offsets.get(key, {}) and not self._admit(self._offsets, key):
             return

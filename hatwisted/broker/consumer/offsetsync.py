@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable, Progress, parse_progress
+from hatwisted.broker.consumer.staleoffsets import StaleOffsets
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
@@ -46,8 +47,8 @@ class OffsetSyncProcessors:
 
     - offsets: the table
     - topics: what isn't one of their queues has no progress
-    - queue_end: (topic, queue id) -> the queue's max offset. A slave's offsets beyond it are left out: this master
-      has lost messages that its slave still knows, and a consumer sent there would skip what is stored instead.
+    - stale: which of a slave's offsets are left out. This master may have lost messages that its slave still
+      knows, and a consumer sent there would skip what is stored instead
     - flushed_offset: how far this broker's log is on its disk
     - asked: called with (id, address, host) of each slave that says who it is
     """
@@ -56,13 +57,13 @@ class OffsetSyncProcessors:
         self,
         offsets: ConsumerOffsetTable,
         topics: TopicConfigTable,
-        queue_end: Callable[[str, int], int],
+        stale: StaleOffsets,
         flushed_offset: Callable[[], int],
         asked: Callable[[int, str, str], None],
     ) -> None:
         self._offsets = offsets
         self._topics = topics
-        self._queue_end = queue_end
+        self._stale = stale
         self._flushed_offset = flushed_offset
         self._asked = asked
 
@@ -95,15 +96,15 @@ class OffsetSyncProcessors:
         if len(theirs.offset_table) > MAX_ROWS or len(theirs.reset_table) > MAX_ROWS:
             remark = f"consumer offsets of more than {MAX_ROWS} groups' topics in one request"
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
-        self._offsets.join(theirs, self._end_of_known)
+        self._offsets.join(theirs, self._accepts)
         return response(request)
 
-    def _end_of_known(self, topic: str, queue_id: int) -> int:
+    def _accepts(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Of a queue that can't be, nothing is believed."""
         config = self._topics.get(topic)
         if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
-            return -1
-        return self._queue_end(topic, queue_id)
+            return False
+        return self._stale.believed(group, topic, queue_id, offset)
 
 
 def joins_offsets(command: RemotingCommand) -> bool:

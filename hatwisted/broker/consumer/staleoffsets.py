@@ -6,7 +6,8 @@ was would skip these, silently, and RocketMQ's do. So at start
 
 - progress beyond its queue's end comes back to that end, as a reset, so that it counts on the other broker too;
 - a group with progress isn't believed an offset beyond the end that its queue had then, before it has pulled from
-  within: its pull is sent back to where it stands, its commit changes nothing. It may get some messages twice.
+  within: its pull is sent back to where it stands, its commit changes nothing, nor does a slave that remembers
+  it. It may get some messages twice.
 
 Nothing of this is done to a master that has come back with all that it had (store/lifecycle/lastrun.py): an offset
 beyond a queue's end at its start is then of a message put later, which the group has had from a slave. Groups
@@ -75,6 +76,16 @@ class StaleOffsets:
             return None
         known = self._offsets.query(group, topic, queue_id)
         return known if known is not None and known <= end else None
+
+    def believed(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Is what another broker says of a group about this broker's messages, those that are here already?
+
+        - group: which
+        - topic, queue_id: of the queue
+        - offset: where it's said to be
+        """
+        within = 0 <= offset <= self._queue_end(topic, queue_id)
+        return within and self.standing(group, topic, queue_id, offset) is None
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
         """A group pulls: as `standing`, and once that can be believed, so is all that follows.

@@ -13,12 +13,12 @@ every level for slaveTimeout. RocketMQ's deliveries wait for neither, so that it
 its log after a power cut.
 
 A deliver time further away than the level's delay was written by a clock that was ahead, or for a level that
-was longer then. RocketMQ delivers such messages at once, those with an hour's delay too when the clock has been
-set back by a second. Here they wait if that makes them late by less than going at once would make them early:
-up to twice the delay. A level that is no longer in `messageDelayLevel` has no delay to compare with; there each
-head is held against its own, the time between its store and its delivery. The messages of such a level are
-delivered in the order of the queue, when their entries say; a head that has long to wait keeps those after it
-waiting, as it did while the level was configured.
+was longer then. RocketMQ delivers such messages at once, those with an hour's delay too when the clock has
+been set back by a second. Here they wait if that makes them late by less than going at once would make them
+early: up to twice the delay. A level that is no longer in `messageDelayLevel` has no delay to compare with;
+there each head is compared with its own, the time between its store and its delivery. The messages of such a
+level are delivered in the order of the queue, when their entries say; a head that has long to wait keeps
+those after it waiting, as it did while the level was configured.
 
 Rejected: looking at every level ten times a second as RocketMQ does (18 levels that have nothing to do), and
 its way with queues beyond a shortened `messageDelayLevel`, whose messages it leaves to expire.

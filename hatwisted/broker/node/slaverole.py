@@ -61,7 +61,7 @@ class SlaveRole:
         self._stale = node.consumers.progress.stale
         self._last_run = node.last_run
         self.ha_client = ha_client
-        hold = TableHold(node.clock, node.store.log, node.store.flusher.flush_now)
+        hold = TableHold(node.clock, node.store.log, node.store.flusher.flush_now, lambda: ha_client.agrees)
         self.synchronizer = SlaveSynchronizer(
             node.client, node.clock, node.tables, sync, hold, lambda: logs_agree(ha_client)
         )

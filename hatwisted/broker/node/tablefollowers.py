@@ -6,7 +6,8 @@ with its master, WATCH_TABLES, which says the versions that it has. It's answere
 any more, or after HOLD; the slave then asks for the tables as usual, and comes back. When it comes back with the
 new versions, the master knows that it has them, and answers the operator's request: `copied`. Nobody is waited
 for longer than COPY_WAIT; slaves that lack the change by then, and linked ones that don't watch (RocketMQ's), are
-named in the answer.
+named in the answer. The master's own files are waited for as well: killed a moment later, it would come back
+without what it has confirmed.
 
 Rejected: calls from the master to its slaves (what a slave has would have to be guessed after each lost answer),
 and tables on the HA link (its dialect has no room for them).
@@ -172,6 +173,19 @@ class TableFollowers:
 
     # -- who made a change -----------------------------------------------------------------------------------
 
+    def confirmed(self) -> Deferred[str | None]:
+        """Fires when the tables as they are now are in our files, and `copied`: with None, or with a remark for
+        whoever made the change. Never fails."""
+        copied = self.copied()
+
+        def saved(problem: str) -> Deferred[str | None]:
+            if not problem:
+                return copied
+            told = f"done here, but not written to a file yet: {problem}"
+            return copied.addCallback(lambda remark: told if remark is None else f"{told}; {remark}")
+
+        return self._tables.saved().addCallback(saved)
+
     def copied(self) -> Deferred[str | None]:
         """Fires when every slave has the tables as they are now, or after COPY_WAIT: with None, or with a remark
         for whoever made the change about the slaves that lack it. Never fails."""
@@ -185,7 +199,7 @@ class TableFollowers:
         return done
 
     def _settle(self) -> None:
-        """End the waits that nobody who watches holds up any more."""
+        """End the waits that no watching slave holds up any more."""
         reached = min((follower.has for follower in self._followers.values()), default=self._state)
         for wait in [wait for wait in self._waits if wait.state <= reached]:
             self._end(wait)

@@ -4,13 +4,16 @@ Progress of groups, of delay levels and of the transaction check refers to messa
 than they do. Taken when it comes, it may be ahead of them; if the master is lost then, the promoted slave skips
 messages that it has and that were never delivered: a delayed one that was delivered on the master alone, a
 half whose commit lies there alone. So whatever the master answered is held until our log is on our disk up to
-where the master's log ended after that answer; every message that it rests on lies below.
+where the master's log ended after that answer; every message that it rests on lies below. And only a log that is
+known to be the master's counts: one with a tail of its own may be as long without one of those messages.
 
 Rejected: cutting each figure down to what our queues hold. What a figure rests on lies in other queues: delivered
 copies, ops.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -29,10 +32,14 @@ class TableHold:
     - clock: of its looks
     - log: a slave's
     - flush_now: syncs it
+    - agrees: is it known to be a prefix of the master's?
     """
 
-    def __init__(self, clock: IReactorTime, log: IReplicatedLog, flush_now: FlushNow) -> None:
+    def __init__(
+        self, clock: IReactorTime, log: IReplicatedLog, flush_now: FlushNow, agrees: Callable[[], bool]
+    ) -> None:
         self._log = log
+        self._agrees = agrees
         self._flush_now = flush_now
         self._end = 0
         self._waiting: Deferred[None] | None = None
@@ -46,8 +53,8 @@ class TableHold:
         return self._waiting is not None
 
     def wait(self, end: int) -> Deferred[None]:
-        """Fires once the log is on its disk up to `end`, at once if it is; never if it's dropped before. One wait
-        at a time."""
+        """Fires once the log agrees and is on its disk up to `end`, at once if it is; never if it is dropped.
+        One wait at a time."""
         assert self._waiting is None
         self._end = end
         waiting: Deferred[None] = Deferred()
@@ -61,7 +68,9 @@ class TableHold:
         self._timer.cancel()
 
     def _look(self) -> None:
-        if self._log.flushed_offset >= self._end:
+        if not self._agrees():
+            self._timer.set(HOLD_LOOK)
+        elif self._log.flushed_offset >= self._end:
             self._reached()
         elif self._log.max_offset >= self._end:
             waiting = self._waiting

@@ -9,7 +9,9 @@ other's store.
 Ops are read ahead of the halves, and those not yet met are kept; the op queue's progress never passes the
 oldest of them, so a restart reads them again. Rejected: RocketMQ's one unbroken loop, as a round with many
 halves would stop everything else here; a round runs in slices. A half that can't be put again ends the round
-and is met by the next, where RocketMQ gives up those above the limit.
+and is met by the next, where RocketMQ gives up those above the limit. A round goes as far as the queue did when
+it began. RocketMQ's ends at a half stored after that: one stored by a clock that was ahead ends all rounds until
+then.
 
 Only masters do this (B97 holds for halves too).
 """
@@ -158,13 +160,12 @@ class TransactionCheck:
 
     @inlineCallbacks
     def _walk(self) -> Generator[Deferred[Any], Any, None]:
-        begun = int(self._clock.seconds() * 1000)
         at = self._begin(HALF_TOPIC)
         end = self._store.queue_end(HALF_TOPIC, HALF_QUEUE)
         yield self._read_ops(at)
         steps = 0
         while at < end and self._loop.running:
-            if self._decided.pop(at, None) is None and not (yield self._undecided(at, begun)):
+            if self._decided.pop(at, None) is None and not (yield self._undecided(at)):
                 break
             at += 1
             steps += 1
@@ -215,7 +216,7 @@ class TransactionCheck:
 
     # -- halves ----------------------------------------------------------------------------------------------
 
-    def _undecided(self, at: int, begun: int) -> Deferred[bool]:
+    def _undecided(self, at: int) -> Deferred[bool]:
         """Deal with one half; False ends the round before it."""
         places = self._places(HALF_TOPIC, at, 1)
         half = self._store.record_at(places[0][1]) if places else None
@@ -231,8 +232,6 @@ class TransactionCheck:
         times = number(properties.get(PROPERTY_CHECK_TIMES, "0"))
         if times >= self._options.max_checks or age > self._options.reserved:
             return self._give_up(half, times)
-        if half.store_timestamp >= begun:
-            return succeed(False)
         return self._by_age(half, properties, age, max(times, 0) + 1)
 
     def _by_age(self, half: Record, properties: dict[str, str], age: float, times: int) -> Deferred[bool]:

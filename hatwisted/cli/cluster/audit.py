@@ -1,7 +1,8 @@
 """`hatwisted audit`: is a running slave's log, byte by byte, what its master has?
 
-Both brokers are asked for digests of their logs, as far as both hold them, while they go on to work; see
-`logcodec.logdrift`. RocketMQ's brokers know no such request: their stores are compared by `hatwisted log compare`.
+Both brokers are asked for digests of their logs, as far as both hold them, while they go on working; see
+`logcodec.logdrift`. RocketMQ's brokers know no such request: their stores are compared by `hatwisted log
+compare`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from hatwisted.wire.remoting import RemotingCommand
 
 RATE: Final = 64 << 20
-"""Bytes of each log read a second unless told otherwise."""
+"""Bytes of each log read a second by default."""
 TIMEOUT: Final = 30.0
 """Seconds for one answer: a slow disk reads 16 MiB for it."""
 BUSY_WAIT: Final = 1.0
@@ -89,10 +90,16 @@ class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
 @click.command("audit")
 @click.argument("master", metavar="MASTER")
 @click.argument("slave", metavar="SLAVE")
-@click.option("--from", "first", type=click.IntRange(0), help="Begin at this offset, not at the first one.")
-@click.option("--to", "last", type=click.IntRange(1), help="End at this offset, not at the end of the log.")
 @click.option(
-    "--repair", is_flag=True, help="Have the slave overwrite its rotten records by the master's intact ones."
+    "--from", "first", type=click.IntRange(0), help="Start at this offset instead of the first one."
+)
+@click.option(
+    "--to", "last", type=click.IntRange(1), help="Stop at this offset instead of the end of the log."
+)
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Have the slave overwrite its rotten records with the master's intact ones.",
 )
 @click.option("--rate", type=Size(), default=RATE, help="Bytes of each log read a second (64m).")
 @json_option
@@ -101,7 +108,7 @@ def audit(
 ) -> None:
     """Compare the logs of a running master and slave, each HOST:PORT.
 
-    Every byte that both hold is compared, by checksums that the brokers make; both go on to work. For what
+    Every byte that both hold is compared, by checksums that the brokers make; both go on working. For what
     differs, the exact range is shown with the records in it, and which copy of them is rotten. Nothing is
     written without --repair; the slave then keeps the old bytes under 'repair' in its store's folder.
     ('pipeline audit' compares the contents of stores as tables, 'log compare' two stores on disk.)

@@ -99,7 +99,7 @@ def run_reactor(namesrv: str, work: Work) -> int:
         Deferred.fromCoroutine(whole()).addBoth(end)
 
     def end(outcome: Any) -> None:
-        # A work that is cut off by the end of the reactor has no outcome of its own.
+        # Work that is cut off by the end of the reactor has no outcome of its own.
         if not ended:
             ended.append(outcome)
             reactor.stop()

@@ -1,6 +1,6 @@
 """One record as a line for people, or as a JSON object for programs.
 
-Bodies are shown as stored. What is no UTF-8 becomes base64, whatever was asked for, because anything else
+Bodies are shown as stored. What isn't UTF-8 becomes base64, whatever was asked for, because anything else
 would show something that isn't there; zlib-compressed bodies (the one compression every client has) are
 inflated for display, as far as INFLATE_LIMIT.
 """

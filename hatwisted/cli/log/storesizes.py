@@ -1,4 +1,4 @@
-"""Finding one's way in a store folder that anybody may have written: RocketMQ 4.x, 5.x or hatwisted.
+"""Finding one's way in a store folder that any broker may have written: RocketMQ 4.x, 5.x or hatwisted.
 
 The argument may be the store's root or the folder of the log files itself (brokers can be configured to keep the
 two apart). No file says what sizes it was made with, so they're taken from the files: all of one kind have

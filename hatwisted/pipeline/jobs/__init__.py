@@ -2,7 +2,7 @@
 
 A room per job: `land` (a log as a Delta table), `audit` (are the copies the same), `reindex` (queues and
 index from the log), `report` (what was stored, when, how late), `messages` (export and import). Beside them
-is what several share: `workertasks` and `sparkactions` (running work with progress), `storecopy` and `logbytes` (a
+is what several share: `workertasks` and `sparkactions` (running work with progress), `storecopy` and `locallog` (a
 store to read), `rangewalk` and `rangecompare` with `recordfields` (parts of a log), `messageselection`,
 `columnexpressions`, `htmlpage`.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hatwisted.logcodec.recordsearch import written_end
 from hatwisted.pipeline.decode.storefolder import LogFile, LogStore
 from hatwisted.pipeline.errors import NotAStore
-from hatwisted.pipeline.jobs.logbytes import StoreBytes
+from hatwisted.pipeline.jobs.locallog import LocalLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class StoreCopy:
         if not store.files:
             raise NotAStore(f"{path}: its log has no files yet")
         files, end = tuple(store.files), store.end()
-        with closing(StoreBytes(files)) as log:
+        with closing(LocalLog(files)) as log:
             torn = written_end(log, end) - end
         return cls(path, store.broker, files, store.min_offset, end, torn)
 

@@ -51,8 +51,8 @@ class ConfigFile:
         self._dirty = False
         self._spoilt = False
         """The file couldn't be read, so that the backup is the only version: the next write keeps it."""
-        self._last_reason = ""
-        """Why the last write failed, as logged: a full disk would be logged every few seconds."""
+        self.problem = ""
+        """Why the last write failed, "" if it didn't. As logged: a full disk would be logged every few seconds."""
         self._writing = False
         self._waiting: list[Deferred[None]] = []
 
@@ -123,15 +123,15 @@ class ConfigFile:
         self._spoilt = False
 
     def _written(self, _result: None) -> None:
-        if self._last_reason:
-            self._last_reason = ""
+        if self.problem:
+            self.problem = ""
             self._log.info("{path}: writing works again", path=self.path)
 
     def _not_written(self, failure: Failure) -> None:
         self._dirty = True
         reason = failure.getErrorMessage()
-        if reason != self._last_reason:
-            self._last_reason = reason
+        if reason != self.problem:
+            self.problem = reason
             if not failure.check(OSError, StoreError):
                 self._log.failure("{path} can't be encoded", failure, LogLevel.error, path=self.path)
             self._log.error("{path} was not written, will try again: {error}", path=self.path, error=reason)

@@ -59,6 +59,9 @@ CHAIN_LIMIT: Final = 100_000
 """Items of one chain looked at by a query (about 50 ms): a key that a million records share must not hold up
 everything else. Only what is older than these stays unseen."""
 
+CHAIN_STEP: Final = 4000
+"""Items looked at before others have a turn: about a millisecond."""
+
 
 def file_length(slots: int, items: int) -> int:
     """Bytes of an index file."""
@@ -234,9 +237,9 @@ class IndexFile:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def query(self, key_hash: int, begin: int, end: int) -> Iterator[int]:
+    def query(self, key_hash: int, begin: int, end: int) -> Iterator[int | None]:
         """Physical offsets of the records found, newest first. Other keys may share the hash: compare the
-        record's.
+        record's. None after each CHAIN_STEP items, where the caller may pause; it ends if the file is closed then.
 
         - key_hash: of the key
         - begin: stored not before this time (ms, as precise as the stored seconds)
@@ -247,9 +250,13 @@ class IndexFile:
         view = self._mapped().view
         (number,) = _SLOT.unpack_from(view, HEADER.size + key_hash % self._slot_count * _SLOT.size)
         above = self.count
-        for _ in range(CHAIN_LIMIT):
+        for looked_at in range(1, CHAIN_LIMIT + 1):
             if not 0 < number < above:
                 return
+            if looked_at % CHAIN_STEP == 0:
+                yield None
+                if self._pages is None:
+                    return
             found, physical, seconds, previous = ITEM.unpack_from(view, self._items_at + number * ITEM.size)
             stored = self.begin_timestamp + seconds * 1000
             if found == key_hash and stored <= end and stored + 1000 > begin:

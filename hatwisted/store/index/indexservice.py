@@ -13,7 +13,7 @@ indexed before a crash gets the other half only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from os.path import basename, dirname, join
 from typing import cast
@@ -269,17 +269,32 @@ class IndexService:
         - begin: stored not before this time (ms)
         - end: stored not after this time
         """
+        steps = self.search(topic, key, max_num, begin, end)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                return cast("list[int]", done.value)
+
+    def search(
+        self, topic: str, key: str, max_num: int, begin: int, end: int
+    ) -> Generator[None, None, list[int]]:
+        """`query` in steps of a millisecond, for whom chains of many files would keep others waiting.
+
+        - topic, key, max_num, begin, end: see there
+        """
         found: list[int] = []
-        wanted = key_hash(topic, key)
-        for physical in self._matches(wanted, begin, end):
-            if not found or found[-1] != physical:
+        for physical in self._matches(key_hash(topic, key), begin, end):
+            if physical is None:
+                yield
+            elif not found or found[-1] != physical:
                 found.append(physical)
             if len(found) >= max_num:
                 break
         return found
 
-    def _matches(self, wanted: int, begin: int, end: int) -> Iterator[int]:
-        for file in reversed(self.files):
+    def _matches(self, wanted: int, begin: int, end: int) -> Iterator[int | None]:
+        for file in reversed(list(self.files)):
             yield from file.query(wanted, begin, end)
             if file.count > 1 and file.begin_timestamp < begin:
                 return

@@ -92,6 +92,11 @@ class WaitLine:
             waits.popleft().deferred.callback(self.offset)
             waits = self._waits
 
+    def give_up(self, upto: int) -> None:
+        """Fire the waits for no more than `upto` with the offset reached: they have no prospect."""
+        while self._waits and self._waits[0].first <= upto:
+            self._waits.popleft().deferred.callback(self.offset)
+
     def release_all(self) -> None:
         """Fire every wait with the offset reached: the line is going away."""
         waits, self._waits = self._waits, deque()

@@ -337,7 +337,7 @@ class ConsumeQueue:
         zero_entries(self._files, end, min(old_end, self._file_end))
 
     def write_again(self, physical: int) -> None:
-        """Write the entries of records that end after `physical` (log offset) once more: a sync of them may have
+        """Write the entries of records that end after `physical` (log offset) again: a sync of them may have
         failed. The last one is cut instead: a process that was killed may have written half of it."""
         if self.max_physical > physical:
             self.truncate(max(physical, self.max_physical - 1))

@@ -89,7 +89,7 @@ class QueueRemoval:
         return True
 
     def _finish(self, dropped: int, expired: list[str]) -> None:
-        """In the worker: the renames become durable, then what is of no use to anybody goes."""
+        """In the worker: the renames become durable, then what nobody needs any more is removed."""
         deleted = self._queues.deleted
         if dropped and self._fs.exists(deleted.root):
             self._fs.sync_folder(deleted.root)

@@ -51,7 +51,7 @@ def program(module: str, *arguments: str) -> AbstractContextManager[Program]:
 
 
 class Landings:
-    """Landings one after the other, each with its Spark started while the one before still lands."""
+    """Landings one after the other, each with its Spark started while the previous one still lands."""
 
     def __init__(self, programs: ExitStack, store: Path, table: Path) -> None:
         self._programs = programs

@@ -37,7 +37,7 @@ def test_a_disk_keeps_what_is_synced_and_forgets_the_rest(tmp_path: Path) -> Non
         at_end = disks.position()
         os.close(file)
     assert at_end > synced, "nothing was written back"
-    disks.fail(at_end, chance)
+    disks.fail(at_end, [0], chance)
     with disks:
         assert sorted(os.listdir(disk)) == ["file", "lost+found"]
         assert (disk / "file").read_bytes() == b"synced"

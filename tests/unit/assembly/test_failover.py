@@ -97,7 +97,7 @@ class FailoverTests(SynchronousTestCase):
 
 
 class PromotionTests(SynchronousTestCase):
-    """B104a: progress that a slave was told of is of no use to it without the messages that it rests on."""
+    """B104a: progress that a slave has copied is of no use to it without the messages that it rests on."""
 
     def setUp(self) -> None:
         self.nodes = nodes = MemoryNodes(self)

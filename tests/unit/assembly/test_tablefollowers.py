@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.node.tablefollowers import COPY_WAIT, HOLD, MAX_FOLLOWERS
 from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.wire.remoting import RemotingCommand
 from tests.support.memorynode import MemoryNodes, MortalClock
 
@@ -154,3 +156,65 @@ class ChangesMissedTests(FollowerCase):
             self.nodes.result(client.close())
         codes = [self.successResultOf(each).code for each in asked]
         self.assertEqual(codes, [0] * MAX_FOLLOWERS + [2])
+
+
+class SlowDisk(InlineWorker):
+    """Runs calls at once, or, while `waiting` is a list, when `work` is called."""
+
+    waiting: list[tuple[Deferred[Any], Any, tuple[object, ...]]] | None = None
+
+    def run(self, function: Any, *args: object) -> Deferred[Any]:
+        if self.waiting is None:
+            return super().run(function, *args)
+        done: Deferred[Any] = Deferred()
+        self.waiting.append((done, function, args))
+        return done
+
+    def work(self) -> None:
+        waiting, self.waiting = self.waiting or [], None
+        for done, function, args in waiting:
+            super().run(function, *args).chainDeferred(done)
+
+
+class MastersFileTests(SynchronousTestCase):
+    """What was confirmed is in the master's own file: the process may be killed a moment later."""
+
+    def setUp(self) -> None:
+        self.nodes = MemoryNodes(self)
+        self.disk = SlowDisk()
+        self.master = self.nodes.start(
+            MASTER, self.nodes.parts(MASTER, make_worker=lambda name, threads: self.disk)
+        )
+        self.addCleanup(self.disk.work)
+
+    def ask(self, code: int, body: bytes = b"", **ext: object) -> Deferred[RemotingCommand]:
+        texts = {name: str(value) for name, value in ext.items()}
+        return self.nodes.client.call(ADDRESS, RemotingCommand(code, ext=texts, body=body), 15)
+
+    def test_B99a_an_operator_is_answered_once_the_change_is_in_the_masters_file(self) -> None:
+        group = msgspec.json.encode({"groupName": "g"})
+        for code, body, ext in (
+            (UPDATE_TOPIC, b"", {"topic": "T", **TOPIC}),
+            (UPDATE_GROUP, group, {}),
+            (DELETE_GROUP, b"", {"groupName": "g"}),
+            (DELETE_TOPIC, b"", {"topic": "T"}),
+        ):
+            self.disk.waiting = []
+            asked = self.ask(code, body, **ext)
+            self.nodes.pass_time(1)
+            self.assertNoResult(asked)
+            self.disk.work()
+            self.nodes.pass_time(1)
+            answer = self.successResultOf(asked)
+            self.assertEqual((answer.code, answer.remark), (0, None))
+
+    def test_a_file_that_cannot_be_written_is_told_in_the_answer(self) -> None:
+        config = self.nodes.folder / MASTER / "config"
+        for name in ("topics.json.tmp", "topics.json.bak.tmp"):
+            (config / name).mkdir()
+        asked = self.ask(UPDATE_TOPIC, topic="T", **TOPIC)
+        self.nodes.pass_time(1)
+        answer = self.successResultOf(asked)
+        self.assertEqual(answer.code, 0)
+        self.assertIn("done here, but not written to a file yet: ", answer.remark or "")
+        self.assertIn("topics.json", answer.remark or "")

@@ -12,7 +12,6 @@ from random import Random
 from twisted.internet import reactor, task
 from twisted.internet.defer import inlineCallbacks, succeed
 from twisted.internet.endpoints import connectProtocol
-from twisted.internet.protocol import Protocol
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.parts import Parts
@@ -26,7 +25,8 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire.javahash import java_hash
 from hatwisted.wire.record import decode_record
-from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
+from hatwisted.wire.remoting import RemotingCommand
+from tests.support.wireclient import WireClient
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
 PORT = 10911
@@ -202,16 +202,12 @@ class BrokerRig:
         return [answer]
 
 
-class TalkingClient(Protocol):
-    """A client that is asked things too: what the broker asks is kept in `requests`; verbs `send`, `ask`,
-    `answer`."""
+class GroupMember(WireClient):
+    """A client that may join a consumer group of the rig's broker."""
 
     def __init__(self, rig):
+        super().__init__()
         self.rig = rig
-        self.requests = []
-        self.answers = {}
-        self._receiver = RemotingReceiver()
-        self._opaque = 0
 
     @classmethod
     @inlineCallbacks
@@ -223,35 +219,6 @@ class TalkingClient(Protocol):
         yield rig.until(lambda: len(rig.factory.connections) > before)
         return client
 
-    def dataReceived(self, data):
-        for command in self._receiver.receive(data):
-            if command.is_response:
-                self.answers[command.opaque] = command
-            else:
-                self.requests.append(command)
-
-    def send(self, command):
-        self.transport.write(encode_command(command))
-
-    @inlineCallbacks
-    def ask(self, code, body=b"", language="JAVA", version=407, **ext):
-        self._opaque += 1
-        texts = {name: str(value) for name, value in ext.items()}
-        self.send(RemotingCommand(code, self._opaque, 0, language, version, ext=texts, body=body))
-        answer = yield self.answer_to(self._opaque)
-        return answer
-
-    @inlineCallbacks
-    def answer_to(self, opaque):
-        yield self.rig.until(lambda: opaque in self.answers)
-        return self.answers.pop(opaque)
-
-    @inlineCallbacks
-    def asked(self, count=1):
-        """The requests of the broker, once there are `count`."""
-        yield self.rig.until(lambda: len(self.requests) >= count)
-        return self.requests
-
     @inlineCallbacks
     def beat(self, group="g", topics=("T",), client_id="c1", language="JAVA", version=407):
         """Join `group` as a consumer, forgetting the notices that come of it."""
@@ -259,9 +226,6 @@ class TalkingClient(Protocol):
         answer = yield self.ask(34, json.dumps(body).encode(), language=language, version=version)
         self.rig.case.assertEqual(answer.code, 0)
         self.requests.clear()
-
-    def answer(self, request, code=0, remark=None, body=b""):
-        self.send(RemotingCommand(code, request.opaque, 1, remark=remark, body=body))
 
 
 def records(answer):

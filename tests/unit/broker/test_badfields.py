@@ -8,7 +8,7 @@ from hatwisted.broker.node.masterrole import MasterRole
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.transaction.transactioncheck import CheckOptions
-from tests.unit.broker.rig import BrokerRig, TalkingClient
+from tests.unit.broker.rig import BrokerRig, GroupMember
 
 NAMES = (
     *("consumerGroup", "producerGroup", "group", "topic", "queueId", "offset", "commitOffset", "timestamp"),
@@ -71,7 +71,7 @@ class TestBadFields(TestCase):
         writes.start()
         rig.put()
         rig.tables.offsets.commit("g", "T", 0, 1)
-        client = yield TalkingClient.connected(rig)
+        client = yield GroupMember.connected(rig)
         codes = sorted({*table.handlers, *table.batch_handlers})
         self.assertGreater(len(codes), 50)
         for code in codes:

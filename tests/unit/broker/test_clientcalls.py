@@ -7,7 +7,7 @@ from hatwisted.broker.consumer import clientcalls
 from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.clientcore.errors import CallTimedOut, ConnectionGone, TooManyCalls
 from hatwisted.wire.remoting import RemotingCommand
-from tests.unit.broker.rig import BrokerRig, TalkingClient
+from tests.unit.broker.rig import BrokerRig, GroupMember
 
 
 class TestCalls(TestCase):
@@ -15,7 +15,7 @@ class TestCalls(TestCase):
     def setUp(self):
         self.rig = BrokerRig(self)
         self.calls = ClientCalls(self.rig.clock)
-        self.client = yield TalkingClient.connected(self.rig)
+        self.client = yield GroupMember.connected(self.rig)
         (self.connection,) = self.rig.factory.connections
 
     def call(self, code=307, **more):
@@ -97,7 +97,7 @@ class TestCalls(TestCase):
         yield call
 
     @inlineCallbacks
-    def test_client_that_reads_nothing_is_sent_nothing_oneway_either(self):
+    def test_B177_client_that_reads_nothing_is_sent_nothing_oneway_either(self):
         self.connection.pauseProducing()
         self.calls.oneway(self.connection, RemotingCommand(220, body=b"unread"))
         self.connection.resumeProducing()

@@ -5,14 +5,14 @@ import json
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
-from tests.unit.broker.rig import NOW, BrokerRig, TalkingClient, heartbeat
+from tests.unit.broker.rig import NOW, BrokerRig, GroupMember, heartbeat
 
 
 class TestConnections(TestCase):
     @inlineCallbacks
     def setUp(self):
         self.rig = BrokerRig(self)
-        self.client = yield TalkingClient.connected(self.rig)
+        self.client = yield GroupMember.connected(self.rig)
         host = self.client.transport.getHost()
         self.address = f"{host.host}:{host.port}"
 

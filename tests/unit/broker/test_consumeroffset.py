@@ -87,7 +87,7 @@ class TestBounds(SynchronousTestCase):
     def size(self):
         return len(self.table.encode_compact(with_resets=True))
 
-    def test_what_is_sent_to_slaves_stays_below_a_frame(self):
+    def test_B178_what_is_sent_to_slaves_stays_below_a_frame(self):
         self.patch(consumeroffset, "MAX_BYTES", 20_000)
         self.table.commit("known", "T", 0, 5)
         for number in range(1000):
@@ -132,10 +132,10 @@ class TestJoining(SynchronousTestCase):
         """The table as it arrives elsewhere, or is read after a restart."""
         return parse_progress(table.encode())
 
-    def exchange(self, queue_end=None):
+    def exchange(self, accepts=None):
         theirs = self.copied(self.master)
         self.slave.join(theirs)
-        self.master.join(parse_progress(encode_progress(self.slave.ahead_of(theirs))), queue_end)
+        self.master.join(parse_progress(encode_progress(self.slave.ahead_of(theirs))), accepts)
 
     def both(self, group="g", topic="T", queue_id=0):
         return [table.query(group, topic, queue_id) for table in (self.master, self.slave)]
@@ -218,9 +218,9 @@ class TestJoining(SynchronousTestCase):
     def test_B140_offsets_beyond_the_masters_messages_wait_until_they_are_there(self):
         self.master.commit("g", "T", 0, 100)
         self.slave.commit("g", "T", 0, 150)
-        self.exchange(queue_end=lambda topic, queue_id: 149)
+        self.exchange(lambda group, topic, queue_id, offset: offset <= 149)
         self.assertEqual(self.both(), [100, 150])
-        self.exchange(queue_end=lambda topic, queue_id: 150)
+        self.exchange(lambda group, topic, queue_id, offset: offset <= 150)
         self.assertEqual(self.both(), [150, 150])
 
     def test_resets_survive_a_restart_of_either_side(self):

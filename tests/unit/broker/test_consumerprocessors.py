@@ -70,7 +70,7 @@ class TestHeartbeats(ConsumerCase):
         self.assertEqual(json.loads(answer.body), {"consumerIdList": ["c1"]})
 
     @inlineCallbacks
-    def test_members_that_do_not_read_are_told_nothing(self):
+    def test_B177_members_that_do_not_read_are_told_nothing(self):
         rig = self.start()
         one, to_one = self.listening()
         two, _ = self.listening()
@@ -199,7 +199,7 @@ class TestProgress(ConsumerCase):
             self.assertEqual(list(rig.tables.offsets.progress().offset_table), ["T@g"])
 
     @inlineCallbacks
-    def test_B162_of_queues_that_a_master_has_not_got_no_progress_is_believed(self):
+    def test_B178_B162_of_queues_that_a_master_has_not_got_no_progress_is_believed(self):
         rig = self.start()
         rig.put(count=3)
         rows = {"T@g": {"0": 2, "1": 0, "2": -1, "99": 0}, "no-such-topic@g": {"0": 0}, "T@h": {"-1": 0}}

@@ -6,7 +6,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.broker.admin import consumestats
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.wire import fastjson
-from tests.unit.broker.rig import NOW, BrokerRig, TalkingClient
+from tests.unit.broker.rig import NOW, BrokerRig, GroupMember
 
 BEGIN = int(NOW * 1000)
 
@@ -59,7 +59,7 @@ class TestProgress(StatsCase):
     @inlineCallbacks
     def test_topics_unknown_or_unsubscribed_are_left_out(self):
         self.rig.tables.offsets.commit("g", "GONE", 0, 3)
-        client = yield TalkingClient.connected(self.rig)
+        client = yield GroupMember.connected(self.rig)
         yield client.beat(topics=("U",))
         stats = yield self.ask(208, consumerGroup="g")
         self.assertEqual(stats["offsetTable"], {})

@@ -4,7 +4,9 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.admin import messagequery
+from hatwisted.store.index import indexfile
 from hatwisted.store.log.put import Put
+from hatwisted.timing import steps
 from tests.unit.broker.rig import HOST, NOW, BrokerRig, records
 
 QUERY = 12
@@ -44,6 +46,24 @@ class TestQuery(TestCase):
         self.assertEqual((yield self.bodies(maxNum=2)), [b"68", b"69"])
         self.assertEqual(len((yield self.bodies(maxNum=1000))), 64)
         self.assertEqual(len((yield self.bodies(maxNum=1, _UNIQUE_KEY_QUERY="true", key="ID1"))), 32)
+
+    @inlineCallbacks
+    def test_B175_a_long_chain_is_looked_through_in_steps(self):
+        self.patch(indexfile, "CHAIN_STEP", 3)
+        for number in range(10):
+            self.put(b"%d" % number)
+        self.rig.clock.advance(20)
+        self.put(b"last")
+        between = {"beginTimestamp": int(NOW * 1000) + 5000, "endTimestamp": int(NOW * 1000) + 15_000}
+        vain = [self.rig.ask(QUERY, **FIELDS | between) for _ in range(steps.MAX_OF_ONE + 3)]
+        other = self.rig.ask(QUERY, client=self.rig.new_client(), **FIELDS | {"maxNum": 1})
+        self.assertEqual([record.body for record in records((yield other))], [b"last"])
+        yield self.rig.until(lambda: [each.called for each in vain].count(True) == 3)
+        self.rig.turn()
+        codes = []
+        for each in vain:
+            codes.append((yield each).code)
+        self.assertEqual(codes, [22] * steps.MAX_OF_ONE + [2] * 3)
 
     @inlineCallbacks
     def test_an_answer_is_bounded_in_bytes(self):

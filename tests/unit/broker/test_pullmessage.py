@@ -219,14 +219,14 @@ class TestHolding(PullCase):
         self.assertEqual(self.seen((yield answer)), (0, "FOUND", 4, 0, 4, 3))
 
     @inlineCallbacks
-    def test_what_is_held_of_a_request_is_what_its_answer_needs(self):
+    def test_B177_what_is_held_of_a_request_is_what_its_answer_needs(self):
         rig = self.start()
         rig.put()
         held = []
         hold = rig.hold.hold
         rig.hold.hold = lambda pull, seconds: held.append(pull) or hold(pull, seconds)
         ask = rig.ask
-        rig.ask = lambda code, **more: ask(code, bytes(1 << 20), unknown="x" * 100_000, **more)
+        rig.ask = lambda code, **more: ask(code, bytes(1 << 16), unknown="x" * 100_000, **more)
         (answer,) = yield rig.held(1)
         (pull,) = held
         self.assertEqual((pull.request.body, pull.request.ext), (b"", {"consumerGroup": "g"}))

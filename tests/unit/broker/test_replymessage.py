@@ -6,7 +6,7 @@ import msgspec
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
-from tests.unit.broker.rig import NOW, BrokerRig, TalkingClient
+from tests.unit.broker.rig import NOW, BrokerRig, GroupMember
 
 V2 = {
     "a": "g",
@@ -40,7 +40,7 @@ class TestReplies(TestCase):
     @inlineCallbacks
     def setUp(self):
         self.rig = BrokerRig(self)
-        self.asker = yield TalkingClient.connected(self.rig)
+        self.asker = yield GroupMember.connected(self.rig)
         body = {"clientID": "asker", "producerDataSet": [{"groupName": "p"}]}
         yield self.asker.ask(34, json.dumps(body).encode())
 

@@ -5,7 +5,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.wire import fastjson
 from hatwisted.wire.messagequeue import parse_queue_table
-from tests.unit.broker.rig import NOW, BrokerRig, TalkingClient
+from tests.unit.broker.rig import NOW, BrokerRig, GroupMember
 
 BEGIN = int(NOW * 1000)
 
@@ -32,7 +32,7 @@ class ResetCase(TestCase):
 
     @inlineCallbacks
     def member(self, **more):
-        client = yield TalkingClient.connected(self.rig)
+        client = yield GroupMember.connected(self.rig)
         yield client.beat(**more)
         return client
 

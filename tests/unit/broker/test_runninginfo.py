@@ -6,7 +6,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.wire import fastjson
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messageid import encode_message_id
-from tests.unit.broker.rig import HOST, BrokerRig, TalkingClient
+from tests.unit.broker.rig import HOST, BrokerRig, GroupMember
 
 RUNNING = b'{"mqTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"commitOffset":3}},"properties":{}}'
 STATUS = b'{"messageQueueTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:7}}'
@@ -16,7 +16,7 @@ class QuestionCase(TestCase):
     @inlineCallbacks
     def setUp(self):
         self.rig = BrokerRig(self)
-        self.member = yield TalkingClient.connected(self.rig)
+        self.member = yield GroupMember.connected(self.rig)
         yield self.member.beat()
 
     def ask(self, code, **more):
@@ -105,7 +105,7 @@ class TestStatus(QuestionCase):
 
     @inlineCallbacks
     def test_all_members_are_asked_at_once_and_the_silent_left_out(self):
-        two = yield TalkingClient.connected(self.rig)
+        two = yield GroupMember.connected(self.rig)
         yield two.beat(client_id="c2")
         yield self.member.asked()
         self.member.requests.clear()

@@ -49,6 +49,7 @@ class SyncCase(TestCase):
         self.log = MemoryLog(1 << 20)
         self.log.append(bytes(1 << 20))
         self.master_end = 1 << 20
+        self.agrees = True
         self.sync = SlaveSynchronizer(
             self.slave.client,
             self.slave.clock,
@@ -68,7 +69,7 @@ class SyncCase(TestCase):
 
     def hold(self):
         """Waits for `log`."""
-        return TableHold(self.slave.clock, self.log, self.log.flush_now)
+        return TableHold(self.slave.clock, self.log, self.log.flush_now, lambda: self.agrees)
 
     def listen(self, table):
         """Serve `table` at a port, without pulls also two below; the address of the upper one."""
@@ -390,6 +391,17 @@ class TestHeld(SyncCase):
         self.assertEqual(self.progress(), ([], {}))
         (flush,) = self.log.flushes
         flush.callback(self.log.max_offset)
+        self.assertTrue(all(self.progress()))
+
+    @inlineCallbacks
+    def test_B104a_a_log_as_long_as_the_masters_that_may_differ_from_it_is_not_enough(self):
+        self.captured_master()
+        self.agrees = False
+        yield self.sync.round()
+        self.slave.clock.advance(HOLD_LOOK)
+        self.assertEqual(self.progress(), ([], {}))
+        self.agrees = True
+        self.slave.clock.advance(HOLD_LOOK)
         self.assertTrue(all(self.progress()))
 
     @inlineCallbacks

@@ -9,7 +9,7 @@ from twisted.trial.unittest import TestCase
 
 from tests.unit.broker.rig import BrokerRig, records
 
-COMMIT, QUERY, CLEAN_EXPIRED = 15, 14, 306
+COMMIT, QUERY, CLEAN_EXPIRED, JOIN = 15, 14, 306, 20043
 
 
 class StaleOffsetsCase(TestCase):
@@ -82,6 +82,29 @@ class AfterALossTests(StaleOffsetsCase):
         yield self.commit(100)
         yield self.rig.pull(60, flags=5, commitOffset=60)
         self.assertEqual((yield self.known()), 40)
+
+    def slave_says(self, offset):
+        """As a slave's round does it, which comes again and again."""
+        body = json.dumps({"offsetTable": {"T@g": {0: offset}}}).encode()
+        return self.rig.ask(JOIN, body=body)
+
+    @inlineCallbacks
+    def test_B165_nor_is_what_a_slave_knows_of_it_once_as_much_is_there_again(self):
+        yield self.restarted(put=50, kept=40)
+        yield self.slave_says(100)
+        self.rig.put(count=80, body=b"new")
+        yield self.slave_says(100)
+        self.assertEqual((yield self.known()), 40)
+        yield self.slave_says(45)
+        self.assertEqual((yield self.known()), 45)
+
+    @inlineCallbacks
+    def test_what_a_slave_knows_counts_when_the_group_has_pulled_what_was_there_at_start(self):
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        yield self.rig.pull(50)
+        yield self.slave_says(100)
+        self.assertEqual((yield self.known()), 100)
 
     @inlineCallbacks
     def test_whoever_has_pulled_what_was_there_at_start_goes_on(self):

@@ -10,7 +10,7 @@ from hatwisted.broker.admin.topicadmin import NOT_ON_A_SLAVE, REGISTER_WAIT
 from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.broker.node.registration import Registration
 from hatwisted.wire import fastjson
-from tests.unit.broker.rig import NOW, BrokerRig, TalkingClient
+from tests.unit.broker.rig import NOW, BrokerRig, GroupMember
 
 UPDATE, DELETE, CLEAN_EXPIRED, CLEAN_UNUSED, DELETE_EXPIRED = 17, 215, 306, 316, 329
 STATS, GROUPS, SYSTEM_TOPICS, ENTRIES = 202, 300, 305, 321
@@ -207,7 +207,7 @@ class TestViews(TestCase):
 
     @inlineCallbacks
     def test_groups_that_consume_or_have_consumed(self):
-        client = yield TalkingClient.connected(self.rig)
+        client = yield GroupMember.connected(self.rig)
         yield client.beat("online", ["T"])
         self.rig.tables.offsets.commit("offline", "T", 0, 1)
         self.rig.tables.offsets.commit("other", "U", 0, 1)
@@ -234,7 +234,7 @@ class TestViews(TestCase):
         fields = {"topic": "T", "queueId": 0, "index": 0, "count": 1, "consumerGroup": "g"}
         body = json.loads((yield self.rig.ask(ENTRIES, **fields)).body)
         self.assertEqual(body["filterData"], "g@T is not online!")
-        client = yield TalkingClient.connected(self.rig)
+        client = yield GroupMember.connected(self.rig)
         yield client.beat("g", ["T"])
         body = json.loads((yield self.rig.ask(ENTRIES, **fields)).body)
         self.assertEqual(body["subscriptionData"]["subString"], "*")

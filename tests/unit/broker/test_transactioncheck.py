@@ -9,7 +9,7 @@ from hatwisted.broker.transaction.transactioncheck import SLICE, CheckOptions, T
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.topics import MAX_CHECKS_TOPIC
-from tests.unit.broker.rig import TalkingClient
+from tests.unit.broker.rig import GroupMember
 from tests.unit.broker.test_endtransaction import COMMIT, PREPARED, ROLLBACK, TransactionCase
 
 OPTIONS = CheckOptions(interval=60.0, timeout=6.0, max_checks=3, reserved=72 * 3600.0)
@@ -31,7 +31,7 @@ class TransactionCheckTests(TransactionCase):
 
     @inlineCallbacks
     def producer(self):  # type: ignore[no-untyped-def]
-        client = yield TalkingClient.connected(self.rig)
+        client = yield GroupMember.connected(self.rig)
         body = {"clientID": "p1", "consumerDataSet": [], "producerDataSet": [{"groupName": "g"}]}
         yield client.ask(34, json.dumps(body).encode())
         return client
@@ -101,6 +101,18 @@ class TransactionCheckTests(TransactionCase):
         self.check.start()
         self.round()
         self.assertEqual((self.progress()[0], client.requests), (1, []))
+
+    @inlineCallbacks
+    def test_a_half_stored_by_a_clock_that_was_ahead_is_asked_about(self):  # type: ignore[no-untyped-def]
+        """That clock is right again, or another broker is master now: this one's times lie ahead for months."""
+        yield self.check.stop()
+        self.clock.rightNow += 5 * 3600.0
+        yield self.send_half()
+        self.clock.rightNow -= 5 * 3600.0
+        self.check.start()
+        yield self.send_half(b"later")
+        self.round()
+        self.assertEqual((self.progress()[0], len(self.records(HALF_TOPIC))), (2, 4))
 
     @inlineCallbacks
     def test_immunity_puts_the_question_off_and_the_first_offset_still_decides(self):  # type: ignore[no-untyped-def]

@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.trial.unittest import TestCase
 
 from hatwisted.client.driver import deferred
-from hatwisted.clientcore.errors import Closed, NoNameServer, Refused
+from hatwisted.clientcore.errors import BadSetting, Closed, NoNameServer, Refused
 from hatwisted.clientcore.message import Message
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.subscription import Sql
@@ -264,6 +264,8 @@ class TestLifeCycle(TestCase):
         for wrong in ({}, {"a b": "*"}):
             self.assertRaises(ValueError, cluster.consumer, "g", wrong)
         self.assertRaises(ValueError, cluster.consumer, "g", {"T": "*"}, batch=0)
+        nothing = self.assertRaises(BadSetting, cluster.consumer, "g", {})
+        self.assertEqual(str(nothing), "group g has no subscription")
 
 
 class TestReset(TestCase):

@@ -89,7 +89,9 @@ class TestWholeBatch(SynchronousTestCase):
 
         async def failed(message, error):
             self.failed.append(message)
+            self.errors.append(str(error))
 
+        self.errors = []
         self.successResultOf(deferred(how(batch, consume, failed)))
 
     def test_B125_a_batch_that_fails_goes_back_message_by_message_and_is_delivered_once(self):
@@ -103,6 +105,7 @@ class TestWholeBatch(SynchronousTestCase):
             for index, back in ((2, list(range(3, 10))), (9, []), (99, []), (-5, list(range(10)))):
                 self.run_with(list(range(10)), lambda part, index=index: AckIndex(index), how)
                 self.assertEqual((len(self.calls), self.failed), (1, back))
+                self.assertEqual(self.errors, ["to be consumed later"] * len(back))
 
     def test_B125_one_message_for_a_call_and_32_for_a_pull(self):
         self.assertEqual((ConsumerOptions().batch, PULL_MESSAGES), (1, 32))

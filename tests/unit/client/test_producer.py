@@ -212,7 +212,7 @@ class TestProducer(TestCase):
         await producer.send(Message(topic="Back", body=b"before"))
         producer._core._making.clear()  # the topic is no longer new
         route = await deferred(cluster.session.routes.route("Back"))
-        for group in route.broker_datas:  # as it was told while only slaves were there
+        for group in route.broker_datas:  # as the name server gave it while only slaves were there
             group.broker_addrs[1] = group.broker_addrs.pop(0)
         sent = await producer.send(Message(topic="Back", body=b"after"))
         self.assertEqual(sent.status, SendStatus.OK)

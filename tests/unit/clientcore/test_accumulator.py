@@ -1,4 +1,4 @@
-"""Messages that share requests: who leads, who goes along, who waits."""
+"""Messages that share requests: which one leads, which go with it, which wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels without a socket: when they dial, what is told to whom, and what ends with a connection."""
+"""Channels without a socket: when they dial, what is reported to whom, and what ends with a connection."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.consumer import COMMIT_INTERVAL, REBALANCE_INTERVAL, STOP_PATIENCE, Consumer
 from hatwisted.clientcore.delivery import Listener
-from hatwisted.clientcore.errors import BadSetting, ClientError, ConnectFailed, Rejected
+from hatwisted.clientcore.errors import BadSetting, CallTimedOut, ClientError, ConnectFailed, Rejected
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom, ConsumerOptions
-from hatwisted.clientcore.queuelocks import LOCK_LIFE
+from hatwisted.clientcore.queuelocks import LOCK_LIFE, RENEWAL_INTERVAL
 from hatwisted.clientcore.queuereader import PULL_TIMEOUT
 from hatwisted.clientcore.sendback import SEND_BACK_PAUSE
 from hatwisted.clientcore.tasks import Task, Waiter, Work
@@ -332,6 +332,27 @@ class ProgressTests(ConsumerCase):
         self.done(consumer.stop())
         self.assertEqual(len(self.fields(15)), 2)
 
+    def test_without_auto_commit_nothing_is_noted_of_a_queue_that_another_gets(self) -> None:
+        self.master.counts = {0: 1, 1: 2}
+        consumer = self.start(auto_commit=False)
+        self.master.members = ["a", "me"]
+        consumer.rebalance()
+        self.assertEqual([each.queue_id for each in consumer.queues], [1, 1])
+        self.assertEqual(self.fields(15), [])
+
+    def test_a_silent_broker_is_asked_to_note_one_queue_and_the_others_later(self) -> None:
+        said = self.logged("warn")
+        self.master.counts = {0: 3, 1: 3}
+        consumer = self.start()
+
+        def silent(request: RemotingCommand) -> RemotingCommand:
+            raise CallTimedOut(MASTER, "no answer in 5 s")
+
+        self.patch(self.master, "commit", silent)
+        self.done(consumer.commit())
+        self.assertEqual(len(self.driver.asked(15)), 1)
+        self.assertEqual(said, [f"offsets aren't committed yet: {MASTER}: no answer in 5 s"])
+
     def test_seek_notes_the_place_and_goes_on_there(self) -> None:
         self.master.counts = {0: 4, 1: 0}
         consumer = self.start()
@@ -486,6 +507,19 @@ class OrderTests(ConsumerCase):
         (copy,) = self.driver.asked(310)
         self.assertEqual((copy.request.ext["j"], copy.request.ext["l"]), ("3", "2"))
 
+    def test_one_that_couldnt_be_made_a_dead_letter_goes_on_blocking_its_queue(self) -> None:
+        self.master.counts = {0: 2, 1: 0}
+        self.failing = {b"0-0": Rejected("never")}
+        self.master.codes = {310: 13}
+        said = self.logged("warn")
+        self.start(orderly=True, max_reconsume=1, suspension=1.0)
+        self.driver.pass_time(1)
+        self.assertEqual(self.seen, [b"0-0"] * 2)
+        self.assertTrue(said[0].startswith("U00 couldn't be sent to the dead letters: "), said)
+        self.master.codes = {}
+        self.driver.pass_time(1)
+        self.assertEqual(self.seen, [b"0-0"] * 3 + [b"0-1"])
+
     def test_locks_are_asked_for_renewed_and_given_back(self) -> None:
         consumer = self.start(orderly=True)
         queues = [{"brokerName": "a", "queueId": number, "topic": "T"} for number in (0, 1)]
@@ -538,6 +572,27 @@ class OrderTests(ConsumerCase):
             ],
         )
         self.assertEqual([each.queue_id for each in consumer.queues], [0, 0])
+        self.master.refused_locks = set()
+        self.driver.pass_time(1)
+        self.assertEqual(
+            [each.queue_id for each in consumer.queues], [0, 0, 1, 1], "and its return begins it"
+        )
+
+    def test_a_lock_that_had_lapsed_goes_on_where_nobody_has_come_further(self) -> None:
+        self.master.counts = {0: 1, 1: 1}
+        consumer = self.start(orderly=True)
+        self.driver.pass_time(COMMIT_INTERVAL)
+        readers = consumer.readers
+        self.master.codes = {41: 1}
+        self.driver.pass_time(LOCK_LIFE)
+        self.assertFalse(consumer.carries_progress(T0))
+        self.master.offsets["T", 1] += 1
+        self.master.codes = {}
+        self.driver.pass_time(RENEWAL_INTERVAL)
+        self.assertTrue(consumer.carries_progress(T0))
+        self.assertIs(consumer.readers[T0], readers[T0])
+        self.assertIsNot(consumer.readers[T1], readers[T1], "another member has been here")
+        self.assertEqual(consumer.progress[T1], 2)
 
 
 class InfoTests(ConsumerCase):

@@ -60,6 +60,10 @@ class WordTests(SynchronousTestCase):
         ):
             self.assertEqual(str(error), words)
 
+    def test_a_refusal_by_all_is_the_last_ones(self) -> None:
+        refused = RefusedByAll("all of them", Refused(ADDRESS, 16, "no"))
+        self.assertEqual((refused.address, refused.code, refused.remark), (ADDRESS, 16, "no"))
+
     def test_a_long_remark_is_kept_and_not_repeated_whole(self) -> None:
         refused = Refused(ADDRESS, 16, "x" * (MAX_REMARK + 1))
         self.assertEqual(len(refused.remark), MAX_REMARK + 1)

@@ -265,6 +265,7 @@ class CompressionTests(SynchronousTestCase):
         body = b"x" * 101
         packed, bits = compress(body, 100)
         self.assertEqual((zlib.decompress(packed), bits), (body, 0x1 | 0x300))
+        self.assertEqual(packed[:2], b"\x78\x5e", "level 5, as in RocketMQ")
         self.assertEqual(compress(body, 101), (body, 0))
         self.assertEqual(compress(b"abc", 0), (b"abc", 0))
         self.assertEqual(compress(b"x" * COMPRESS_ABOVE)[1], 0)

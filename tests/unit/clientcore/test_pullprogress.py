@@ -139,6 +139,12 @@ class ProcessQueueTests(SynchronousTestCase):
         self.queue.settle()
         self.assertEqual((self.queue.progress, self.queue.waiting), (6, False))
 
+    def test_dropped_while_its_messages_are_worked_on_it_goes_on_at_those_that_failed(self) -> None:
+        taken = self.queue.take(2)
+        self.queue.drop()
+        self.queue.settle(taken[1:])
+        self.assertEqual((self.queue.progress, self.queue.buffered), (6, 0))
+
 
 class FieldTests(SynchronousTestCase):
     QUEUE = MessageQueue(broker_name="b", queue_id=3, topic="T")

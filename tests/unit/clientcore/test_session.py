@@ -91,6 +91,30 @@ class HeartbeatTests(SessionCase):
         self.session.introduce()
         self.assertEqual(self.told(RequestCode.HEART_BEAT)[4:], [MASTER, OTHER, "new:1"])
 
+    def test_one_comes_soon_when_a_member_is_new(self) -> None:
+        """Its transactions may be checked before the next regular one."""
+        self.know("T")
+        for groups in (["p"], ["p", "q"]):
+            self.session.join(Member(groups[-1], ["T"]), consumer=False)
+            for _ in range(2):
+                self.session.introduce()
+            beat = fastjson.loads(self.driver.asked(RequestCode.HEART_BEAT)[-1].request.body)
+            self.assertEqual([each["groupName"] for each in beat["producerDataSet"]], groups)
+        self.assertEqual(self.told(RequestCode.HEART_BEAT), [MASTER, OTHER] * 2)
+
+    def test_one_that_was_under_way_doesnt_count_for_a_new_member(self) -> None:
+        def joined_meanwhile(address: str, request: RemotingCommand) -> RemotingCommand:
+            if len(self.session.producers) == 1:
+                self.session.join(Member("q", ["T"]), consumer=False)
+            return self.answer(address, request)
+
+        self.know("T")
+        self.session.join(Member("p", ["T"]), consumer=False)
+        self.driver.answer = joined_meanwhile
+        for _ in range(3):
+            self.session.introduce()
+        self.assertEqual(self.told(RequestCode.HEART_BEAT), [MASTER, OTHER] * 2)
+
     def test_slaves_hear_of_it_once_there_is_a_consumer(self) -> None:
         self.know("T")
         self.session.join(Member("p", ["T"]), consumer=False)

@@ -83,6 +83,22 @@ class TestTask(SynchronousTestCase):
         self.assertRaises(Cancelled, task.result)
         self.assertEqual((told, cleaned), (["given up"], [True]))
 
+    def test_one_that_outlives_being_cancelled_hears_no_more_of_what_it_gave_up(self):
+        given_up, instead = Waiter(), Waiter()
+
+        async def work():
+            try:
+                await given_up
+            except Cancelled:
+                return await instead
+
+        task = Task(work())
+        task.cancel()
+        given_up.fire("late")
+        self.assertFalse(task.done)
+        instead.fire("end")
+        self.assertEqual(task.result(), "end")
+
     def test_a_task_that_is_cancelled_by_what_it_calls_ends_at_its_next_wait(self):
         async def work():
             tasks[0].cancel()

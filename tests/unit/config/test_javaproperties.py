@@ -1,4 +1,4 @@
-"""The `.properties` syntax, held against what java.util.Properties itself made of the same bytes."""
+"""The `.properties` syntax, compared with what java.util.Properties itself made of the same bytes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PropertiesSyntax(SynchronousTestCase):
             parse("x=1\nlevels=1s \\\n   5s\ny=2"), [("x", "1", 1), ("levels", "1s 5s", 2), ("y", "2", 4)]
         )
 
-    def test_lines_that_go_on_are_each_read_once(self) -> None:
+    def test_B176_lines_that_go_on_are_each_read_once(self) -> None:
         self.assertEqual(parse("a\\\n" * 1000 + "=1"), [("a" * 1000, "1", 1)])
         self.assertEqual(parse("\\\n# no entry yet\na=1\\\n\\\n"), [("a", "1", 3)])
         self.assertTrue(grows_linearly(lambda size: parse("a\\\n" * size), 40_000))

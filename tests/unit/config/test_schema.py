@@ -1,4 +1,4 @@
-"""Keys and defaults, held against the lists taken from RocketMQ 4.9.7's own classes."""
+"""Keys and defaults, compared with the lists taken from RocketMQ 4.9.7's own classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What monitoring is told of a link in trouble, and that the trouble is judged by what really happened."""
+"""What monitoring shows of a link in trouble, and that the trouble is judged by what really happened."""
 
 from __future__ import annotations
 

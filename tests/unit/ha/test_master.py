@@ -119,6 +119,16 @@ class ReadSideTests(SynchronousTestCase):
         self.assertEqual(rig.service.replicas.push2_slave_max_offset, 1200)
         rig.group.stop()
 
+    def test_B174_a_slave_that_begins_in_the_last_file_speaks_for_no_put_before_it(self) -> None:
+        rig = MasterRig(filled(900, file_size=1000))
+        skipped, copied = rig.log.append(bytes(50)), rig.log.append(bytes(100))
+        waits = [rig.service.wait(end, end, 5.0) for end in (skipped, copied)]
+        slave = rig.slave(0)
+        self.assertEqual(self.successResultOf(waits[0]), 0)
+        self.assertEqual(slave.frames()[0][0], 1000)
+        slave.report(copied)
+        self.assertEqual(self.successResultOf(waits[1]), copied)
+
     def test_B34_the_fast_slave_decides(self) -> None:
         rig = MasterRig(filled(1000))
         rig.slave(1000, host="10.0.0.2")
@@ -323,8 +333,10 @@ class WriteSideTests(SynchronousTestCase):
             slave.body()
             rig.log.append(bytes(1000 - 12))
             self.assertEqual(rig.service.status()[0].state, "live")
+            rig.seconds(1)
             rig.log.append(b"x")
-            self.assertEqual(rig.service.status()[0].state, "catching up")
+            status = rig.service.status()[0]
+            self.assertEqual((status.state, status.since), ("catching up", rig.clock.seconds()))
             self.assertEqual(slave.body(), bytes(1000 - 12))
             slave.wire.drain()
 
@@ -435,6 +447,17 @@ class StrangerTests(SynchronousTestCase):
         slaves = [rig.slave(1000) for _ in range(master.MAX_UNREPORTED + 20)]
         self.assertFalse(any(slave.gone for slave in slaves))
 
+    def test_B179_too_many_links_push_out_those_that_copy_nothing(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave = rig.slave(1000)
+        strangers = [rig.slave(0) for _ in range(master.MAX_LINKS + 20)]
+        self.assertEqual([peer.wire.aborted for peer in strangers].count(True), 21)
+        other = rig.slave(0, host="10.0.0.2")
+        rig.log.append(b"fresh")
+        self.assertEqual((slave.gone, slave.body()), (False, b"fresh"))
+        self.assertFalse(other.wire.aborted)
+        self.assertLessEqual(rig.service.replicas.connection_count, master.MAX_LINKS)
+
 
 class RefusalTests(SynchronousTestCase):
     def test_B143_an_expired_offset_is_refused_loudly_told_and_closed_late(self) -> None:
@@ -461,15 +484,20 @@ class RefusalTests(SynchronousTestCase):
         self.assertTrue(slave.wire.closed)
 
     def test_a_slave_overtaken_by_retention_while_it_lags_is_refused(self) -> None:
+        caught = LogCatcher(self)
         rig = MasterRig(MemoryLog(file_size=1000))
         slave = rig.slave(0)
+        rig.log.append(bytes(500))
         slave.wire.fill()
         for _ in range(4):
             rig.log.append(bytes(haconnection.HA_WRITE_WINDOW))
-        slave.body()
+        self.assertEqual(slave.body(), bytes(500))
         rig.log.expire(rig.log.max_offset // 1000 * 1000)
+        rig.seconds(1)
         slave.wire.drain()
-        self.assertEqual(rig.service.status()[0].state, "offset expired")
+        status = rig.service.status()[0]
+        self.assertEqual((status.state, status.since), ("offset expired", 1.0))
+        self.assertIn("it asks for offset 500, but the log holds", caught.texts("error")[0])
         rig.seconds(haconnection.REFUSED_LINGER + 0.1)
         self.assertEqual(slave.frames()[-1], (rig.log.min_offset, b""))
 

@@ -569,6 +569,19 @@ class MisfitTests(SynchronousTestCase):
             rig.seconds(slavestate.RETRY_LIMIT + 0.125)
             self.assertEqual(rig.state, "transfer")
 
+    def test_B38_a_link_that_was_idle_for_long_begins_the_count_again(self) -> None:
+        rig = SlaveRig(filled(1000))
+        for idle in (4, 4, 36, 4, 4):
+            for _ in range(idle // 4):
+                rig.header(1000)
+                rig.seconds(4)
+            rig.lose()
+            rig.clock.advance(0)
+            self.assertEqual(rig.state, "transfer")
+        rig.header(1000)
+        rig.lose()
+        self.assertEqual(rig.state, "master lacks offset")
+
     def test_a_master_that_restarts_now_and_then_does_not(self) -> None:
         rig = SlaveRig(filled(1000))
         for turn in range(12):

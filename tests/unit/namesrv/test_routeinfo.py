@@ -3,8 +3,9 @@
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.namesrv import routeinfo
 from hatwisted.namesrv.routeinfo import LEASE, Master, Member, RouteTable
-from hatwisted.wire.registration import DataVersion, TopicConfig
+from hatwisted.wire.registration import BadRegistration, DataVersion, QueueData, TopicConfig
 
 
 def topics(*names, **fields):
@@ -26,6 +27,43 @@ class RouteCase(SynchronousTestCase):
     def addresses(self, topic="T"):
         route = self.routes.route(topic)
         return None if route is None else {data.broker_name: data.broker_addrs for data in route.broker_datas}
+
+
+class TestBounds(RouteCase):
+    def test_B179_no_more_topics_of_groups_than_there_is_room_for(self):
+        self.patch(routeinfo, "MAX_ROUTES", 3)
+        self.register("a", names=("T", "U"))
+        self.register("b", names=("T",))
+        self.register("a", names=("T", "U"), version=2)
+        refused = self.assertRaises(BadRegistration, self.register, "c", names=("T",))
+        self.assertEqual(str(refused), "3 topics of groups are registered, 1 more would exceed 3")
+        self.assertIsNone(self.routes.group("c"))
+        queues = [QueueData(broker_name="b", perm=6, read_queue_nums=1, write_queue_nums=1)]
+        self.assertRaises(BadRegistration, self.routes.register_topic, "V", queues)
+        for end in (lambda: self.routes.delete_topic("U"), lambda: self.routes.delete_topic("T", "C")):
+            end()
+            self.register("c", names=("T",))
+            self.routes.closed("c:0")
+        self.register("b", names=("T", "U", "V"), version=3)
+        self.assertRaises(BadRegistration, self.register, "c", names=("T",))
+        self.routes.closed("b:0")
+        self.register("c", names=("T", "U", "V"))
+
+    def test_B179_no_more_brokers_and_no_longer_names(self):
+        self.patch(routeinfo, "MAX_BROKERS", 2)
+        self.register("a")
+        self.register("b")
+        self.register("b", version=2)
+        self.assertRaises(BadRegistration, self.register, "c")
+        self.routes.closed("a:0")
+        for name in ({"group": "g" * 256}, {"address": "h" * 256}, {"names": ("t" * 256,)}):
+            self.assertRaises(BadRegistration, self.register, **name)
+        self.register("g" * 255, address="h" * 200, names=("t" * 255,))
+        member = Member("C", "b", 0, "b:0")
+        for servers in (["x"] * 65, ["x" * 256]):
+            self.assertRaises(
+                BadRegistration, self.routes.register, member, {}, DataVersion(), "b:0", servers
+            )
 
 
 class TestRegistration(RouteCase):

@@ -6,43 +6,20 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.endpoints import connectProtocol
-from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.task import Clock, deferLater
-from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
 from hatwisted.remoting import partialframes, server, serverfactory
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.remoting.serverfactory import IDLE_LIMIT, RemotingServerFactory
-from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, RemotingReceiver, encode_command
+from hatwisted.wire.bodylimits import MAX_BODY
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, encode_command
 from tests.support.loopback import loopback
+from tests.support.wireclient import WireClient
 
-ECHO, BATCH, BROKEN, LATE, BIG, SLOW = 901, 902, 903, 904, 905, 906
-
-
-class Client(Protocol):
-    """Collects answers; `answers(n)` fires once there are n, `gone` when the server has closed."""
-
-    def __init__(self) -> None:
-        self.commands: list[RemotingCommand] = []
-        self.gone: Deferred[None] = Deferred()
-        self._receiver = RemotingReceiver()
-        self._waiting: tuple[int, Deferred[list[RemotingCommand]]] | None = None
-
-    def dataReceived(self, data: bytes) -> None:
-        self.commands += self._receiver.receive(data)
-        if self._waiting is not None and len(self.commands) >= self._waiting[0]:
-            waiting, self._waiting = self._waiting[1], None
-            waiting.callback(self.commands)
-
-    def answers(self, count: int) -> "Deferred[list[RemotingCommand]]":
-        done: Deferred[list[RemotingCommand]] = Deferred()
-        self._waiting = (count, done)
-        self.dataReceived(b"")
-        return done.addTimeout(50, reactor)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.gone.callback(None)
+ECHO = RequestCode.JOIN_CONSUMER_OFFSET  # one that may have a large body
+BATCH, BROKEN, LATE, BIG, SLOW = 902, 903, 904, 905, 906
 
 
 def request(code: int, opaque: int = 1, **more: Any) -> bytes:
@@ -57,10 +34,10 @@ class RemotingServerTests(TestCase):
         self.batches: list[list[int]] = []
         self.table.register(ECHO, lambda connection, command: response(command, body=command.body))
         self.table.register(BROKEN, self.broken)
-        self.table.register(LATE, lambda connection, command: deferLater(reactor, 0.01, response, command))
+        self.table.register(LATE, self.answer_late)
         self.table.register(BIG, lambda connection, command: response(command, body=bytes(1 << 20)))
         self.table.register(SLOW, self.take_long)
-        self.slow = 0
+        self.order: list[int] = []
         self.table.register_batch([BATCH], self.batch)
         self.factory = RemotingServerFactory(self.table, self.clock)
         self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
@@ -70,18 +47,24 @@ class RemotingServerTests(TestCase):
     @inlineCallbacks
     def connect(self):  # type: ignore[no-untyped-def]
         endpoint = loopback.endpoint("127.0.0.1", self.port.getHost().port)
-        client = yield connectProtocol(endpoint, Client())
+        client = yield connectProtocol(endpoint, WireClient())
         self.addCleanup(self.close, client)
         return client
 
-    def close(self, client: Client) -> "Deferred[None]":
+    def close(self, client: WireClient) -> "Deferred[None]":
         if client.connected:
             client.transport.abortConnection()
         return client.gone
 
+    def answer_late(
+        self, connection: RemotingConnection, command: RemotingCommand
+    ) -> "Deferred[RemotingCommand]":
+        self.order.append(LATE)
+        return deferLater(reactor, 0.01, response, command)
+
     def take_long(self, connection: RemotingConnection, command: RemotingCommand) -> RemotingCommand:
         """As the clock sees it: 20 ms."""
-        self.slow += 1
+        self.order.append(SLOW)
         self.clock.rightNow += 0.02
         return response(command)
 
@@ -106,6 +89,14 @@ class RemotingServerTests(TestCase):
         self.client.transport.write(request(31337, 9))
         (answer,) = yield self.client.answers(1)
         self.assertEqual((answer.code, answer.remark), (3, " request type 31337 not supported"))
+
+    @inlineCallbacks
+    def test_B176_a_body_that_no_request_has_is_refused(self):  # type: ignore[no-untyped-def]
+        fits, exceeds = (request(LATE, 1, body=bytes(MAX_BODY + more)) for more in (0, 1))
+        self.client.transport.write(exceeds + fits + request(ECHO, 2, body=bytes(MAX_BODY + 1)))
+        answers = yield self.client.answers(3)
+        self.assertEqual([answer.code for answer in answers], [1, 0, 0])
+        self.assertEqual(answers[0].remark, "65537 bytes of body, 65536 are allowed")
 
     @inlineCallbacks
     def test_oneway_is_never_answered(self):  # type: ignore[no-untyped-def]
@@ -154,7 +145,7 @@ class RemotingServerTests(TestCase):
         self.assertEqual(self.factory.partial.total, 0)
 
     @inlineCallbacks
-    def test_who_holds_most_of_incomplete_frames_is_closed_when_there_are_too_many(self):  # type: ignore[no-untyped-def]
+    def test_B177_who_holds_most_of_incomplete_frames_is_closed_when_there_are_too_many(self):  # type: ignore[no-untyped-def]
         self.patch(partialframes, "MAX_PARTIAL_BYTES", 100_000)
         holder = yield self.connect()
         holder.transport.write(request(ECHO, 1, body=bytes(90_000))[:80_000])
@@ -170,25 +161,22 @@ class RemotingServerTests(TestCase):
         self.assertEqual((self.factory.partial.total, self.factory.rejected_total), (0, 1))
 
     @inlineCallbacks
-    def test_requests_that_take_long_take_turns_with_everybody_elses(self):  # type: ignore[no-untyped-def]
+    def test_B175_requests_that_take_long_take_turns_with_everybody_elses(self):  # type: ignore[no-untyped-def]
         other = yield self.connect()
         frames = [request(SLOW, number) for number in range(6)]
         self.client.transport.write(b"".join([*frames[:5], request(BATCH, 9), *frames[5:]]))
         yield self.client.answers(1)
-        other.transport.write(request(ECHO, 7) + request(BATCH, 8))
+        other.transport.write(request(LATE, 7) + request(BATCH, 8))
         yield deferLater(reactor, 0.02, lambda: None)
-        self.clock.advance(0)  # the first client's second request used up this round
-        yield self.client.answers(2)
-        self.assertEqual(other.commands, [])
+        self.assertEqual(self.order, [SLOW])
         self.clock.advance(0)
         yield other.answers(2)
-        for _ in range(6):
-            self.clock.advance(0)
         answers = yield self.client.answers(7)
         self.assertEqual([answer.opaque for answer in answers], [0, 1, 2, 3, 4, 9, 5])
+        self.assertEqual(self.order, [SLOW, SLOW, LATE, SLOW, SLOW, SLOW, SLOW])
 
     @inlineCallbacks
-    def test_nothing_is_read_from_a_client_whose_requests_wait(self):  # type: ignore[no-untyped-def]
+    def test_B175_nothing_is_read_from_a_client_whose_requests_wait(self):  # type: ignore[no-untyped-def]
         self.client.transport.write(request(SLOW, 1) + request(SLOW, 2))
         yield self.client.answers(1)
         (connection,) = self.factory.connections
@@ -213,13 +201,13 @@ class RemotingServerTests(TestCase):
         self.client.transport.abortConnection()
         yield closed
         self.clock.advance(0)
-        self.assertEqual(self.slow, 1)
+        self.assertEqual(self.order, [SLOW])
 
     @inlineCallbacks
     def test_a_client_that_never_reads_is_not_read_from_either(self):  # type: ignore[no-untyped-def]
         self.client.transport.pauseProducing()
         frame = request(BIG, 1)
-        self.client.transport.write(frame * 400)
+        self.client.transport.write(frame * 40)
         connection = next(iter(self.factory.connections))
         for _ in range(1000):
             yield deferLater(reactor, 0.02, lambda: None)
@@ -229,8 +217,8 @@ class RemotingServerTests(TestCase):
         self.assertTrue(connection.transport.producerPaused)
         self.assertLessEqual(held, server.ANSWER_WINDOW + (2 << 20))
         self.client.transport.resumeProducing()
-        answers = yield self.client.answers(400)
-        self.assertEqual(len(answers), 400)
+        answers = yield self.client.answers(40)
+        self.assertEqual(len(answers), 40)
 
     @inlineCallbacks
     def test_an_idle_connection_is_closed_and_a_busy_one_kept(self):  # type: ignore[no-untyped-def]

@@ -17,14 +17,16 @@ TWIN = Fault(at=1.0, kind="twin", host="a")
 POWER = Fault(at=3.0, kind="power", host="a", lasts=0.5, amount=0.0)
 
 
-def broken(bug: str | None, *faults: Fault) -> str:
+def broken(bug: str | None, *faults: Fault, seconds: float = 4.0) -> str:
     """The promise that is broken with that bug, "" without one."""
     setup = msgspec.structs.replace(
         draw_setup(2),
-        seconds=4.0,
+        seconds=seconds,
         pause=0.05,
         delayed=0.2,
         transactions=True,
+        tables=True,
+        audited=True,
         sync_master=True,
         sync_flush=True,
         copies=None,
@@ -55,10 +57,16 @@ class DeliberateBugTests(SynchronousTestCase):
         self.assertEqual(broken("delay-ignored"), "early")
 
     def test_a_transaction_whose_end_is_answered_too_early(self) -> None:
-        self.assertEqual(broken("end-unawaited"), "stored")
+        self.assertEqual(broken("end-unawaited", seconds=20.0), "stored")
 
     def test_a_transaction_that_nobody_asks_about(self) -> None:
         self.assertEqual(broken("never-asked"), "delivered")
+
+    def test_a_change_of_a_table_that_slaves_lack_although_it_was_confirmed(self) -> None:
+        self.assertEqual(broken("change-uncopied"), "tables")
+
+    def test_a_changed_bit_that_the_slave_does_not_see(self) -> None:
+        self.assertEqual(broken("rot-unseen"), "rot")
 
     def test_a_bug_is_gone_with_its_run(self) -> None:
         honest = CommitLog.datasync

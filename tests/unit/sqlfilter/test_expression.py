@@ -75,7 +75,7 @@ class TestMatches(SynchronousTestCase):
             self.assertRaises(NotComparable, java_double, text)
         self.assertEqual(java_double("-0x1p5000"), float("-inf"))
 
-    def test_what_is_no_number_is_read_once(self):
+    def test_B176_what_is_no_number_is_read_once(self):
         def refuse(text):
             self.assertRaises(NotComparable, java_double, text)
 

@@ -190,6 +190,8 @@ class CommitLogTests(SynchronousTestCase):
         bad = [put(b"2" * 100), put(b"3" * 100)]
         self.log.append(bad)
         self.assertEqual([one.status for one in bad], [PutStatus.UNKNOWN_ERROR] * 2)
+        for one in bad:
+            self.assertIn(f"commit log write at offset {end} failed: ", one.reason)
         self.assertEqual(self.log.max_offset, end)
         self.fs.broken = False
         good = put(b"4")

@@ -17,33 +17,9 @@ from hatwisted.store.queue.reading import (
     get_messages,
 )
 from tests.support.examples import examples
+from tests.support.memorylog import MemoryLog
 
 ENTRY = struct.Struct(">qiq")
-
-
-class Log:
-    """A log in memory: position -> bytes, and how often it was read."""
-
-    def __init__(self, file_size=1 << 20):
-        self.data = bytearray()
-        self.min_offset = 0
-        self.file_size = file_size
-        self.reads = 0
-
-    @property
-    def max_offset(self):
-        return len(self.data)
-
-    def put(self, record):
-        position = len(self.data)
-        self.data += record
-        return position
-
-    def read(self, offset, limit):
-        self.reads += 1
-        assert offset >= self.min_offset
-        end = min(offset + limit, len(self.data), offset - offset % self.file_size + self.file_size)
-        return bytes(self.data[offset:end])
 
 
 class AnyRecords:
@@ -78,12 +54,13 @@ odd_first_byte = RecordTest(lambda record: record[0] % 2 == 1)
 
 class ReadingCase(SynchronousTestCase):
     def setUp(self):
-        self.log = Log()
+        self.log = MemoryLog(1 << 20)
         self.queue = Queue()
         self.records = []
 
     def put(self, record=b"r" * 100, tag=0, queue=True):
-        position = self.log.put(record)
+        position = self.log.max_offset
+        self.log.append(record)
         if queue:
             self.queue.entries.append((position, len(record), tag))
             self.records.append(record)
@@ -126,9 +103,9 @@ class TestOutcomes(ReadingCase):
     def test_log_file_just_deleted(self):
         for _ in range(4):
             self.put()
-        self.log.min_offset = 200
+        self.log.expire(200)
         self.assertEqual(self.outcome(0), ("FOUND", 4, 2))
-        self.log.min_offset = 400
+        self.log.expire(400)
         self.assertEqual(self.outcome(0), ("MESSAGE_WAS_REMOVING", 4, 0))
 
     def test_queue_entry_that_points_outside_the_log_is_told(self):
@@ -214,9 +191,9 @@ class TestRecordTests(ReadingCase):
         for _ in range(4):
             self.put(b"\1" * 100)
         self.queue.entries.insert(2, (0, 0x7FFFFFFF, 0))
-        self.log.min_offset = 200
+        self.log.expire(200)
         self.assertEqual(self.outcome(0, codes=odd_first_byte), ("FOUND", 5, 2))
-        self.log.min_offset = 400
+        self.log.expire(400)
         self.assertEqual(self.outcome(0, codes=odd_first_byte), ("MESSAGE_WAS_REMOVING", 5, 0))
 
     def test_little_more_is_read_than_the_answer_holds(self):
@@ -227,7 +204,7 @@ class TestRecordTests(ReadingCase):
         self.assertEqual(self.log.reads, 1)
         self.log.reads = 0
         for entry in range(len(self.queue.entries)):
-            self.log.data[entry * 100_000] = 2
+            self.log.overwrite(entry * 100_000, b"\2")
         status, next_offset, _ = self.outcome(0, codes=odd_first_byte)
         self.assertEqual((status, next_offset), ("NO_MATCHED_MESSAGE", 40))
         self.assertEqual(self.log.reads, 20)
@@ -276,7 +253,7 @@ class TestRuns(ReadingCase):
         self.log.file_size = data.draw(st.sampled_from([1 << 20, 512]))
         tags = []
         for number, (size, tag, ours) in enumerate(puts):
-            room = self.log.file_size - len(self.log.data) % self.log.file_size
+            room = self.log.file_size - self.log.max_offset % self.log.file_size
             if room < size:
                 self.put(b"\0" * room, queue=False)
             self.put(bytes([number]) * size, tag=tag, queue=ours)

@@ -19,7 +19,7 @@ SIMULATION = PACKAGE / "sim"
 
 @cache
 def texts() -> dict[Path, str]:
-    """Of all rooms: a client or a tool that stands still is no better than a server."""
+    """Of all rooms: a client or a tool that hangs is no better than a server."""
     paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent not in (GUARDED, SIMULATION)]
     return {path: path.read_text() for path in paths}
 

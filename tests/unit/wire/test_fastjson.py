@@ -126,7 +126,7 @@ class Refusals(SynchronousTestCase):
         deepest = "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)
         self.assertEqual(list(loads("{{}:" + deepest + "}")), ["{}"])
 
-    def test_what_is_refused_is_read_once(self) -> None:
+    def test_B176_what_is_refused_is_read_once(self) -> None:
         hostile: list[Callable[[int], str]] = [
             lambda size: '{"clientID":"' + '\\"' * size,
             lambda size: '{"a":"' + "\\" * (2 * size + 1),

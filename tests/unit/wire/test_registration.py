@@ -152,10 +152,22 @@ class RegisterBodies(SynchronousTestCase):
             self.assertRaises(BadRegistration, decode_register_body, data, compressed=True, version=407)
 
     def test_a_body_that_inflates_without_end_is_refused(self) -> None:
-        self.patch(registration, "MAX_INFLATED", 100_000)
+        self.patch(registration, "MAX_REGISTRATION", 100_000)
         bomb = zlib.compress(bytes(1_000_000))
         error = self.assertRaises(BadRegistration, decode_register_body, bomb, compressed=True, version=407)
         self.assertIn("more than 100000 bytes", str(error))
+
+    def test_B179_a_registration_has_so_many_topics(self) -> None:
+        self.patch(registration, "MAX_TOPICS", 2)
+        topics = {name: TopicConfig(topic_name=name) for name in ("a", "b", "c")}
+        for compressed in (False, True):
+            for count in (2, 3):
+                table = TopicTable(topic_config_table=dict(list(topics.items())[:count]))
+                data = encode_register_body(RegisterBody(topic_config_serialize_wrapper=table), compressed)
+                if count == 2:
+                    decode_register_body(data, version=407)
+                else:
+                    self.assertRaises(BadRegistration, decode_register_body, data, version=407)
 
     def test_any_bytes_give_a_body_or_the_one_error(self) -> None:
         chance = random.Random(103)

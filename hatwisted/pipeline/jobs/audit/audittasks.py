@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hatwisted.pipeline.jobs.logbytes import StoreBytes
+from hatwisted.pipeline.jobs.locallog import LocalLog
 from hatwisted.pipeline.jobs.rangecompare import Part, PartFindings, compare_part
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
 
@@ -54,5 +54,5 @@ class PartWork:
         if self.part.reference is None:
             return PartFindings(self.part.begin, self.part.end)
         with ExitStack() as stack:
-            logs = [stack.enter_context(closing(StoreBytes(copy.files))) for copy in self.copies.stores]
+            logs = [stack.enter_context(closing(LocalLog(copy.files))) for copy in self.copies.stores]
             return compare_part(self.part, logs, check_crc=self.check_crc)

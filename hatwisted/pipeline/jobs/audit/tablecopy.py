@@ -21,7 +21,7 @@ from hatwisted.pipeline.decode.arrowschema import COLUMNS, arrow_schema
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
 
 REQUIRED: Final = ("physical_offset", "size")
-"""Columns without which rows can't be held against records."""
+"""Columns without which rows can't be compared with records."""
 DELTA_LOG: Final = "_delta_log"
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 

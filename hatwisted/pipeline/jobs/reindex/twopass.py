@@ -20,7 +20,7 @@ from hatwisted.logcodec.queueplan import PlannedQueues, plan_queue
 from hatwisted.logcodec.queueruns import QueueName, Run
 from hatwisted.logcodec.rangedispatch import DispatchOptions, RangeDispatch
 from hatwisted.logcodec.window import LogBytes
-from hatwisted.pipeline.jobs.logbytes import StoreBytes
+from hatwisted.pipeline.jobs.locallog import LocalLog
 from hatwisted.pipeline.jobs.reindex.indexfiles import IndexWork, plan_index, write_index
 from hatwisted.pipeline.jobs.reindex.queuefiles import QueueWork, carry_over, write_queue
 from hatwisted.pipeline.jobs.reindex.spool import SpooledPart, SpooledRun, save_part, spool_part
@@ -236,7 +236,7 @@ def _read_part(
 ) -> SpooledPart:
     """A task of the first pass."""
     part, cuts = work
-    with closing(StoreBytes(copy.files)) as log:
+    with closing(LocalLog(copy.files)) as log:
         return spool_part(log, part, (*cuts, copy.end), spool, options.dispatch, check_crc=options.check_crc)
 
 

@@ -55,7 +55,7 @@ class DamageAnywhere(StoreCase):
         log = lay_out(found, FILE_SIZE)
         begin = data.draw(st.integers(0, log.end - 1))
         end = data.draw(st.integers(begin + 1, min(begin + 600, log.end)))
-        # The last is left alone: a file of nothing but damage is told to be no log.
+        # The last is left alone: a file of nothing but damage is refused as no log.
         end = min(end, log.records[-1].physical_offset)
         assume(begin < end)
         store = self.store(damaged(log, begin, end, filling))

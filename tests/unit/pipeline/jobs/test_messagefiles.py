@@ -1,4 +1,4 @@
-"""Files of messages as people write them: what is read, and what a bad one is told."""
+"""Files of messages as people write them: what is read, and how a bad one is refused."""
 
 import base64
 import csv

@@ -14,7 +14,7 @@ OPEN_FILES: Final = 4
 """Descriptors kept by one reader: a task goes through the files in order, and now and then looks back."""
 
 
-class StoreBytes:
+class LocalLog:
     """Reads a store's log. Not thread-safe; close it.
 
     Files are opened by path on the machine that runs the task. PipelineError for paths with a scheme: comparing

@@ -1,0 +1,111 @@
+"""An operator who makes, changes and deletes topics and groups, one after the other, by mqadmin's requests."""
+
+from __future__ import annotations
+
+from random import Random
+
+from twisted.python.failure import Failure
+
+from hatwisted.clientcore.errors import CallFailed
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.sim.group import Group
+from hatwisted.sim.load import TIMEOUT
+from hatwisted.sim.tablepromises import Key, TablePromises
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registration import PERM_READ, PERM_WRITE, SINGLE_TAG
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.topics import AUTO_CREATE_TOPIC
+
+PAUSE = 2.0
+"""Seconds between an answer and the next change, on average."""
+
+
+class TableLoad:
+    """One operator.
+
+    - client: whose requests they are
+    - group: to which they go
+    - random: draws what and when
+    - promises: told what was answered
+    """
+
+    def __init__(self, client: RemotingClient, group: Group, random: Random, promises: TablePromises) -> None:
+        self._client = client
+        self._group = group
+        self._random = random
+        self._promises = promises
+        self._running = False
+        self._made = 0
+
+    def start(self) -> None:
+        """Start making changes."""
+        self._running = True
+        self._later()
+
+    def stop(self) -> None:
+        """Make no more."""
+        self._running = False
+
+    def _later(self) -> None:
+        self._group.clock.callLater(self._random.expovariate(1 / PAUSE), self._turn)
+
+    def _turn(self) -> None:
+        if not self._running:
+            return
+        group, told = self._group, self._promises.told
+        known = sorted(told)
+        if not known or self._random.random() < 0.5:
+            self._made += 1
+            key = Key(self._random.choice(("topic", "group")), f"made-{self._made}")
+        else:
+            key = self._random.choice(known)
+        value = self._value(key, key in told)
+        # Until it's answered nobody knows, and if it never is, nobody asks again.
+        told.pop(key, None)
+        master, linked = group.master, group.linked()
+        call = self._client.call(group.master_address, _request(key, value), TIMEOUT)
+        call.addCallback(self._answered, key, value, master, linked)
+        call.addErrback(_not_answered).addCallback(lambda _: self._later())
+
+    def _value(self, key: Key, known: bool) -> int | None:
+        if known and self._random.random() < 0.3:
+            return None
+        if key.kind == "topic":
+            return self._random.choice((PERM_READ, PERM_READ | PERM_WRITE))
+        return self._random.randrange(1, 17)
+
+    def _answered(
+        self, answer: RemotingCommand, key: Key, value: int | None, master: str, linked: bool
+    ) -> None:
+        group = self._group
+        if answer.code != ResponseCode.SUCCESS or not group.serves(master) or group.master != master:
+            return
+        remark = answer.remark or ""
+        if "file" not in remark:
+            self._promises.changed(key, value, slaves=linked and group.linked() and not remark)
+
+
+def _not_answered(failure: Failure) -> None:
+    failure.trap(CallFailed)
+
+
+def _request(key: Key, value: int | None) -> RemotingCommand:
+    if key.kind == "topic":
+        if value is None:
+            return RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, ext={"topic": key.name})
+        fields = {
+            "topic": key.name,
+            "defaultTopic": AUTO_CREATE_TOPIC,
+            "readQueueNums": "4",
+            "writeQueueNums": "4",
+            "perm": str(value),
+            "topicFilterType": SINGLE_TAG,
+            "topicSysFlag": "0",
+            "order": "false",
+        }
+        return RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=fields)
+    if value is None:
+        return RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, ext={"groupName": key.name})
+    body = fastjson.dumps_compact({"groupName": key.name, "retryMaxTimes": value})
+    return RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)

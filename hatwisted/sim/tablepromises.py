@@ -1,0 +1,116 @@
+"""What an operator was told is made, changed or deleted, topics and groups, and who must have it from then on.
+
+A master has it on its disk when it says so, and its linked slaves have it in memory unless the answer names them;
+a slave has it on its disk a while later, if the disk lets it. Whoever is promoted while it has a change keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hatwisted.broker.tables import BrokerTables
+from hatwisted.sim.group import Group
+from hatwisted.sim.history import Violation
+
+SAVING = 15.0
+"""Seconds in which a slave brings a change to its disk: one that refused it is tried again every five."""
+
+HEALTHY_DELAY = 0.01
+"""Seconds of a blocking call, at most, on a disk that isn't slow."""
+
+
+class Key(NamedTuple):
+    """What was changed. kind: topic or group."""
+
+    kind: str
+    name: str
+
+
+class Told(NamedTuple):
+    """What an operator knows. value: permission or retries; None: deleted; since: when each machine had it."""
+
+    value: int | None
+    since: dict[str, float]
+
+
+class TablePromises:
+    """Of one run's `group`; what was broken is added to `violations`."""
+
+    def __init__(self, group: Group, violations: list[Violation]) -> None:
+        self.told: dict[Key, Told] = {}
+        """Without keys whose last change nobody has heard of again."""
+        self._group = group
+        self._violations = violations
+
+    def changed(self, key: Key, value: int | None, *, slaves: bool) -> None:
+        """The master has confirmed a change.
+
+        - key, value: what is so now
+        - slaves: has it confirmed it for all linked ones?
+        """
+        group = self._group
+        now = group.clock.seconds()
+        self.told[key] = Told(value, {group.master: now})
+        if slaves and self._shown(group.slave, key) != value:
+            told = f"{_words(key, value)}, for all slaves too, but {group.slave} has"
+            self._violations.append(Violation("tables", f"{told} {self._shown(group.slave, key)}"))
+        self.look()
+
+    def look(self) -> None:
+        """A linked slave that has a change keeps it from now on."""
+        group = self._group
+        now = group.clock.seconds()
+        if not group.linked():
+            return
+        slave, healthy = group.slave, self._healthy(group.slave)
+        for key, (value, since) in self.told.items():
+            if self._shown(slave, key) != value:
+                continue
+            if slave not in since or (not healthy and now - since[slave] < SAVING):
+                since[slave] = now
+
+    def check(self, name: str) -> None:
+        """A machine has started, or is looked at: has it all that it must have?"""
+        ended = self._group.machines[name].ended_at
+        for key, (value, since) in self.told.items():
+            if name not in since:
+                continue
+            if name != self._group.master and since[name] > ended - SAVING:
+                del since[name]
+            elif self._shown(name, key) != value:
+                told = f"{_words(key, value)}, but {name} has {self._shown(name, key)}"
+                self._violations.append(Violation("tables", told))
+
+    def promoted(self, name: str) -> None:
+        """It's the master from now on: what it never had is gone."""
+        ended = self._group.machines[name].ended_at
+        for key, (_, since) in list(self.told.items()):
+            if since.get(name, ended) > ended - SAVING:
+                del self.told[key]
+
+    def emptied(self, name: str) -> None:
+        """It has lost everything."""
+        for told in self.told.values():
+            told.since.pop(name, None)
+
+    def _healthy(self, name: str) -> bool:
+        """Can it write what it has?"""
+        machine = self._group.machines[name]
+        disk = machine.disk
+        return (
+            machine.hears
+            and machine.work_delay < HEALTHY_DELAY
+            and not (disk.full or disk.no_descriptors or disk.strikes)
+        )
+
+    def _shown(self, name: str, key: Key) -> int | None:
+        tables: BrokerTables = self._group.machines[name].service.parts.tables
+        if key.kind == "topic":
+            topic = tables.topics.get(key.name)
+            return None if topic is None else topic.perm
+        groups = tables.groups.table().subscription_group_table
+        return groups[key.name].retry_max_times if key.name in groups else None
+
+
+def _words(key: Key, value: int | None) -> str:
+    return f"{key.kind} {key.name} was confirmed as {'deleted' if value is None else value}"

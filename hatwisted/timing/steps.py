@@ -1,0 +1,106 @@
+"""Long work in steps, a slice of time in each round of the loop: what looks through a great deal for one request.
+
+The work is a generator that stops at every millisecond or so; its result is what it returns. All that is under way
+goes on in turns, step by step, so that a short one isn't kept waiting by the long ones. A first step is done at
+once: most work needs no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Generator, Hashable
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+
+from hatwisted.timing.timer import GuardedTimer
+
+SLICE = 0.002
+"""Seconds of a round of the loop; one step more is begun within them."""
+
+MAX_OF_ONE = 16
+"""Works of one owner under way: tools ask one at a time."""
+
+MAX_WORKS = 1024
+"""Works under way in all."""
+
+RETRY = 0.1
+"""Seconds until the next turn after one that failed."""
+
+T = TypeVar("T")
+
+
+class TooMuchWork(Exception):
+    """So much is under way that no more is begun."""
+
+
+class _Work:
+    __slots__ = ("done", "owner", "steps")
+
+    def __init__(self, owner: Hashable, steps: Generator[None, None, Any]) -> None:
+        self.owner = owner
+        self.steps = steps
+        self.done: Deferred[Any] = Deferred()
+
+
+class Steps:
+    """Works under way. clock: measures the slices; name: what the work is, for the log."""
+
+    def __init__(self, clock: IReactorTime, name: str) -> None:
+        self._clock = clock
+        self._works: deque[_Work] = deque()
+        self._owned: Counter[Hashable] = Counter()
+        self._timer = GuardedTimer(clock, name, self._turn, RETRY)
+
+    def run(self, owner: Hashable, steps: Generator[None, None, T]) -> Deferred[T]:
+        """Fires with what `steps` returns, or fails with what they raise, or TooMuchWork. owner: for whom."""
+        if len(self._works) >= MAX_WORKS or self._owned[owner] >= MAX_OF_ONE:
+            return fail(
+                TooMuchWork(f"{self._owned[owner]} like it are under way for you, {len(self._works)} in all")
+            )
+        try:
+            next(steps)
+        except StopIteration as end:
+            return succeed(end.value)
+        except Exception:
+            return fail(Failure())
+        work = _Work(owner, steps)
+        self._works.append(work)
+        self._owned[owner] += 1
+        self._schedule()
+        return work.done
+
+    def forget(self, owner: Hashable) -> None:
+        """Nobody waits for the owner's works any more; what they would have fired with never comes."""
+        if self._owned.pop(owner, 0):
+            self._works = deque(work for work in self._works if work.owner != owner)
+
+    def _schedule(self) -> None:
+        if not self._timer.pending:
+            self._timer.set(0)
+
+    def _turn(self) -> None:
+        until = self._clock.seconds() + SLICE
+        while self._works:
+            work = self._works.popleft()
+            try:
+                next(work.steps)
+            except StopIteration as end:
+                self._ended(work)
+                work.done.callback(end.value)
+            except Exception:
+                self._ended(work)
+                work.done.errback(Failure())
+            else:
+                self._works.append(work)
+            if self._clock.seconds() >= until:
+                break
+        if self._works:
+            self._schedule()
+
+    def _ended(self, work: _Work) -> None:
+        self._owned[work.owner] -= 1
+        if not self._owned[work.owner]:
+            del self._owned[work.owner]
