@@ -1,8 +1,8 @@
 """What the files of one consume queue hold: where the entries in use end, and zeros for those that are cut.
 
-A scan for the end begins a few files before it. That takes those before for whole, which a failure of power doesn't
-leave them: of all that wasn't synced, whichever files it fills, any page may be missing. So the scan then begins
-where the entries are known to have been synced.
+A scan for the end begins a few files before it. That takes those before for whole, which a failure of power
+doesn't leave them: of all that wasn't synced, whichever files it fills, any page may be missing. So the scan then
+begins where the entries are known to have been synced.
 """
 
 from __future__ import annotations

@@ -50,7 +50,11 @@ class SecondPowerLossTests(PowerLossCase):
     def test_B166_no_hole_stays_in_files_before_the_last_three(self) -> None:
         """More of a queue's files than a scan of its end looks at have names on the disk, and their pages are lost
         or kept by chance."""
-        small = {"consume_queue_file_size": 4 * ENTRY_SIZE, "commit_log_file_size": 1 << 12, "index_enable": False}
+        small = {
+            "consume_queue_file_size": 4 * ENTRY_SIZE,
+            "commit_log_file_size": 1 << 12,
+            "index_enable": False,
+        }
         for seed, kept in enumerate((0.0, 0.3, 0.5, 0.7, 0.9)):
             with self.subTest(kept=kept):
                 self.setUp()
