@@ -219,3 +219,9 @@ def pull_fields(topic: str, queue_id: int, offset: int, count: int, hold_millis:
         "subVersion": "0",
         "expressionType": "TAG",
     }
+
+
+def any_answer(port: int) -> None:
+    """A broker that asks for an account says no: it's there."""
+    with RemotingClient("127.0.0.1", port, timeout=2.0) as client:
+        client.call(GET_BROKER_RUNTIME_INFO)

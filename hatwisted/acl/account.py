@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hatwisted.acl.addresspattern import AddressPattern
-from hatwisted.acl.permissions import GROUP, Permission, parse_resources, permission_of
+from hatwisted.acl.permissions import DENY, GROUP, parse_resources, permission_of
+from hatwisted.wire.signing import SecretKey
 
 KEY_LENGTH: Final = 7
 """Characters that an access key and a secret key have at least: RocketMQ's rule."""
@@ -44,26 +45,30 @@ class Account:
     - secret_key: proves that a request is its
     - white: addresses from where it needs no proof, and may do anything, as in RocketMQ
     - admin: may it do what only administrators may?
-    - default_topic, default_group: for what `resources` doesn't name
-    - resources: topic, or GROUP and a group's name -> permission
+    - default_topic, default_group: permissions for what `resources` doesn't name
+    - resources: topic, or GROUP and a group's name -> permissions
     """
 
     access_key: str
-    secret_key: bytes = field(repr=False)
+    secret_key: SecretKey = field(repr=False)
     white: AddressPattern
     admin: bool
-    default_topic: Permission
-    default_group: Permission
-    resources: Mapping[str, Permission]
+    default_topic: int
+    default_group: int
+    resources: Mapping[str, int]
 
-    def allows(self, resource: str, needed: Permission) -> bool:
-        """May it do that with this topic, or group?"""
+    def allows(self, resource: str, needed: int) -> bool:
+        """May it do that with a topic, or a group?
+
+        - resource: the topic, or GROUP and the group's name
+        - needed: PUB or SUB
+        """
         if self.admin and not self.resources:
             return True
         owned = self.resources.get(resource)
         if owned is None:
             owned = self.default_group if resource.startswith(GROUP) else self.default_topic
-        return owned.allows(needed)
+        return not owned & DENY and owned & needed != 0
 
 
 def parse_account(entry: Mapping[str, Any]) -> Account:
@@ -75,7 +80,7 @@ def parse_account(entry: Mapping[str, Any]) -> Account:
         resources = {GROUP + name: perm for name, perm in groups.items()}
         return Account(
             access_key=access_key,
-            secret_key=secret_key.encode(),
+            secret_key=SecretKey(secret_key),
             white=AddressPattern(_text(entry, WHITE_ADDRESS)),
             admin=str(entry.get(ADMIN, "")).lower() == "true",
             default_topic=permission_of(_text(entry, DEFAULT_TOPIC)),

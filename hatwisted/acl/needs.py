@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from hatwisted.acl.permissions import GROUP, Permission
+from hatwisted.acl.permissions import GROUP, PUB, SUB
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
@@ -23,10 +23,10 @@ from hatwisted.wire.topics import RETRY_PREFIX
 
 
 class Need(NamedTuple):
-    """resource: a topic, or GROUP and a group's name. permission: what its sender must be allowed."""
+    """resource: a topic, or GROUP and a group's name. permission: PUB or SUB."""
 
     resource: str
-    permission: Permission
+    permission: int
 
 
 ADMIN_CODES: Final = frozenset(
@@ -135,13 +135,13 @@ def needs_of(request: RemotingCommand) -> Iterable[Need]:
     return () if rule is None else rule(request)
 
 
-def _named(resource: str | None, permission: Permission) -> Iterator[Need]:
+def _named(resource: str | None, permission: int) -> Iterator[Need]:
     if resource:
         yield Need(resource, permission)
 
 
 def _group(name: str | None) -> Iterator[Need]:
-    return _named(name and GROUP + name, Permission.SUB)
+    return _named(name and GROUP + name, SUB)
 
 
 def _send(topic_field: str, group_field: str) -> Callable[[RemotingCommand], Iterable[Need]]:
@@ -150,7 +150,7 @@ def _send(topic_field: str, group_field: str) -> Callable[[RemotingCommand], Ite
         if topic is not None and topic.startswith(RETRY_PREFIX):
             # A consumer's client puts back itself what its broker can't take back.
             return _group(request.ext.get(group_field))
-        return _named(topic, Permission.PUB)
+        return _named(topic, PUB)
 
     return needs
 
@@ -159,7 +159,7 @@ def _consume(topic_field: str, *group_fields: str) -> Callable[[RemotingCommand]
     """A group that consumes, and its topic. topic_field: "" if the request names none."""
 
     def needs(request: RemotingCommand) -> Iterator[Need]:
-        yield from _named(request.ext.get(topic_field), Permission.SUB)
+        yield from _named(request.ext.get(topic_field), SUB)
         for field in group_fields:
             yield from _group(request.ext.get(field))
 
@@ -170,7 +170,7 @@ def _heartbeat(request: RemotingCommand) -> Iterator[Need]:
     for data in _dicts(_body(request).get("consumerDataSet")):
         yield from _group(_text(data.get("groupName")))
         for subscription in _dicts(data.get("subscriptionDataSet")):
-            yield from _named(_text(subscription.get("topic")), Permission.SUB)
+            yield from _named(_text(subscription.get("topic")), SUB)
 
 
 def _locks(request: RemotingCommand) -> Iterator[Need]:
@@ -179,7 +179,7 @@ def _locks(request: RemotingCommand) -> Iterator[Need]:
 
 def _end_transaction(request: RemotingCommand) -> Iterable[Need]:
     """5.x names the topic."""
-    return _named(request.ext.get("topic"), Permission.PUB)
+    return _named(request.ext.get("topic"), PUB)
 
 
 def _body(request: RemotingCommand) -> Mapping[str, Any]:

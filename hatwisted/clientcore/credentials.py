@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, signature, signed_bytes
+from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, SecretKey, signed_bytes
 
 
 @dataclass(frozen=True)
@@ -25,4 +25,4 @@ class Credentials:
         if self.security_token is not None:
             request.ext[SECURITY_TOKEN] = self.security_token
         content = signed_bytes(request.ext, request.body)
-        request.ext[SIGNATURE] = signature(content, self.secret_key.encode())
+        request.ext[SIGNATURE] = SecretKey(self.secret_key).signature(content)

@@ -6,8 +6,8 @@ its fields' values, in the order of the fields' names, and its body.
 
 from __future__ import annotations
 
-import base64
 import hmac
+from base64 import b64encode
 from collections.abc import Container, Mapping
 from typing import Final
 
@@ -27,6 +27,23 @@ def signed_bytes(ext: Mapping[str, str], body: bytes, left_out: Container[str] =
     return values.encode("utf-8", "replace") + body
 
 
-def signature(content: bytes, secret_key: bytes) -> str:
-    """Base64 of the HMAC-SHA1 of `content`."""
-    return base64.b64encode(hmac.digest(secret_key, content, "sha1")).decode()
+class SecretKey:
+    """Signs. The key is worked into the hash once, which is half of the work for a small request."""
+
+    __slots__ = ("_keyed",)
+
+    def __init__(self, secret: str) -> None:
+        self._keyed = hmac.new(secret.encode("utf-8", "replace"), digestmod="sha1")
+
+    def signature(self, content: bytes) -> str:
+        """Base64 of the HMAC-SHA1 of `content`."""
+        return self._sign(content).decode()
+
+    def is_signature(self, content: bytes, given: str) -> bool:
+        """Is `given` the signature of `content`? Takes the same time wherever they differ."""
+        return hmac.compare_digest(self._sign(content), given.encode("utf-8", "replace"))
+
+    def _sign(self, content: bytes) -> bytes:
+        signing = self._keyed.copy()
+        signing.update(content)
+        return b64encode(signing.digest())

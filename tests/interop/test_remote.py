@@ -23,7 +23,7 @@ from hatwisted.wire.remoting import RemotingCommand
 from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, BrokerGroup
 from testbed.processes import ServerProcess, Setting, wait_until
-from testbed.remotingclient import SEND_MESSAGE_V2, RemotingClient, send_fields
+from testbed.remotingclient import SEND_MESSAGE_V2, any_answer, send_fields
 from tests.interop.conftest import needs
 from tests.support.certificate import make_certificate
 from tests.support.clustermessages import (
@@ -213,12 +213,6 @@ AUTHENTICATION: dict[str, Setting] = {
     ),
     "initAuthenticationUser": json.dumps({"username": "pipeline", "password": "12345678"}),
 }
-
-
-def any_answer(port: int) -> None:
-    """A broker that wants an account says no: it's there."""
-    with RemotingClient("127.0.0.1", port, timeout=2.0) as client:
-        client.call(28)
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])

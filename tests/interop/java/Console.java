@@ -1,6 +1,9 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * What a test and a client program say to each other: lines of tab-separated words. Commands come on standard
@@ -24,6 +27,12 @@ final class Console {
         System.out.flush();
     }
 
+    /** Signs requests for the account that -Daccount=KEY:SECRET names; null without one. */
+    static RPCHook account() {
+        String[] account = System.getProperty("account", "").split(":");
+        return account.length < 2 ? null : new AclClientRPCHook(new SessionCredentials(account[0], account[1]));
+    }
+
     static void serve(Command command) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         say("ready");
@@ -33,7 +42,8 @@ final class Console {
                 command.run(words);
                 say("done", words[0]);
             } catch (Throwable error) {
-                say("failed", words[0], error.toString().replaceAll("\\s+", " "));
+                String cause = error.getCause() == null ? "" : ": " + error.getCause();
+                say("failed", words[0], (error + cause).replaceAll("\\s+", " "));
             }
         }
         System.exit(0);

@@ -17,13 +17,13 @@ public final class Producer {
     private static final int TIMEOUT = 20_000;
 
     public static void main(String[] arguments) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("java-producer");
+        DefaultMQProducer producer = new DefaultMQProducer("java-producer", Console.account());
         producer.setNamesrvAddr(arguments[0]);
         producer.setSendMsgTimeout(TIMEOUT);
         producer.setPollNameServerInterval(1000);
         producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);
         producer.start();
-        TransactionMQProducer transactions = new TransactionMQProducer("java-transactions");
+        TransactionMQProducer transactions = new TransactionMQProducer("java-transactions", Console.account());
         transactions.setNamesrvAddr(arguments[0]);
         transactions.setSendMsgTimeout(TIMEOUT);
         transactions.setTransactionListener(new Outcomes());

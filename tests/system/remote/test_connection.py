@@ -25,7 +25,7 @@ from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, Refused
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
-from hatwisted.wire.signing import signature, signed_bytes
+from hatwisted.wire.signing import SecretKey, signed_bytes
 from tests.support.certificate import make_certificate
 from tests.support.scriptedgroup import (
     HANG_UP,
@@ -149,7 +149,8 @@ class SigningTest(TestCase):
         request = RemotingCommand(11, ext=ext, body=b"for nothing?")
         vector = bytes.fromhex("effcdf6ae5eb2fa2d27416d5f184df9c259a7c79")
         self.assertEqual(
-            signature(signed_bytes(request.ext, request.body), b"Jefe"), base64.b64encode(vector).decode()
+            SecretKey("Jefe").signature(signed_bytes(request.ext, request.body)),
+            base64.b64encode(vector).decode(),
         )
 
     def test_what_an_account_adds(self) -> None:
@@ -157,7 +158,9 @@ class SigningTest(TestCase):
         Credentials("me", "secret", "token").sign(request)
         self.assertEqual((request.ext["AccessKey"], request.ext["SecurityToken"]), ("me", "token"))
         plain = RemotingCommand(11, ext={"x": "metokenT"})
-        self.assertEqual(request.ext["Signature"], signature(signed_bytes(plain.ext, plain.body), b"secret"))
+        self.assertEqual(
+            request.ext["Signature"], SecretKey("secret").signature(signed_bytes(plain.ext, plain.body))
+        )
 
     def test_every_request_is_signed_and_the_secret_never_shown(self) -> None:
         account = Credentials("me", "hush-hush", "token-token")
@@ -171,7 +174,7 @@ class SigningTest(TestCase):
             driver.ask(broker.address, command(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0}))
             (request,) = broker.requests
         told = request.ext.pop("Signature")
-        self.assertEqual(told, signature(signed_bytes(request.ext, request.body), b"hush-hush"))
+        self.assertEqual(told, SecretKey("hush-hush").signature(signed_bytes(request.ext, request.body)))
 
 
 class TlsTest(TestCase):

@@ -13,7 +13,7 @@ from hatwisted.clientcore.credentials import Credentials
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import UNIQUE_KEY_QUERY
-from hatwisted.wire.signing import SIGNATURE, signature, signed_bytes
+from hatwisted.wire.signing import SIGNATURE, SecretKey, signed_bytes
 from tests.unit.acl.files import ADMIN, SAMPLE, SECRET, USER, request
 
 STRANGER = "10.9.9.9"
@@ -80,7 +80,7 @@ class SignatureTests(AccountsCase):
             self.assertIn("Check signature failed", str(self.refusal(command)))
 
     def test_the_example_of_rfc_2202(self) -> None:
-        self.assertEqual(signature(b"Hi There", b"\x0b" * 20), "thcxhlUFcmTii8C2+zeMjvFGvgA=")
+        self.assertEqual(SecretKey("\x0b" * 20).signature(b"Hi There"), "thcxhlUFcmTii8C2+zeMjvFGvgA=")
         self.assertEqual(signed_bytes({"b": "2", "a": "1", SIGNATURE: "no"}, b"3"), b"123")
 
 

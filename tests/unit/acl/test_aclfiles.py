@@ -98,7 +98,9 @@ class AclFilesTests(SynchronousTestCase):
         self.files.load()
         self.successResultOf(self.files.put_account({"accessKey": "another", "secretKey": "new-secret"}))
         self.assertEqual(self.main.read_bytes(), SAMPLE)
-        self.assertEqual(parse_acl_file(other.read_bytes()).accounts[0].secret_key, b"new-secret")
+        self.assertEqual(
+            parse_acl_file(other.read_bytes()).document["accounts"][0]["secretKey"], "new-secret"
+        )
         self.successResultOf(self.files.delete_account("another"))
         self.assertEqual(parse_acl_file(other.read_bytes()).accounts, ())
 
