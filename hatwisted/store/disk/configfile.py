@@ -13,9 +13,10 @@ offset changes thousands of times a second).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredList, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
@@ -108,13 +109,15 @@ class ConfigFile:
             return
         self._dirty = False
         self._writing = True
-        writing = maybeDeferred(self._write_table)
+        writing = self._write_table()
         writing.addCallbacks(self._written, self._not_written)
         writing.addCallback(lambda _: self._end_write(waiting))
 
-    def _write_table(self) -> Deferred[None]:
+    @inlineCallbacks
+    def _write_table(self) -> Generator[Any, Any, None]:
         content = self._encode()
-        return self._grounds().addCallback(lambda _: self._worker.run(self._replace, content))
+        yield self._grounds()
+        yield self._worker.run(self._replace, content)
 
     def _end_write(self, waiting: Sequence[Deferred[None]]) -> None:
         self._writing = False
