@@ -84,7 +84,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     store_options = options.store_options(live, identity, role, parts)
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     last_run = LastRun(fs, store_options.root, parts.boot)
-    tables = BrokerTables(clock, fs, worker, options.table_options(live), role)
+    tables = BrokerTables(clock, fs, worker, store.flusher.synced, options.table_options(live), role)
     if config.broker_config_path is not None:
         file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
         tables.keep(file, live.take_file)

@@ -105,7 +105,10 @@ class Machine:
         self.ahead = 0.0
         """Seconds by which its clock is ahead. A process that runs never goes back."""
         self.ended_at = 0.0
-        """Clock seconds when its last process ended."""
+        """Clock seconds when the last process ended that had come to serve: one whose start fails brings nothing
+        new to the disk."""
+        self._served = False
+        """Has the present process?"""
         self._boots = 0
         self._clock = clock
         self._network = network
@@ -151,6 +154,7 @@ class Machine:
         except BaseException:
             self.kill()
             raise
+        self._served = self.running
         return self.running
 
     def _parts(self, process: ProcessClock, address: str) -> Parts:
@@ -253,7 +257,9 @@ class Machine:
     def _end(self) -> None:
         if self.process is not None:
             self.process.alive = False
-            self.ended_at = self._clock.seconds()
+            if self._served:
+                self.ended_at = self._clock.seconds()
             self.gone.append(self.service)
         self.process = None
         self.service = None
+        self._served = False

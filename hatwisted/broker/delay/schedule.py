@@ -10,7 +10,7 @@ those of its batch that went in are remembered and not put twice.
 Deliveries wait for the disk, where puts do, and for no slave (`MasterRole` gives this service PutAcks of its own):
 the producer got its answer when it sent the message, and a silent slave would hold up every batch of
 every level for slaveTimeout. RocketMQ's deliveries wait for neither, so that its offset file may be ahead of
-its log after a power cut.
+its log after a power cut; ours is written after the log, under ASYNC_FLUSH too.
 
 A deliver time further away than the level's delay was written by a clock that was ahead, or for a level that
 was longer then. RocketMQ delivers such messages at once, those with an hour's delay too when the clock has

@@ -5,7 +5,7 @@ Strategy: a table lives in memory, says when it changed, and is written whole. A
 content as `.bak` and replaces the file atomically, so that at every instant a complete version is readable;
 a file that is missing, empty or broken is read from its `.bak`. Encoding happens in the reactor (a snapshot
 needs no lock), the disk work in the worker, one write of a file at a time: changes that arrive meanwhile
-make one more write.
+make one more write. A table that speaks of messages waits, encoded, until those are on the disk.
 
 Rejected: writing inside the change, as RocketMQ does (a heartbeat would wait for the disk, and a consumer
 offset changes thousands of times a second).
@@ -13,9 +13,10 @@ offset changes thousands of times a second).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
+from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
@@ -39,15 +40,24 @@ class ConfigFile:
     - path: of the file; the previous version is kept beside it as `.bak`
     - worker: writes it
     - encode: gives the table's current bytes; called in the reactor thread
+    - grounds: fires once what those bytes refer to is on the disk; a failure is one of the write
     """
 
     _log = Logger()
 
-    def __init__(self, fs: IFileSystem, path: str, worker: IWorker, encode: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        fs: IFileSystem,
+        path: str,
+        worker: IWorker,
+        encode: Callable[[], bytes],
+        grounds: Callable[[], Deferred[None]] = lambda: succeed(None),
+    ) -> None:
         self.path = path
         self._fs = fs
         self._worker = worker
         self._encode = encode
+        self._grounds = grounds
         self._dirty = False
         self._spoilt = False
         """The file couldn't be read, so that the backup is the only version: the next write keeps it."""
@@ -99,9 +109,15 @@ class ConfigFile:
             return
         self._dirty = False
         self._writing = True
-        writing = maybeDeferred(lambda: self._worker.run(self._replace, self._encode()))
+        writing = self._write_table()
         writing.addCallbacks(self._written, self._not_written)
         writing.addCallback(lambda _: self._end_write(waiting))
+
+    @inlineCallbacks
+    def _write_table(self) -> Generator[Any, Any, None]:
+        content = self._encode()
+        yield self._grounds()
+        yield self._worker.run(self._replace, content)
 
     def _end_write(self, waiting: Sequence[Deferred[None]]) -> None:
         self._writing = False

@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.store.disk.filesystem import OUT_OF_DESCRIPTORS
+from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFlushPolicy, IWorker
 from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.waitline import WaitLine
@@ -78,6 +79,16 @@ class Flusher:
             self._running.addCallback(lambda _: self.flush_now().chainDeferred(again))
             return again
         return self._sync(target)
+
+    def synced(self) -> Deferred[None]:
+        """Sync what is written by now; fires when it's on the disk. Fails with StoreError."""
+        end = self._log.max_offset
+        return self.flush_now().addCallback(self._check, end)
+
+    @staticmethod
+    def _check(flushed: int, end: int) -> None:
+        if flushed < end:
+            raise StoreError("the messages it refers to can't be synced")
 
     def _sync(self, target: int) -> Deferred[int]:
         timestamp = self._log.last_store_timestamp
