@@ -34,7 +34,7 @@ def scan_begin(files: FileQueue, synced: int | None) -> int:
 def _names_before(files: FileQueue, at: int, end: int) -> bool:
     """Does the entry at `at` name a record that ends at `end` or before? A blank one names none."""
     physical, size = PLACE.unpack_from(files.read(at, ENTRY_SIZE))
-    return 0 < size != BLANK_RECORD_SIZE and 0 <= physical <= end - size
+    return bool(0 < size != BLANK_RECORD_SIZE and 0 <= physical <= end - size)
 
 
 def entries_end(files: FileQueue, at: int) -> tuple[int, bool]:
