@@ -151,13 +151,6 @@ def _write_carelessly(log: CommitLog, run: AppendRun) -> str:
     return ""
 
 
-def _believe_queues(queues: ConsumeQueueTable, end: int, believed: int | None = None) -> None:
-    _truncate(queues, end)
-
-
-_truncate = ConsumeQueueTable.truncate
-
-
 def _lock_root_alone(lock: StoreLock, fs: Any, root: str, log_folder: str) -> None:
     _lock(lock, fs, root, join(root, LOG_FOLDER))
 
@@ -262,9 +255,9 @@ BUGS: dict[str, Bug] = SERVICE_BUGS | {
     ),
     "queues-believed": Bug(
         "queues that were never synced are believed after a failure of power",
-        ConsumeQueueTable,
-        "truncate",
-        _believe_queues,
+        recovery._Recovery,
+        "believed",
+        None,
         POWER,
         conf={"log_file_size": 1 << 18, "queue_file_entries": 4, "pause": 0.05, "sizes": (10, 60)},
     ),
