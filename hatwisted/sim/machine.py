@@ -55,14 +55,22 @@ class ProcessClock:
         """So much time is gone at once, as after a sleep; what would have been due meanwhile is due now."""
         self.ahead += seconds
         for call in self.getDelayedCalls():
-            call.bring_forward(seconds)
+            call.move(max(self._clock.seconds(), call.planned - seconds))
+
+    def pause(self, seconds: float) -> None:
+        """It stands still for so long from now on, whatever it was to do before; 0: it goes on."""
+        ended, self.paused_until = self.paused_until, self._clock.seconds() + seconds
+        if self.paused_until < ended:
+            for call in self.getDelayedCalls():
+                if call.planned == ended:
+                    call.move(self.paused_until)
 
     def callLater(self, delay: float, callable: Callable[..., object], *args: Any, **kw: Any) -> SimCall:
         """See IReactorTime."""
         return self._clock.call_for(self, delay, callable, args, kw)
 
     def getDelayedCalls(self) -> Sequence[SimCall]:
-        """See IReactorTime: this process's own, in the order of the clock's heap."""
+        """See IReactorTime: this process's own."""
         return [call for call in self._clock.getDelayedCalls() if call.owned_by(self)]
 
 
@@ -172,7 +180,7 @@ class Machine:
     def pause(self, seconds: float) -> None:
         """Pause the process for so long."""
         if self.process is not None:
-            self.process.paused_until = self._clock.seconds() + seconds
+            self.process.pause(seconds)
 
     def leap(self, seconds: float) -> None:
         """Its clock is ahead by so much more."""

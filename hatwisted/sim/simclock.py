@@ -86,12 +86,12 @@ class SimCall:
     def reset(self, secondsFromNow: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self._move(self._clock.seconds() + secondsFromNow)
+        self.move(self._clock.seconds() + secondsFromNow)
 
     def delay(self, secondsLater: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self._move(self._time + secondsLater)
+        self.move(self._time + secondsLater)
 
     def __str__(self) -> str:
         return f"{getattr(self._function, '__qualname__', self._function)}{self._args}"
@@ -105,9 +105,10 @@ class SimCall:
         """When it's due, in the clock's time."""
         return self._time
 
-    def bring_forward(self, seconds: float) -> None:
-        """It's due that much earlier, at once if it can't be."""
-        self._move(max(self._clock.seconds(), self._time - seconds))
+    def move(self, time: float) -> None:
+        """It's due then, in the clock's time."""
+        self._time = time
+        self._clock.plan(self)
 
     def owned_by(self, owner: Owner) -> bool:
         """Is it still to come, and `owner`'s?"""
@@ -119,10 +120,6 @@ class SimCall:
         if self._function is None:
             raise AlreadyCalled
 
-    def _move(self, time: float) -> None:
-        self._time = time
-        self._clock.plan(self)
-
     def run(self, planned: float) -> None:
         """It's `planned`: call, unless it was moved or cancelled meanwhile, or its owner can't."""
         function = self._function
@@ -132,7 +129,7 @@ class SimCall:
         if not owner.alive:
             self._function = None
         elif owner.paused_until > planned:
-            self._move(owner.paused_until)
+            self.move(owner.paused_until)
         else:
             self._function = None
             function(*self._args, **self._named)
@@ -185,8 +182,8 @@ class SimClock:
         heapq.heappush(self._heap, (call.planned, self._made, call))
 
     def getDelayedCalls(self) -> Sequence[SimCall]:
-        """See IReactorTime."""
-        return list({id(call): call for _, _, call in self._heap if call.active()}.values())
+        """See IReactorTime: in the order of the times they were set for."""
+        return list({id(call): call for _, _, call in sorted(self._heap) if call.active()}.values())
 
     def run_until(self, time: float, stop: Callable[[], bool] | None = None) -> None:
         """Let everything happen that is due by then, or until `stop` says so, asked after each call."""

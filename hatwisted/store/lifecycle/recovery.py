@@ -148,9 +148,9 @@ def recover(
     Raises DamagedLog, OtherFileSize, StoreFull or another OSError.
     """
     recovery = _Recovery(parts, options, keep_aside, progress)
-    parts.queues.recover()
     report = recovery.report
     if not parts.log.files.starts:
+        parts.queues.recover()
         before_changes()
         _without_log(parts.queues, parts.index)
         recovery.sync()
@@ -158,6 +158,7 @@ def recover(
         parts.dispatcher.begin_at(0)
         return report
     report.start = recovery.scan_start()
+    parts.queues.recover(recovery.believed)
     found = recovery.find_end()
     before_changes()
     recovery.cut(found)
@@ -225,6 +226,11 @@ class _Recovery:
         """Store time (ms) of the record a file begins with; None if it begins with something else."""
         first = record_at(self._files, start, check_crc=False)
         return None if first is None else first.store_timestamp
+
+    @property
+    def believed(self) -> int | None:
+        """Log offset up to which what queues say is known to have been synced; None: what was written is there."""
+        return self.report.start if self.report.unclean and not self._goes_on else None
 
     def find_end(self) -> LogEnd:
         """The log's end. Raises DamagedLog or OtherFileSize; changes nothing."""
@@ -308,8 +314,7 @@ class _Recovery:
             )
         index_end = 0 if self._index is None else self._index.end_physical + 1
         self._derived_cut = max(self._queues.max_physical, index_end) > end
-        believed = report.start if report.unclean and not self._goes_on else None
-        self._queues.truncate(end, believed=believed)
+        self._queues.truncate(end, believed=self.believed)
         if self._index is not None:
             if report.unclean:
                 self._index.repair(self._checkpoint.index_timestamp)

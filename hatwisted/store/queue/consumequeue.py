@@ -34,7 +34,7 @@ from hatwisted.logcodec.queueentry import (
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import StoreError
 from hatwisted.store.log.filequeue import FileQueue
-from hatwisted.store.queue.queuescan import RECHECKED_FILES, entries_end, zero_entries
+from hatwisted.store.queue.queuescan import entries_end, scan_begin, zero_entries
 
 TAIL_LIMIT = 4096
 """Most bytes of entries that wait in memory. If they can't be written then, nothing more is taken."""
@@ -297,13 +297,13 @@ class ConsumeQueue:
         find."""
         self._files.load()
 
-    def recover(self) -> None:
-        """Find the end by a scan of the last files; drop files after it, and stale entries."""
-        starts = self._files.starts
-        if not starts:
+    def recover(self, synced: int | None = None) -> None:
+        """Find the end by a scan of the last files; drop files after it, and stale entries. synced: see
+        `scan_begin`."""
+        if not self._files.starts:
             return
         # Whether what a killed process wrote has reached the disk isn't known: the next datasync covers it.
-        begin = self._flushed = starts[max(0, len(starts) - RECHECKED_FILES)]
+        begin = self._flushed = scan_begin(self._files, synced)
         end, dirty = entries_end(self._files, begin)
         if not self._read_only:
             self._files.delete_from(end + 1)

@@ -64,10 +64,10 @@ class DeletedQueues:
             queue.load()
             self._note(topic, queue_id, end)
 
-    def recover(self) -> None:
-        """Find every queue's end; blocks."""
+    def recover(self, synced: int | None = None) -> None:
+        """As ConsumeQueueTable's; blocks."""
         for queue in self:
-            queue.recover()
+            queue.recover(synced)
 
     def _note(self, topic: str, queue_id: int, end: int) -> None:
         self._ends[topic, queue_id] = max(end, self.reached(topic, queue_id))

@@ -1,8 +1,13 @@
-"""What the files of one consume queue hold: where the entries in use end, and zeros for those that are cut."""
+"""What the files of one consume queue hold: where the entries in use end, and zeros for those that are cut.
+
+A scan for the end begins a few files before it. That takes those before for whole, which a failure of power
+doesn't leave them: of all that wasn't synced, whichever files it fills, any page may be missing. So the scan then
+begins where the entries are known to have been synced.
+"""
 
 from __future__ import annotations
 
-from hatwisted.logcodec.queueentry import ENTRY_SIZE, count_in_use, has_data
+from hatwisted.logcodec.queueentry import BLANK_RECORD_SIZE, ENTRY_SIZE, PLACE, count_in_use, has_data
 from hatwisted.store.log.filequeue import FileQueue
 
 RECHECKED_FILES = 3
@@ -10,6 +15,26 @@ RECHECKED_FILES = 3
 
 SCAN_CHUNK = 3276 * ENTRY_SIZE
 """Bytes read at once by a scan: 64 KiB, so that a short queue costs one read."""
+
+
+def scan_begin(files: FileQueue, synced: int | None) -> int:
+    """Where a scan for the end begins (bytes): all files before are whole.
+
+    - files: of the queue, at least one
+    - synced: entries of records that end at this log offset or before are on the disk; None: all that were
+      written can be read
+    """
+    starts = files.starts
+    number = max(0, len(starts) - RECHECKED_FILES)
+    while number and synced is not None and not _names_before(files, starts[number], synced):
+        number -= 1
+    return starts[number]
+
+
+def _names_before(files: FileQueue, at: int, end: int) -> bool:
+    """Does the entry at `at` name a record that ends at `end` or before? A blank one names none."""
+    physical, size = PLACE.unpack_from(files.read(at, ENTRY_SIZE))
+    return bool(0 < size != BLANK_RECORD_SIZE and 0 <= physical <= end - size)
 
 
 def entries_end(files: FileQueue, at: int) -> tuple[int, bool]:

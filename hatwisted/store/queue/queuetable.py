@@ -134,11 +134,12 @@ class ConsumeQueueTable:
             return []
         return [name for name in names if name.isascii() and name.isdigit() and str(int(name)) == name]
 
-    def recover(self) -> None:
-        """Find every queue's end."""
+    def recover(self, synced: int | None = None) -> None:
+        """Find every queue's end. synced: log offset up to which what the queues say is known to have been synced;
+        None: all that was written can be read."""
         for queue in self:
-            queue.recover()
-        self.deleted.recover()
+            queue.recover(synced)
+        self.deleted.recover(synced)
 
     def truncate(self, physical_end: int, believed: int | None = None) -> None:
         """Cut every queue to the log's end. believed: log offset up to which what the queues say is known to have

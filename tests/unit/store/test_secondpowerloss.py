@@ -1,5 +1,6 @@
 """What recovery has cut stays cut when the power fails again before anything else was synced."""
 
+from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.store.log.put import Put
 from tests.unit.store.powerloss import PowerLossCase
 
@@ -45,6 +46,32 @@ class SecondPowerLossTests(PowerLossCase):
             self.start()
             self.dispatch()
             self.assertEqual([at for at, _ in self.entries("A")[10:]], [put.offset for put in ours], seed)
+
+    def test_B166_no_hole_stays_in_files_before_the_last_three(self) -> None:
+        """More of a queue's files than a scan of its end looks at have names on the disk, and their pages are lost
+        or kept by chance."""
+        small = {
+            "consume_queue_file_size": 4 * ENTRY_SIZE,
+            "commit_log_file_size": 1 << 12,
+            "index_enable": False,
+        }
+        for seed, kept in enumerate((0.0, 0.3, 0.5, 0.7, 0.9)):
+            with self.subTest(kept=kept):
+                self.setUp()
+                self.start(**small)
+                ours = []
+                for _ in range(2):
+                    ours += self.put("A", b"synced" * 20, 25)
+                    self.flush()
+                    self.pass_time(20)
+                ours += self.put("A", b"not in synced queues" * 10, 50)
+                self.flush()
+                self.dispatch()
+                self.store.queues.write_out()
+                self.disk.journal.sync()
+                self.lose_power(kept=kept, seed=seed)
+                self.start(**small)
+                self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in ours])
 
     def test_messages_of_a_deleted_topic_stay_out_of_the_recreated_one(self) -> None:
         self.start()
