@@ -11,6 +11,10 @@ or again after a crash gives the same table, so neither side has to remember wha
 a greatest-offset rule alone (no operator could ever reset a group), and sending each commit to the other side
 (it would have to be remembered while that side is down).
 
+What the transaction check has passed isn't joined: only a master checks, in its own log, and a slave has its
+master's word alone (`follow`). What it knows beyond that is from a time when it was the master itself, of messages
+that its successor may never have had.
+
 With RocketMQ's brokers progress flows from master to slave only (B106, `take_over`); they ignore
 `resetTable` when they read the file, and lose it when they write it.
 """
@@ -29,6 +33,9 @@ from hatwisted.wire.registration import DataVersion
 
 SEPARATOR = "@"
 """Between topic and group; no topic's name contains it."""
+
+CHECK_GROUP = "CID_RMQ_SYS_TRANS"
+"""Consumer group under which the progress of the transaction check is kept."""
 
 WHOLE_ROW = -1
 """Stands for all queues of a row in the table of resets: a group or topic was deleted."""
@@ -210,16 +217,29 @@ class ConsumerOffsetTable:
         self._room, self._recount_at = 0, 0.0
         self._change()
 
+    def follow(self, theirs: Progress) -> None:
+        """A master of ours has answered its slave: `join`, and what only masters count is what it says."""
+        self.join(theirs)
+        counted = {key: dict(row) for key, row in theirs.offset_table.items() if _masters_own(key)}
+        if counted != {key: row for key, row in self._offsets.items() if _masters_own(key)}:
+            others = {key: row for key, row in self._offsets.items() if not _masters_own(key)}
+            self._offsets = others | counted
+            self._room, self._recount_at = 0, 0.0
+            self._change()
+
     def join(self, theirs: Progress, accepts: Accepts | None = None) -> None:
         """Learn what the other table knows better, as far as `accepts` says; the rest may come again."""
         for key, row in theirs.offset_table.items():
+            if _masters_own(key):
+                continue
             if self._resets.get(key) == theirs.reset_table.get(key) and self._offsets.get(key) == row:
                 continue
             self._learn_deletion(key, theirs)
             for queue_id, offset in row.items():
                 self._learn(key, queue_id, offset, theirs, accepts)
         for key in [key for key in theirs.reset_table if key not in theirs.offset_table]:
-            self._learn_deletion(key, theirs)
+            if not _masters_own(key):
+                self._learn_deletion(key, theirs)
 
     def _learn_deletion(self, key: str, theirs: Progress) -> None:
         """Whatever was committed before the row was last deleted over there is void."""
@@ -262,6 +282,8 @@ class ConsumerOffsetTable:
         """What the other table would learn from this one."""
         ours, ahead = self.progress(), Progress(offset_table={})
         for key in dict.fromkeys((*ours.offset_table, *ours.reset_table)):
+            if _masters_own(key):
+                continue
             row, resets = ours.offset_table.get(key, {}), ours.reset_table.get(key, {})
             known, their_resets = theirs.offset_table.get(key, {}), theirs.reset_table.get(key, {})
             if row == known and resets == their_resets:
@@ -332,6 +354,11 @@ class ConsumerOffsetTable:
         content = parse_progress(data)
         self._offsets, self._resets = content.offset_table, content.reset_table
         self._room, self._recount_at = 0, 0.0
+
+
+def _masters_own(key: str) -> bool:
+    """Is this row counted by the master alone?"""
+    return key.partition(SEPARATOR)[2] == CHECK_GROUP
 
 
 def _better(at: int, offset: int, their_at: int, their_offset: int | None) -> bool:

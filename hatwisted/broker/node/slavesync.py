@@ -298,7 +298,7 @@ class SlaveSynchronizer:
             return None
         self.master_flush_offset = flush_offset_of(answer)
         theirs = parse_progress(answer.body)
-        self._offsets.join(theirs)
+        self._offsets.follow(theirs)
         return self._send_progress(self._offsets.ahead_of(theirs)) if self._may_send_progress() else None
 
     @inlineCallbacks

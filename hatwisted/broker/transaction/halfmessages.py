@@ -22,9 +22,6 @@ from hatwisted.wire.storedrecord import Record
 HALF_QUEUE = 0
 """All halves are in one queue, and so are all ops: the order of their offsets is the order of time."""
 
-CHECK_GROUP = "CID_RMQ_SYS_TRANS"
-"""Consumer group under which the progress of checking is kept in consumerOffset.json."""
-
 OP_TAG = "d"
 PROPERTY_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PROPERTY_FIRST_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"

@@ -29,10 +29,10 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
+from hatwisted.broker.consumer.consumeroffset import CHECK_GROUP
 from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.transaction.halfmessages import (
-    CHECK_GROUP,
     HALF_QUEUE,
     PROPERTY_FIRST_OFFSET,
     PROPERTY_IMMUNITY,

@@ -9,7 +9,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.broker import build_broker
-from hatwisted.broker.transaction.halfmessages import CHECK_GROUP
+from hatwisted.broker.consumer.consumeroffset import CHECK_GROUP
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.config.schema import BrokerRole

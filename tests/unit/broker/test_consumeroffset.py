@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.consumer import consumeroffset
 from hatwisted.broker.consumer.consumeroffset import (
+    CHECK_GROUP,
     DELETION_KEPT,
     ConsumerOffsetTable,
     Progress,
@@ -16,6 +17,7 @@ from hatwisted.broker.consumer.consumeroffset import (
     parse_progress,
 )
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
+from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from tests.support.examples import examples
 from tests.support.golden import GOLDEN, answers
 
@@ -134,7 +136,7 @@ class TestJoining(SynchronousTestCase):
 
     def exchange(self, accepts=None):
         theirs = self.copied(self.master)
-        self.slave.join(theirs)
+        self.slave.follow(theirs)
         self.master.join(parse_progress(encode_progress(self.slave.ahead_of(theirs))), accepts)
 
     def both(self, group="g", topic="T", queue_id=0):
@@ -151,6 +153,20 @@ class TestJoining(SynchronousTestCase):
         self.assertEqual(self.both(), [150, 150])
         self.assertEqual(self.both(queue_id=1), [9, 9])
         self.assertEqual(self.both("h", "U", 3), [5, 5])
+
+    def test_what_the_transaction_check_has_passed_is_the_masters_word_alone(self):
+        """A slave that was the master knows how far it had come in a log that its successor may never have had:
+        new halves stand there now, and nobody has asked about these."""
+        self.master.commit(CHECK_GROUP, HALF_TOPIC, 0, 13)
+        self.slave.commit(CHECK_GROUP, HALF_TOPIC, 0, 18)
+        self.slave.commit(CHECK_GROUP, OP_HALF_TOPIC, 0, 9)
+        self.slave.reset(CHECK_GROUP, HALF_TOPIC, 0, 17)
+        before = self.copied(self.slave)
+        self.exchange()
+        self.assertEqual(self.both(CHECK_GROUP, HALF_TOPIC), [13, 13])
+        self.assertEqual(self.both(CHECK_GROUP, OP_HALF_TOPIC), [None, None])
+        self.master.join(before)
+        self.assertEqual(self.both(CHECK_GROUP, HALF_TOPIC), [13, 13])
 
     def test_B162_nothing_is_sent_when_both_know_the_same(self):
         self.slave.commit("g", "T", 0, 150)

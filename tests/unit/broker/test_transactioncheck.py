@@ -4,7 +4,8 @@ import json
 
 from twisted.internet.defer import inlineCallbacks
 
-from hatwisted.broker.transaction.halfmessages import CHECK_GROUP, committed
+from hatwisted.broker.consumer.consumeroffset import CHECK_GROUP
+from hatwisted.broker.transaction.halfmessages import committed
 from hatwisted.broker.transaction.transactioncheck import SLICE, CheckOptions, TransactionCheck
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from hatwisted.wire.record import decode_record
