@@ -22,7 +22,7 @@ from hatwisted.cli.cluster import clusterrun
 from hatwisted.cli.main import main
 from tests.support.patience import patient
 link = clusterrun.Cluster
-clusterrun.Cluster = lambda *words: patient(link(*words))
+clusterrun.Cluster = lambda *words, **named: patient(link(*words, **named))
 main(prog_name="hatwisted")
 """
 

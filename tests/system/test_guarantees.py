@@ -83,6 +83,8 @@ def setup(row: Row, faults: Sequence[Fault]) -> Setup:
         sizes=(20, 500),
         delayed=0.0,
         transactions=False,
+        tables=False,
+        audited=False,
         copies=None,
         consumers=False,
         faults=tuple(faults),
