@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hatwisted.acl.addresspattern import AddressPattern
 from hatwisted.acl.permissions import DENY, GROUP, parse_resources, permission_of
-from hatwisted.wire.signing import SecretKey
+from hatwisted.wire.signing import SecretKey, key_text
 
 KEY_LENGTH: Final = 7
 """Characters that an access key and a secret key have at least: RocketMQ's rule."""
@@ -93,8 +93,7 @@ def parse_account(entry: Mapping[str, Any]) -> Account:
 
 def checked_key(name: str, value: object) -> str:
     """An access key or a secret key. Raises ValueError, without the value."""
-    # A key of digits alone is a number to YAML.
-    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    text = key_text(value) or ""
     if not KEY_LENGTH <= len(text) <= MAX_KEY_LENGTH:
         raise ValueError(f"{name} must have {KEY_LENGTH} to {MAX_KEY_LENGTH} characters, not {len(text)}")
     return text

@@ -179,9 +179,7 @@ class AclFiles:
             now = self._read(self._stamps())
             try:
                 path, document = edit(now)
-            except AclError:
-                raise
-            except ValueError as error:
+            except ValueError as error:  # an AclError is one, too
                 raise AclError(str(error)) from None
             data = encoded(document, now.files[path].version.following(now_ms))
             replace_file(self._fs, self._fs.real_path(path), data)

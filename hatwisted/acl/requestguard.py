@@ -29,7 +29,6 @@ class RequestGuard:
     def __init__(self, accounts: Callable[[], Accounts], clock: IReactorTime) -> None:
         self._accounts = accounts
         self._throttle = LogThrottle(clock)
-        self.refused_total = 0
 
     def refusal(self, request: RemotingCommand, peer: str) -> str | None:
         """Why `request` isn't served, for its sender; None if it is. peer: "address:port" of its sender."""
@@ -37,7 +36,6 @@ class RequestGuard:
         try:
             self._accounts().check(request, host)
         except (AccessDenied, FastjsonError) as error:
-            self.refused_total += 1
             left_out = self._throttle.admit(host)
             if left_out is not None:
                 self._log.warn(

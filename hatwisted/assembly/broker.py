@@ -131,10 +131,10 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         BrokerConfigProcessors(clock, live, partial(_check_config, role)),
     ):
         each.register_on(processors)
-    served = [ServedPort(ports.remoting)]
     acl = acl_files(config, parts, worker)
     if acl is not None:
         AclAdmin(acl, identity).register_on(processors)
+    served = [ServedPort(ports.remoting)]
     if config.vip_listen_enable:
         served.append(ServedPort(ports.vip, PULL_CODES))
     node = NodeParts(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from os.path import join
 
-from twisted.internet.defer import Deferred, gatherResults, succeed
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
@@ -76,11 +76,9 @@ class BrokerTables:
         self.filters = ConsumerFilterTable(clock, options.filters)
 
         def file(
-            name: str,
-            encode: Callable[[], bytes],
-            grounds: Callable[[], Deferred[None]] = lambda: succeed(None),
+            name: str, encode: Callable[[], bytes], *grounds: Callable[[], Deferred[None]]
         ) -> ConfigFile:
-            return ConfigFile(fs, join(options.root, CONFIG_FOLDER, name), worker, encode, grounds)
+            return ConfigFile(fs, join(options.root, CONFIG_FOLDER, name), worker, encode, *grounds)
 
         topics = file("topics.json", self.topics.encode)
         groups = file("subscriptionGroup.json", self.groups.encode)

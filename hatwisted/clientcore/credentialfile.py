@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.wire.signing import key_text
 
 MAX_SIZE: Final = 64 << 10
 """Bytes of such a file."""
@@ -38,10 +39,10 @@ def parse_credentials(data: bytes, name: str) -> Credentials:
     except (yaml.YAMLError, RecursionError):
         raise BadSetting(f"{name}: not YAML: it must have lines accessKey: ... and secretKey: ...") from None
     entries = found if isinstance(found, dict) else {}
-    access_key, secret_key = _text(entries, "accessKey"), _text(entries, "secretKey")
+    access_key, secret_key = key_text(entries.get("accessKey")), key_text(entries.get("secretKey"))
     if not access_key or not secret_key:
         raise BadSetting(f"{name}: must have lines accessKey: ... and secretKey: ...")
-    return Credentials(access_key, secret_key, _text(entries, "securityToken"))
+    return Credentials(access_key, secret_key, key_text(entries.get("securityToken")))
 
 
 def find_credentials(environ: Mapping[str, str], home: Path) -> Credentials | None:
@@ -79,9 +80,3 @@ def _usual_places(environ: Mapping[str, str], home: Path) -> Iterator[Path]:
     yield home / USERS_FILE
     if rocketmq_home := environ.get("ROCKETMQ_HOME"):
         yield Path(rocketmq_home, TOOLS_FILE)
-
-
-def _text(entries: Mapping[str, Any], name: str) -> str | None:
-    value = entries.get(name)
-    # A key of digits alone is a number to YAML.
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

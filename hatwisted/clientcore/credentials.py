@@ -6,6 +6,7 @@ Name servers of RocketMQ don't ask for it and ignore it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, SecretKey, signed_bytes
@@ -25,4 +26,10 @@ class Credentials:
         if self.security_token is not None:
             request.ext[SECURITY_TOKEN] = self.security_token
         content = signed_bytes(request.ext, request.body)
-        request.ext[SIGNATURE] = SecretKey(self.secret_key).signature(content)
+        request.ext[SIGNATURE] = _secret_key(self.secret_key).signature(content)
+
+
+@lru_cache(maxsize=16)
+def _secret_key(secret: str) -> SecretKey:
+    """One for all requests of an account. Not its field: that travels to other processes, which this can't."""
+    return SecretKey(secret)

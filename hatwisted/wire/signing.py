@@ -16,6 +16,11 @@ SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"
 
 
+def key_text(value: object) -> str | None:
+    """A key as a YAML file has it, where digits alone are a number; None if it's something else."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
 def signed_bytes(ext: Mapping[str, str], body: bytes, left_out: Container[str] = (SIGNATURE,)) -> bytes:
     """What a signature is made of.
 

@@ -7,7 +7,8 @@ change that the next start would refuse is refused now. RocketMQ's own answers a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
@@ -36,6 +37,13 @@ from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import bool_field, text_field
 
+_FAILED: Final = {
+    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED,
+    RequestCode.DELETE_ACL_CONFIG: ResponseCode.DELETE_ACL_CONFIG_FAILED,
+    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED,
+}
+"""What a change that can't be made is answered with."""
+
 
 class AclAdmin:
     """Answers 50 to 54.
@@ -62,7 +70,7 @@ class AclAdmin:
         self, connection: RemotingConnection, request: RemotingCommand
     ) -> Deferred[RemotingCommand]:
         """50: make an account, or change the fields that are given."""
-        ext, failed = request.ext, ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
+        ext = request.ext
         change: dict[str, Any] = {
             ACCESS_KEY: text_field(ext, ACCESS_KEY),
             SECRET_KEY: ext.get(SECRET_KEY),
@@ -83,32 +91,23 @@ class AclAdmin:
                     check_word(change[name])
             return self._files.put_account(change)
 
-        what = f"account {change[ACCESS_KEY]!r} written"
-        return self._answered(connection, request, failed, begin, what)
+        return self._answered(connection, request, begin, f"account {change[ACCESS_KEY]!r} written")
 
     def delete_account(
         self, connection: RemotingConnection, request: RemotingCommand
     ) -> Deferred[RemotingCommand]:
         """51."""
-        access_key, failed = text_field(request.ext, ACCESS_KEY), ResponseCode.DELETE_ACL_CONFIG_FAILED
-        what = f"account {access_key!r} deleted"
-        return self._answered(
-            connection, request, failed, lambda: self._files.delete_account(access_key), what
-        )
+        access_key = text_field(request.ext, ACCESS_KEY)
+        delete = partial(self._files.delete_account, access_key)
+        return self._answered(connection, request, delete, f"account {access_key!r} deleted")
 
     def put_addresses(
         self, connection: RemotingConnection, request: RemotingCommand
     ) -> Deferred[RemotingCommand]:
         """53: the addresses of a file from where no request needs a signature."""
         addresses = _list(text_field(request.ext, "globalWhiteAddrs")) or []
-        path, failed = (
-            request.ext.get("aclFileFullPath", ""),
-            ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED,
-        )
-        what = f"addresses without accounts are {addresses}"
-        return self._answered(
-            connection, request, failed, lambda: self._files.put_addresses(addresses, path), what
-        )
+        put = partial(self._files.put_addresses, addresses, request.ext.get("aclFileFullPath", ""))
+        return self._answered(connection, request, put, f"addresses without accounts are {addresses}")
 
     def show_versions(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """52: how often each file has been changed."""
@@ -137,7 +136,6 @@ class AclAdmin:
         self,
         connection: RemotingConnection,
         request: RemotingCommand,
-        failed: ResponseCode,
         begin: Callable[[], Deferred[None]],
         what: str,
     ) -> Deferred[RemotingCommand]:
@@ -147,7 +145,7 @@ class AclAdmin:
 
         def refused(failure: Failure) -> RemotingCommand:
             failure.trap(AclError, OSError, ValueError)
-            return response(request, failed, failure.getErrorMessage())
+            return response(request, _FAILED[RequestCode(request.code)], failure.getErrorMessage())
 
         return maybeDeferred(begin).addCallback(done).addErrback(refused)
 
