@@ -157,8 +157,13 @@ class Load:
 
     def _lost(self, failure: Failure, sent: Sent) -> None:
         self.waiting -= 1
-        failure.trap(CallFailed)
+        not_answered(failure)
         self._events.answered(sent)
+
+
+def not_answered(failure: Failure) -> None:
+    """No answer has come, for whatever reason a network or a host may have."""
+    failure.trap(CallFailed)
 
 
 def key_of(number: int) -> str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from twisted.python.failure import Failure
-
-from hatwisted.clientcore.errors import CallFailed
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.sim.group import Group
-from hatwisted.sim.load import TIMEOUT
+from hatwisted.sim.load import TIMEOUT, not_answered
 from hatwisted.sim.tablepromises import Key, TablePromises
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -66,7 +63,7 @@ class TableLoad:
         master, linked = group.master, group.linked()
         call = self._client.call(group.master_address, _request(key, value), TIMEOUT)
         call.addCallback(self._answered, key, value, master, linked)
-        call.addErrback(_not_answered).addCallback(lambda _: self._later())
+        call.addErrback(not_answered).addCallback(lambda _: self._later())
 
     def _value(self, key: Key, known: bool) -> int | None:
         if known and self._random.random() < 0.3:
@@ -84,10 +81,6 @@ class TableLoad:
         remark = answer.remark or ""
         if "file" not in remark:
             self._promises.changed(key, value, slaves=linked and group.linked() and not remark)
-
-
-def _not_answered(failure: Failure) -> None:
-    failure.trap(CallFailed)
 
 
 def _request(key: Key, value: int | None) -> RemotingCommand:

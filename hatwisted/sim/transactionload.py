@@ -16,11 +16,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from hatwisted.broker.transaction.halfmessages import HALF_QUEUE
-from hatwisted.clientcore.errors import CallFailed
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.sim.history import Place, Sent
-from hatwisted.sim.load import QUEUES, TIMEOUT, TOPICS, LoadEvents, request, take_answer
+from hatwisted.sim.load import QUEUES, TIMEOUT, TOPICS, LoadEvents, not_answered, request, take_answer
 from hatwisted.wire import fastjson, layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.recordreader import decode_record
@@ -94,7 +93,7 @@ class TransactionLoad:
             return
         beat = {"clientID": GROUP, "producerDataSet": [{"groupName": GROUP}], "consumerDataSet": []}
         heartbeat = RemotingCommand(RequestCode.HEART_BEAT, body=fastjson.dumps_compact(beat))
-        self._client.call(self._target(), heartbeat, TIMEOUT).addErrback(_not_answered)
+        self._client.call(self._target(), heartbeat, TIMEOUT).addErrback(not_answered)
         self._clock.callLater(HEARTBEAT, self._beat)
 
     def _later(self) -> None:
@@ -130,7 +129,7 @@ class TransactionLoad:
 
     def _lost(self, failure: Failure, sent: Sent) -> None:
         self.waiting -= 1
-        _not_answered(failure)
+        not_answered(failure)
         self._events.answered(sent)
 
     def _stored(self, answer: RemotingCommand, sent: Sent, target: str) -> None:
@@ -171,7 +170,7 @@ class TransactionLoad:
             copy.code, copy.place, copy.on, copy.durable_on = None, None, set(), set()
             self._events.sent(copy, target)
             call.addCallback(self._committed, copy).addErrback(self._maybe_committed, copy)
-        call.addErrback(_not_answered)
+        call.addErrback(not_answered)
 
     def _committed(self, answer: RemotingCommand, copy: Sent) -> None:
         """What is answered with success is as safe as a send. The answer doesn't say where it is."""
@@ -181,13 +180,9 @@ class TransactionLoad:
         self._events.answered(copy)
 
     def _maybe_committed(self, failure: Failure, copy: Sent) -> None:
-        _not_answered(failure)
+        not_answered(failure)
         self._events.answered(copy)
 
 
 def _commits(number: int) -> bool:
     return number % 2 == 0
-
-
-def _not_answered(failure: Failure) -> None:
-    failure.trap(CallFailed)
