@@ -212,12 +212,15 @@ class Simulation:
         self._sent_when[sent.number] = self.group.master, len(self.group.former_terms), states
         self.promises.send(sent)
 
-    def _place_of(self, sent: Sent) -> Place | None:
-        """Where the present master has it, if it was put there lately."""
-        if not self.group.serves(self.group.master):
+    def _place_of(self, sent: Sent, half_at: int) -> Place | None:
+        """Where the broker that it was sent to has it, if it was put there lately: the last copy of the half at
+        this log offset. A half that is parked again has copies of its own."""
+        master, _, _ = self._sent_when[sent.number]
+        if not self.group.serves(master):
             return None
-        newest = self.group.store(self.group.master).newest(sent.topic, sent.queue_id)
-        return next((seen.place for seen in newest if seen is not None and seen.body == sent.body), None)
+        newest = self.group.store(master).newest(sent.topic, sent.queue_id)
+        copies = [seen for seen in newest if seen is not None and seen.half_at == half_at]
+        return next((seen.place for seen in reversed(copies) if seen.body == sent.body), None)
 
     def _answered(self, sent: Sent) -> None:
         machines = self.group.machines
