@@ -51,10 +51,6 @@ DELIVERY = 40.0
 """Seconds for what brokers put by themselves, at most: a failure makes them pause for some, and rounds of asking
 producers are seconds apart."""
 
-GIVES_UP = 72 * 3600.0
-"""Seconds (`fileReservedTime`) after which a transaction is too old for a broker to ask about, as in RocketMQ; its
-clock may leap further. What is given up is kept in another topic, for an operator."""
-
 LOSES = frozenset(("power", "die", "flicker", "failing", "promote"))
 """Faults by which a master may end up without what it had."""
 
@@ -281,8 +277,6 @@ class Simulation:
     def _check_delivered(self) -> None:
         """What was to come later has come by now."""
         store, sent = self.group.store(self.group.master), list(self.promises.sent.values())
-        if any(fault.kind == "leap" and fault.amount > GIVES_UP for fault in self.setup.faults):
-            sent = [each for each in sent if each.commits is None]
         limit = self.clock.seconds() + DELIVERY
         while self.clock.seconds() < limit and any(undelivered(sent, store)):
             self._pass(2)
