@@ -4,8 +4,8 @@ Read `layout` (a record, byte by byte), `storedrecord`, `recordreader` and `prop
 is the oracle of the tests); `remoting` (frames), `codes` and `requestheader` for requests, `logrange` for
 ours about a log's bytes, `bodylimits` for how large bodies may be; `haframe` for the HA link. `registration`
 and `fastjson` are the bodies and files in JSON; `topics` has the reserved topic names, `storenames` those of a
-store's folder, `consumerdata` the words of heartbeats. The rest is small: `batch`, `hostport`, `inflate`,
-`javahash`, `messageid`, `messagequeue`, `signing`. docs/formats.md and docs/remoting.md describe the same bytes
+store's folder, `consumerdata` the words of heartbeats. The rest is small: `batch`, `hostport`, `networks`,
+`inflate`, `javahash`, `messageid`, `messagequeue`, `signing`. docs/formats.md and docs/remoting.md describe the same bytes
 in prose.
 
 A constant of the protocol stands here and nowhere else. Nothing here does I/O, keeps time or imports Twisted;
