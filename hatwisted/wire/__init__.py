@@ -5,8 +5,8 @@ is the oracle of the tests); `remoting` (frames), `codes` and `requestheader` fo
 ours about a log's bytes, `bodylimits` for how large bodies may be; `haframe` for the HA link. `registration`
 and `fastjson` are the bodies and files in JSON; `topics` has the reserved topic names, `storenames` those of a
 store's folder, `consumerdata` the words of heartbeats. The rest is small: `batch`, `hostport`, `networks`,
-`inflate`, `javahash`, `messageid`, `messagequeue`, `signing`. docs/formats.md and docs/remoting.md describe the same bytes
-in prose.
+`inflate`, `javahash`, `messageid`, `messagequeue`, `signing`. docs/formats.md and docs/remoting.md describe the
+same bytes in prose.
 
 A constant of the protocol stands here and nowhere else. Nothing here does I/O, keeps time or imports Twisted;
 bytes that can't be right raise a ValueError of their module, and bytes that aren't complete yet are no error.

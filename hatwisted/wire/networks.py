@@ -1,8 +1,8 @@
 """Lists of networks, as an operator writes them: who may connect.
 
 `10.1.0.0/16;192.168.7.3;fd00::/8`: networks and single addresses, separated by semicolons or commas; `*` is
-everybody. RocketMQ's patterns (`10.1.*.*`, in `acl.addresspattern`) belong to its files of accounts; what is written
-here is what firewalls and other servers understand.
+everybody. RocketMQ's patterns (`10.1.*.*`, in `acl.addresspattern`) belong to its files of accounts; what is
+written here is what firewalls and other servers understand.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Networks:
 
 
 def plain_address(text: str) -> IPv4Address | IPv6Address:
-    """An IP address without its zone; an IPv4 one that came through an IPv6 socket (`::ffff:10.1.2.3`) as what it is.
-    Raises ValueError."""
+    """An IP address without its zone; an IPv4 one that came through an IPv6 socket (`::ffff:10.1.2.3`) as what it
+    is. Raises ValueError."""
     address = ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 
