@@ -63,7 +63,10 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
     interface = interface_of(config.bind_address)
     port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
     settings = NamesrvConfig(
-        listen_port=port, kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json")
+        listen_port=port,
+        kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json"),
+        listen_allow_list=config.listen_allow_list,
+        admin_allow_list=config.admin_allow_list,
     )
     everywhere = interface in ("", "::")
     # Others reach it by this host's address; its own master doesn't need to.

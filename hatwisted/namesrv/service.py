@@ -9,17 +9,22 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.acl.changes import NAME_SERVER_CHANGES
+from hatwisted.acl.entrance import Entrance
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
+from hatwisted.namesrv.auditedroutes import audited_states
 from hatwisted.namesrv.kvconfig import KvConfig
 from hatwisted.namesrv.processors import NameServerProcessors
 from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.interfaces import Listen
+from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.disk.configfile import ConfigFile
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.networks import allow_list
 
 EXPIRY_SCAN_INTERVAL = 10.0
 """Seconds between looks for brokers whose lease has run out (4.9.7: 10 s)."""
@@ -59,7 +64,9 @@ class NameServerService(Service):
         self._worker = worker
         self._listen = listen
         self._release = release
-        self._factory = RemotingServerFactory(self.table, clock)
+        self._entrance = Entrance(NAME_SERVER_CHANGES, allow_list(config.admin_allow_list), None, clock)
+        options = PortOptions(networks=allow_list(config.listen_allow_list))
+        self._factory = RemotingServerFactory(self.table, clock, options=options)
         self._listening: IListeningPort | None = None
         self._file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
         self.settings.on_change(self._file.save)
@@ -80,6 +87,8 @@ class NameServerService(Service):
     def privilegedStartService(self) -> None:
         """Bind the port, so that a port in use is reported before the process leaves the foreground."""
         if self._listening is None:
+            states = audited_states(self.routes, self.settings, self.config)
+            self._factory.serve(self._entrance.protect(self.table, states))
             self._listening = self._listen(self._factory)
 
     def startService(self) -> None:

@@ -13,7 +13,6 @@ small requests can ask for big answers. Requests that take long wait for each ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, cast
 
 from twisted.internet.defer import Deferred
@@ -32,6 +31,7 @@ from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.wire.bodylimits import MAX_BODY, body_limit
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.networks import plain_address
 from hatwisted.wire.remoting import (
     RemotingCommand,
     RemotingProtocolError,
@@ -135,6 +135,8 @@ class RemotingConnection(Protocol):
         self.active = True
         self.open = False
         self.peer = "?"
+        self.local = False
+        """Does it come from this host?"""
         self.host = HostPort(b"\0\0\0\0", 0)
         self.host_bytes = self.host.pack()
 
@@ -143,9 +145,11 @@ class RemotingConnection(Protocol):
     def connectionMade(self) -> None:
         transport = cast(ITCPTransport, self.transport)
         address = transport.getPeer()
-        self.host = HostPort(ip_address(address.host).packed, address.port)
+        client = plain_address(address.host)
+        self.host = HostPort(client.packed, address.port)
         self.host_bytes = self.host.pack()
-        self.peer = f"{address.host}:{address.port}"
+        self.peer = f"{client}:{address.port}"
+        self.local = client.is_loopback or address.host == transport.getHost().host
         self.open = True
         if not self.factory.admit(self):
             transport.abortConnection()

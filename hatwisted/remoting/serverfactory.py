@@ -11,15 +11,19 @@ from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
 
 from hatwisted.remoting.partialframes import PartialFrames
+from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.throttle import LogThrottle, more_like_it
 
 IDLE_LIMIT = 120.0
 """Seconds without a byte from the client before its connection is closed (serverChannelMaxIdleTimeSeconds)."""
 
 MAX_CONNECTIONS = 20_000
 """Open connections of one port; further ones are closed on accept. Keeps descriptors for the store's files."""
+
+OPEN_TO_ALL = PortOptions()
 
 
 class RemotingServerFactory(ServerFactory):
@@ -28,13 +32,22 @@ class RemotingServerFactory(ServerFactory):
     - table: who answers what
     - clock: for the idle scan
     - typed_sends: as RemotingReceiver
+    - options: what an operator has decided
     """
 
     noisy = False
     _log = Logger()
 
-    def __init__(self, table: ProcessorTable, clock: IReactorTime, typed_sends: bool = True) -> None:
+    def __init__(
+        self,
+        table: ProcessorTable,
+        clock: IReactorTime,
+        typed_sends: bool = True,
+        options: PortOptions = OPEN_TO_ALL,
+    ) -> None:
         self.table = table
+        self._options = options
+        self._throttle = LogThrottle(clock)
         self._typed_sends = typed_sends
         self.connections: dict[RemotingConnection, None] = {}
         self.partial = PartialFrames()
@@ -54,10 +67,26 @@ class RemotingServerFactory(ServerFactory):
         self._scan.stop()
         self.turns.stop()
 
-    def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:  # type: ignore[override]
+    def buildProtocol(self, addr: IAddress | None) -> RemotingConnection | None:  # type: ignore[override]
+        if not self._is_allowed(addr):
+            return None  # closed before a byte is read
         connection = RemotingConnection(self._typed_sends)
         connection.factory = self
         return connection
+
+    def _is_allowed(self, addr: IAddress | None) -> bool:
+        networks, host = self._options.networks, getattr(addr, "host", "")
+        if networks is None or host in networks:
+            return True
+        self.rejected_total += 1
+        left_out = self._throttle.admit(host)
+        if left_out is not None:
+            self._log.warn(
+                "connection from {host} refused: listenAllowList doesn't have its address{more}",
+                host=host,
+                more=more_like_it(left_out),
+            )
+        return False
 
     def admit(self, connection: RemotingConnection) -> bool:
         """Count a new connection; False if there are too many."""

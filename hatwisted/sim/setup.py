@@ -116,6 +116,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             broker_ip2=address,
             listen_port=BROKER_PORT,
             namesrv_addr=NAME_SERVER,
+            admin_allow_list="*",
             store_path_root_dir="/store",
             mapped_file_size_commit_log=self.log_file_size,
             mapped_file_size_consume_queue=ENTRY_SIZE * self.queue_file_entries,

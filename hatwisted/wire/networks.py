@@ -51,6 +51,11 @@ def plain_address(text: str) -> IPv4Address | IPv6Address:
     return getattr(address, "ipv4_mapped", None) or address
 
 
+def allow_list(text: str | None) -> Networks | None:
+    """What an operator has written, which may be nothing. Raises ValueError as Networks does."""
+    return None if text is None else Networks(text)
+
+
 def is_network_list(text: str) -> bool:
     """Can it be read?"""
     try:

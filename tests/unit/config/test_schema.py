@@ -36,6 +36,8 @@ NOT_IN_4_9_7 = {
     "embeddedNamesrvPort",
     "vipListenEnable",
     "aclPlainFile",
+    "listenAllowList",
+    "adminAllowList",
     "credentialsFile",
     "slaveSyncFirstDelay",
     "slaveSyncInterval",
