@@ -36,7 +36,7 @@ class AdminGuard:
 
     def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
         """Why `request` isn't served; None if it is."""
-        host = connection.peer.rpartition(":")[0]
+        host = connection.address
         if connection.local if self._networks is None else host in self._networks:
             return None
         left_out = self._throttle.admit(host)

@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from hatwisted.acl.account import SECRET_KEY
+from hatwisted.config.errors import ConfigError
 from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
@@ -27,7 +28,8 @@ MAX_STATE: Final = 2000
 """Characters of one state, or of all fields of a request, in a line."""
 
 State = Callable[[RemotingCommand], object]
-"""What a request is about, as it is now: structs and plain values. ValueError if the request can't be read."""
+"""What a request is about, as it is now: structs and plain values. ValueError or ConfigError if the request can't
+be read."""
 
 Sender = Callable[[RemotingCommand], "str | None"]
 """The account that has signed a request; None if none has."""
@@ -88,7 +90,7 @@ class AuditTrail:
         try:
             # Taken apart at once: tables change in place.
             return None if state is None else _short(msgspec.to_builtins(state(request)))
-        except ValueError:
+        except (ValueError, ConfigError):
             return None
 
 

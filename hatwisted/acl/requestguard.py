@@ -34,7 +34,7 @@ class RequestGuard:
 
     def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
         """Why `request` isn't served; None if it is."""
-        host = connection.peer.rpartition(":")[0]
+        host = connection.address
         try:
             self._accounts().check(request, host)
         except (AccessDenied, FastjsonError) as error:

@@ -170,6 +170,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         ),
         states=audited_states(tables, live, acl),
         port_options=options.port_options(config),
+        connections=parts.connections,
         ports=served,
         release_ports=ports.release,
         workers=(worker, flush_worker),

@@ -91,7 +91,11 @@ def own_credentials(config: BrokerConfig, fs: IFileSystem) -> Credentials | None
 
 def port_options(config: BrokerConfig) -> PortOptions:
     """Who may connect to its ports."""
-    return PortOptions(networks=allow_list(config.listen_allow_list))
+    return PortOptions(
+        networks=allow_list(config.listen_allow_list),
+        of_address=config.max_connections_per_address,
+        idle_limit=config.server_channel_max_idle_time_seconds,
+    )
 
 
 def registration(config: BrokerConfig) -> RegistrationOptions:

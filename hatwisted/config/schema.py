@@ -103,6 +103,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     admin_allow_list: NetworkList = None
     """Ours: networks from where the broker may be changed. If the file doesn't say: with accounts from everywhere,
     else from its own host alone."""
+    max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
+    """Ours: connections of one address, all ports together; half of what there may be if the file doesn't say."""
 
     # -- accounts
     acl_enable: Bool = False
@@ -218,6 +220,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """RocketMQ 5.x: a slave further behind than this isn't in sync."""
 
     # -- sockets (0 leaves a buffer to the kernel)
+    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0
@@ -271,6 +274,9 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Ours: as a broker's."""
     admin_allow_list: NetworkList = None
     """Ours: as a broker's."""
+    max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
+    """Ours: as a broker's."""
+    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0

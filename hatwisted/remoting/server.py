@@ -116,7 +116,8 @@ class ProcessorTable:
 
 @implementer(IPushProducer)
 class RemotingConnection(Protocol):
-    """One client. `peer` is "host:port", `host` its packed address as records carry it."""
+    """One client. `peer` is "host:port", `address` the host alone, `host` its packed address as records carry
+    it."""
 
     _log = Logger()
     factory: RemotingServerFactory
@@ -133,7 +134,10 @@ class RemotingConnection(Protocol):
         self._readers: list[Callable[[], None]] = []
         self._answer_taker: Callable[[RemotingCommand], None] | None = None
         self.active = True
+        self.stalled = False
+        """Has the frame that it has begun been there at the last look, too?"""
         self.open = False
+        self.address = "?"
         self.peer = "?"
         self.local = False
         """Does it come from this host?"""
@@ -148,6 +152,7 @@ class RemotingConnection(Protocol):
         client = plain_address(address.host)
         self.host = HostPort(client.packed, address.port)
         self.host_bytes = self.host.pack()
+        self.address = str(client)
         self.peer = f"{client}:{address.port}"
         self.local = client.is_loopback or address.host == transport.getHost().host
         self.open = True
@@ -193,6 +198,8 @@ class RemotingConnection(Protocol):
         except RemotingProtocolError as error:
             self.reject(f"{error}")
             return
+        if commands:
+            self.stalled = False
         self.factory.partial.hold(self, self._receiver.buffered)
         if not self.open:
             return
@@ -331,6 +338,11 @@ class RemotingConnection(Protocol):
             self._out_bytes += len(data)
         elif self.open:
             write_now(cast(ITransport, self.transport), data)
+
+    @property
+    def holds_partial_frame(self) -> bool:
+        """Has the client begun a frame and not ended it?"""
+        return self._receiver.buffered > 0
 
     @property
     def paused(self) -> bool:

@@ -108,6 +108,11 @@ def make_service(
         with _placed(loaded.source):
             parts = real_parts(reactor)
             service = StartupService(build(loaded.config, parts), terminal, parts.steady_time)
+        log.info(
+            "{descriptors} descriptors: {connections} for connections of clients, the others for files and links",
+            descriptors=parts.descriptors,
+            connections=parts.connections.most,
+        )
         terminal.warn_once_started(open_to_strangers(loaded.config))
         return service
 

@@ -39,6 +39,7 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.master import HAService
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.remoting.server import ProcessorTable
@@ -67,7 +68,7 @@ class NodeParts:
     - role, identity: who it is
     - config: its configuration, which operators may change
     - ports: where clients come in; processors: who answers them there
-    - port_options: from where they may come
+    - port_options: from where they may come; connections: how many may be there
     - acl: those of them that have an account; None: nobody needs one
     - entrance: what stands before the processors; states: what the audit tells of them
     - release_ports: gives back those claimed, for slaves too, that were never opened
@@ -98,6 +99,7 @@ class NodeParts:
     entrance: Entrance
     states: Mapping[int, State]
     port_options: PortOptions
+    connections: ConnectionBudget
     ports: Sequence[ServedPort]
     release_ports: Callable[[], None]
     workers: Sequence[IWorker]
@@ -130,7 +132,7 @@ class BrokerNode(Service):
         # A signature is of all fields of a send, of which a typed one keeps only those that a send needs.
         typed = not parts.entrance.asks_for_accounts
         self._factories = [
-            RemotingServerFactory(ProcessorTable(), parts.clock, typed, parts.port_options)
+            RemotingServerFactory(ProcessorTable(), parts.clock, typed, parts.port_options, parts.connections)
             for _ in parts.ports
         ]
         self.take_role(services)
