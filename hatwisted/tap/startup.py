@@ -37,7 +37,7 @@ log = Logger()
 # traceback.
 EXPECTED = (ConfigError, StoreError, CannotListenError, OSError)
 
-C = TypeVar("C", BrokerConfig, NamesrvConfig)
+C = TypeVar("C", bound=BrokerConfig | NamesrvConfig)
 
 
 class ServerOptions(usage.Options):

@@ -40,7 +40,7 @@ def audited_states(
     def progress(group_field: str) -> State:
         def of_group(request: RemotingCommand) -> object:
             group, topic = request.ext.get(group_field, ""), request.ext.get("topic", "").strip()
-            topics = [topic] if topic else tables.offsets.topics_of(group)
+            topics = [topic] if topic else tables.offsets.topics_by_group().get(group, [])
             return {name: tables.offsets.queues(group, name) for name in topics}
 
         return of_group
