@@ -47,6 +47,7 @@ class RegistrationCase(TestCase):
             NameServerPort(partial(loopback.listen, port, interface="127.0.0.1")),
         )
         service.startService()
+        service._factory.serve(service.table)  # handlers that a test changes hold at once
         self.addCleanup(service.stopService)
         return service
 
