@@ -1,7 +1,7 @@
-"""Whom we trust: TLS.
+"""TLS: whom we trust.
 
-It is the standard library's. RocketMQ's clients don't check a server's certificate by default; here it is
-checked unless `verify` says otherwise, and a refusal says which setting would accept it.
+It is the standard library's. RocketMQ's clients don't verify a server's certificate by default; here it is
+verified unless `verify` says otherwise, and an error says which setting would accept it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Tls:
     verify: Verify = "full"
 
     def context(self) -> ssl.SSLContext:
-        """What sockets are wrapped with; raises BadSetting, naming the file, if one can't be used."""
+        """The context to wrap sockets with. Raises BadSetting, naming the file, if one can't be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.verify == "full"
         context.verify_mode = ssl.CERT_NONE if self.verify == "none" else ssl.CERT_REQUIRED
