@@ -13,6 +13,7 @@ from hatwisted.blocking.tls import Tls
 from hatwisted.clientcore.address import parse_address
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.clientcore.message import checked_group
 from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 CONNECT_TIMEOUT: Final = 3.0
@@ -49,3 +50,4 @@ class ClusterSettings:
             raise BadSetting("no name server given: give host:port, several separated by ;")
         for address in self.name_servers:
             parse_address(address)
+        checked_group(self.group)
