@@ -115,8 +115,8 @@ class ProcessorTable:
 
 
 class ConnectionsOfPort(Interface):
-    """What a connection needs of its factory. rejected_total: connections closed for what they sent, or for lack of
-    room."""
+    """What a connection needs of its factory. rejected_total: connections closed for what they sent, or for
+    lack of room."""
 
     table: ProcessorTable
     partial: PartialFrames
