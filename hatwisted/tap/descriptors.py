@@ -26,17 +26,17 @@ from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 
 KEPT_FREE = 64
-"""Descriptors that connections of others leave free (a quarter of all where there are fewer than 256): for files
+"""Descriptors that accepted connections leave free (a quarter of all where there are fewer than 256): for files
 that the store opens, for syncs of folders, name look-ups, and calls of our own."""
 
 
 def descriptor_limit() -> int:
-    """Descriptors that this process may have at present."""
+    """The soft limit of this process."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def raise_descriptor_limit() -> None:
-    """Soft limit up to the hard one: a broker has thousands of queue files and clients."""
+    """Raise the soft limit to the hard one: a broker has thousands of queue files and clients."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -92,7 +92,7 @@ class NewcomerGuard:
         left_out = self._throttle.admit(None)
         if left_out is not None:
             self._log.warn(
-                "connection from {peer} refused: of {limit} descriptors the last {kept} are kept for "
+                "connection from {peer} refused: of {limit} descriptors the last {kept} are reserved for "
                 "files; raise "
                 "the limit (ulimit -n, LimitNOFILE), or see who connects{more}",
                 peer=getattr(addr, "host", addr),
