@@ -60,6 +60,8 @@ class Group:
 
     def _machine(self, name: str) -> Machine:
         machine = Machine(name, ADDRESSES[name], self.clock, self.network, self.trace, self.random(name))
+        drift = self.setup.drift
+        machine.speed = 1.0 + self.random(f"speed of {name}").choice((-drift, 0.0, drift))
         self.faults.machines[machine.address] = machine
         return machine
 

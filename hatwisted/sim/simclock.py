@@ -29,14 +29,20 @@ class Owner(Protocol):
     alive: bool
     paused_until: float
     """Clock seconds; its calls wait until then."""
-    ahead: float
-    """Seconds by which its own time is ahead of the clock's."""
+    speed: float
+    """Seconds of its own time in one of the clock's."""
+
+    def shows(self, time: float) -> float:
+        """Its own time at a time of the clock's."""
 
 
 class _Always:
     alive = True
     paused_until = 0.0
-    ahead = 0.0
+    speed = 1.0
+
+    def shows(self, time: float) -> float:
+        return time
 
 
 ALWAYS: Owner = _Always()
@@ -74,7 +80,7 @@ class SimCall:
 
     def getTime(self) -> float:
         """See IDelayedCall: in its owner's time."""
-        return self._time + self._owner.ahead
+        return self._owner.shows(self._time)
 
     def cancel(self) -> None:
         """See IDelayedCall."""
@@ -86,12 +92,12 @@ class SimCall:
     def reset(self, secondsFromNow: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self.move(self._clock.seconds() + secondsFromNow)
+        self.move(self._clock.seconds() + secondsFromNow / self._owner.speed)
 
     def delay(self, secondsLater: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self.move(self._time + secondsLater)
+        self.move(self._time + secondsLater / self._owner.speed)
 
     def __str__(self) -> str:
         return f"{getattr(self._function, '__qualname__', self._function)}{self._args}"
@@ -140,6 +146,7 @@ class SimClock:
     """start: seconds since the epoch."""
 
     def __init__(self, start: float) -> None:
+        self.start = start
         self.turns = 0
         """Calls that were due so far."""
         self._now = start
@@ -165,7 +172,7 @@ class SimClock:
         """`callLater` for an owner.
 
         - owner: whose call it is
-        - delay: seconds until then
+        - delay: seconds of the clock until then
         - function, args, named: what is called
         """
         if delay < 0:

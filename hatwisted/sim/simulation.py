@@ -272,6 +272,7 @@ class Simulation:
             operator.check_store(name)
             self.violations += list(check_index(self.promises.sent.values(), group.store(name)))[:3]
         self._check_delivered()
+        operator.tables.check_alike()
         if self.violations:
             raise _Broken
 
@@ -285,13 +286,15 @@ class Simulation:
             self._pass(2)
         self.violations += list(undelivered(sent, store))[:3]
         self.violations += list(rolled_back(sent, store))[:3]
-        if not self.injector.struck["leap"]:
+        struck = self.injector.struck
+        if not struck["leap"] and not (self.setup.drift and struck["promote"]):
             self.violations += list(early(sent, store))[:3]
 
     def _check_consumed(self) -> None:
         """Consumers have had time to read all there is."""
         if not self.group.consumptions or not self.group.serves(self.group.master):
             return
+        self.operator.progress.check_alike()
         limit = self.clock.seconds() + DRAIN
         while self.clock.seconds() < limit and self._unconsumed():
             self._pass(2)
