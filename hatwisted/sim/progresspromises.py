@@ -1,7 +1,7 @@
 """How far consumer groups have come, as brokers know it: what is known doesn't get lost between two of them.
 
 A process that knows a group's progress never falls behind it, whatever it hears from others, unless the queue was
-reset; a master that has been linked for a while knows at least what its slave knows.
+reset; a master that has been linked for a while, and is pulled from, knows at least what its slave knows.
 
 A master that begins with less than there was before (promoted, or after a failure of its power) gives every
 message that is put from then on to the groups whose progress it knows, wherever they think they are.
@@ -63,7 +63,7 @@ class ProgressPromises:
                 self._compare(knew, f"{name} knew", knows, f"{name} knows now")
 
     def check_alike(self) -> None:
-        """Both have been linked for a while, and are well."""
+        """Both have been linked for a while, and are well, and so are the groups."""
         master, slave = self._group.master, self._group.slave
         theirs, ours = (dict(_rows(self._offsets(name))) for name in (slave, master))
         self._compare(theirs, f"{slave}, the slave, knows", ours, f"{master} knows")

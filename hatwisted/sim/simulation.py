@@ -47,6 +47,9 @@ DRAIN = 240.0
 """Most seconds for consumers to reach the end of everything: a dead member's queues are given to others once
 its broker misses its heartbeats (120 s), and a queue's lock ends by itself (60 s)."""
 
+TELLING = 12.0
+"""Seconds until brokers have told each other how far groups have come: a commit, and a round of the slave."""
+
 DELIVERY = 40.0
 """Seconds for what brokers put by themselves, at most: a failure makes them pause for some, and rounds of asking
 producers are seconds apart."""
@@ -294,11 +297,12 @@ class Simulation:
         """Consumers have had time to read all there is."""
         if not self.group.consumptions or not self.group.serves(self.group.master):
             return
-        self.operator.progress.check_alike()
         limit = self.clock.seconds() + DRAIN
         while self.clock.seconds() < limit and self._unconsumed():
             self._pass(2)
         self.violations += self._unconsumed()[:3]
+        self._pass(TELLING)
+        self.operator.progress.check_alike()
         store = self.group.store(self.group.master)
         for consumption in self.group.consumptions.values():
             self.violations += list(consumption.out_of_order(store, QUEUE_KEYS))[:3]
