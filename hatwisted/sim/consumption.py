@@ -5,8 +5,8 @@ them, at least once; an ordered group sees those of a queue in their order. A me
 again, or is among its dead letters.
 
 Progress is a number, and knows of no history: where a promoted slave never had what a group has read, the group's
-number stands for other messages than before, and those that come to stand below it may be left out, unless they were
-put by a master that knew the group's progress at its start (`begun`).
+number stands for other messages than before, and those that come to stand below it may be left out, unless they
+were put by a master that knew the group's progress at its start (`begun`).
 """
 
 from __future__ import annotations

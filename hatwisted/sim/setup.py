@@ -45,7 +45,7 @@ MOST_CHECKS = 1000
 
 
 DRIFT = 0.05
-"""Of the worst clocks: a time stamp counter that was measured wrongly. What NTP allows for is a hundredth of it."""
+"""Of the worst clocks: a time stamp counter that was measured wrongly. What NTP allows for is a hundredth."""
 
 AUDIT_RATE = 1 << 20
 """Bytes a second that a slave compares with its master's, where it does."""
