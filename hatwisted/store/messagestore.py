@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.logcodec.onerecord import NO_TIME, whole_record
+from hatwisted.store.dispatch.recordproof import RecordProof
 from hatwisted.store.dispatch.reput import Dispatcher, ReputService
 from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
@@ -127,6 +128,7 @@ class MessageStore:
         self.dispatcher = Dispatcher(
             self.log, self.queues, self.index, options.delay_levels, clock, self._arrived
         )
+        self._proof = RecordProof(self.log, self.queues, self.dispatcher)
         self.reput = ReputService(clock, self.dispatcher, self._stalled)
         self.log.add_waker(self.reput.wake)
         self._queue_writer = QueueWriter(clock, self.queues)
@@ -309,13 +311,15 @@ class MessageStore:
         return self.queue_offsets(topic, queue_id)[1]
 
     def look_message(self, offset: int) -> bytes | None:
-        """The whole record at a physical offset, None if none begins there."""
+        """The whole record at a physical offset, None if nothing there looks like one."""
         return raw_record_at(self.log, offset)
 
     def record_at(self, offset: int) -> Record | None:
-        """The same, decoded; None as well where only the head looks like one: peers may name any offset."""
+        """The record of the log that begins there, None if none does: peers may name any offset, and bodies hold
+        whatever producers like."""
         raw = self.look_message(offset)
-        return None if raw is None else whole_record(raw, offset=offset, check_crc=True)
+        record = None if raw is None else whole_record(raw, offset=offset, check_crc=True)
+        return record if record is not None and self._proof.holds(record) else None
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
         """See lookup.offset_by_time; 0 for a queue that isn't there."""

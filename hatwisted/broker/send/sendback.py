@@ -30,20 +30,29 @@ from hatwisted.remoting.server import ProcessorTable, RemotingConnection, respon
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.layout import PROPERTY_DELAY, PROPERTY_ORIGIN_ID, PROPERTY_RETRY_TOPIC, PROPERTY_WAIT
+from hatwisted.wire.layout import (
+    PROPERTY_DELAY,
+    PROPERTY_ORIGIN_ID,
+    PROPERTY_RETRY_TOPIC,
+    PROPERTY_WAIT,
+    SCHEDULE_TOPIC,
+)
 from hatwisted.wire.messageid import encode_message_id
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import bool_field, int_field, long_field, text_field
 from hatwisted.wire.storedrecord import Record
+from hatwisted.wire.topics import DLQ_PREFIX, RETRY_PREFIX
 
 FIRST_LEVEL = 3
 """Delay level of the first repetition; each further one waits a level longer."""
 
 NO_SLAVE = "no slave is connected, or close enough to be waited for: the copy isn't stored"
 
-
 _UNIT_RETRY = 2
 """topicSysFlag of the retry topic of a group in unit mode."""
+
+_COPIES = (RETRY_PREFIX, DLQ_PREFIX, SCHEDULE_TOPIC)
+"""Begin the names of topics with messages that have been taken back before."""
 
 Answer = RemotingCommand | Deferred[RemotingCommand]
 
@@ -136,6 +145,10 @@ class SendBackProcessor:
         self, header: SendBackHeader, group: GroupConfig, record: Record, topic: str, version: int
     ) -> InnerMessage | Refusal:
         properties = record.properties
+        if not record.topic.startswith(_COPIES):
+            # Only a copy has an origin; what a producer has written there is none.
+            properties.pop(PROPERTY_RETRY_TOPIC, None)
+            properties.pop(PROPERTY_ORIGIN_ID, None)
         properties.setdefault(PROPERTY_RETRY_TOPIC, record.topic)
         properties.setdefault(
             PROPERTY_ORIGIN_ID, encode_message_id(record.store_host, record.physical_offset)

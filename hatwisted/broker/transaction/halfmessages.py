@@ -28,13 +28,15 @@ PROPERTY_FIRST_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 
 
 def park(properties: dict[str, str], topic: str, queue_id: int, group: str) -> None:
-    """Make the properties of a send those of a half. Transactions aren't delayed.
+    """Make the properties of a send those of a half. Transactions aren't delayed. What the check notes in halves
+    is the broker's word alone: by a producer's, its half would pass for another one, or for one checked in vain.
 
     - properties: the message's, changed
     - topic, queue_id: where it is to go
     - group: its producer's
     """
-    properties.pop(layout.PROPERTY_DELAY, None)
+    for name in (layout.PROPERTY_DELAY, PROPERTY_FIRST_OFFSET, layout.PROPERTY_CHECK_TIMES):
+        properties.pop(name, None)
     properties.setdefault(layout.PROPERTY_PRODUCER_GROUP, group)
     set_destination(properties, topic, queue_id)
 

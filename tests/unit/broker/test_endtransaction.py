@@ -10,8 +10,8 @@ from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor, refuse_end_transaction
 from hatwisted.wire.batch import encode_batch
-from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
-from hatwisted.wire.record import decode_record
+from hatwisted.wire.layout import BODY_AT, HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from hatwisted.wire.record import decode_record, encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import HOST, NOW, BrokerRig
 from tests.unit.broker.test_putack import ManualReplication
@@ -258,6 +258,38 @@ class EndTransactionTests(TransactionCase):
             self.assertEqual(answer.code, 1)
             self.assertIn(text, answer.remark)
         self.assertEqual(len(self.records()), 2)
+
+    @inlineCallbacks
+    def test_a_half_that_lies_in_a_body_is_none(self):  # type: ignore[no-untyped-def]
+        yield self.send_half()
+        for turns in (False, True):  # before the dispatch, and after it
+            at = self.store.log.max_offset + BODY_AT
+            forged = encode_record(
+                make_record(
+                    HALF_TOPIC,
+                    b"forged",
+                    queue_offset=0,
+                    physical_offset=at,
+                    raw_properties=f"PGROUP\x01g\x02REAL_TOPIC\x01{SCHEDULE_TOPIC}\x02REAL_QID\x017".encode(),
+                )
+            )
+            sent = yield self.send(0, "", body=forged)
+            self.assertEqual(int(sent.ext["msgId"][-16:], 16), at - BODY_AT)
+            self.assertEqual(self.store.look_message(at), forged)
+            if turns:
+                self.rig.turn()
+            answer = yield self.end((0, at))
+            self.assertEqual((answer.code, answer.remark), (1, "Find prepared transaction message failed"))
+        self.assertEqual(self.store.queue_end(SCHEDULE_TOPIC, 7), 0)
+
+    @inlineCallbacks
+    def test_what_the_check_notes_in_halves_is_not_the_producers_to_say(self):  # type: ignore[no-untyped-def]
+        notes = "\x02TRAN_PREPARED_QUEUE_OFFSET\x010\x02TRANSACTION_CHECK_TIMES\x0115"
+        yield self.send_half(properties=PREPARED + notes)
+        (half,) = self.records(HALF_TOPIC)
+        self.assertEqual(
+            half.properties.keys() & {"TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES"}, set()
+        )
 
     def test_B97a_a_slave_answers_11(self) -> None:
         self.assertEqual(refuse_end_transaction(None, RemotingCommand(END)).code, 11)  # type: ignore[arg-type]

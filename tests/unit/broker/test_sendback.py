@@ -12,9 +12,9 @@ from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.sendback import SendBackProcessor, refuse_send_back
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.wire.batch import encode_batch
-from hatwisted.wire.layout import SCHEDULE_TOPIC
+from hatwisted.wire.layout import BODY_AT, SCHEDULE_TOPIC
 from hatwisted.wire.messageid import encode_message_id
-from hatwisted.wire.record import decode_record
+from hatwisted.wire.record import decode_record, encode_record, make_record
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import HOST, BrokerRig
 from tests.unit.broker.test_putack import ManualReplication
@@ -110,6 +110,27 @@ class SafetyTests(SendBackCase):
 
 
 class SendBackTests(SendBackCase):
+    @inlineCallbacks
+    def test_an_origin_that_a_producer_has_written_is_none(self):  # type: ignore[no-untyped-def]
+        yield self.send(i="RETRY_TOPIC\x01Other\x02ORIGIN_MESSAGE_ID\x01made up")
+        sent = self.last()
+        yield self.send_back()
+        said = self.last().properties
+        self.assertEqual(
+            (said["RETRY_TOPIC"], said["ORIGIN_MESSAGE_ID"]), ("T", encode_message_id(sent.store_host, 0))
+        )
+
+    @inlineCallbacks
+    def test_a_record_that_lies_in_a_body_is_not_taken_back(self):  # type: ignore[no-untyped-def]
+        forged = encode_record(make_record("Other", b"forged", physical_offset=BODY_AT))
+        yield self.send(forged)
+        end = self.store.log.max_offset
+        for _ in range(2):
+            answer = yield self.send_back(BODY_AT)
+            self.assertEqual((answer.code, self.store.log.max_offset), (1, end))
+            self.assertIn("look message by offset failed", answer.remark)
+            self.rig.turn()
+
     @inlineCallbacks
     def test_the_copy_waits_on_its_level_for_the_retry_topic(self):  # type: ignore[no-untyped-def]
         yield self.send(i="KEYS\x01k\x02TAGS\x01t")

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from hatwisted.store.log.put import Put
 from hatwisted.store.messagestore import HOT_DISTANCE, MessageStore
-from tests.unit.store.test_messagestore import HOST, StoreTestCase
+from hatwisted.wire.layout import BODY_AT
+from hatwisted.wire.record import encode_record, make_record
+from tests.unit.store.test_messagestore import FILE_SIZE, HOST, StoreTestCase
 
 STEP = 10
 """Seconds between two messages."""
@@ -84,6 +86,25 @@ class RecordTests(LookupCase):
         for offset in (-1, *self.around(puts), 1 << 40):
             self.assertIsNone(store.record_at(offset))
             self.assertIsNone(store.look_message(offset))
+
+    def test_undispatched_records_by_the_chain_that_leads_to_them(self) -> None:
+        store, puts, _ = self.filled(3)
+        for begin, size in ((store.log.max_offset, 3000), (FILE_SIZE, 3000), (2 * FILE_SIZE, 3000)):
+            inner = encode_record(make_record("T", b"forged", physical_offset=begin + BODY_AT))
+            store.append([put := Put("T", 0, ((0, inner + bytes(size), b""),), HOST, 1)])
+            self.assertEqual(put.offset, begin)
+            puts.append(put)
+        self.assertGreater(store.dispatch_behind_bytes, 6000)
+        for offset in (puts[5].offset, puts[3].offset, puts[4].offset, puts[0].offset):
+            self.assertIsNotNone(store.record_at(offset), offset)
+            if offset >= puts[3].offset:
+                self.assertIsNotNone(store.look_message(offset + BODY_AT))
+                self.assertIsNone(store.record_at(offset + BODY_AT))
+        self.clock.pump([0.006] * 5)
+        self.assertEqual(store.dispatch_behind_bytes, 0)
+        for put in puts:
+            self.assertIsNotNone(store.record_at(put.offset))
+            self.assertIsNone(store.record_at(put.offset + BODY_AT))
 
     def test_a_damaged_body_is_looked_at_and_not_taken_for_a_record(self) -> None:
         store, puts, _ = self.filled(1)
