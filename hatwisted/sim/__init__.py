@@ -13,8 +13,8 @@ key index. Some have consumers: a `groupmember` is a process of theirs, `consump
 `progresspromises` judges what brokers know of it.
 `trace` tells two runs apart. `soak` runs seeds by the thousand, `shrink` leaves out the faults that a failure
 doesn't need, a `recording` makes the `simulationpage` on which one seed is watched, and `deliberatebugs`, among
-them `servicebugs` and `tablebugs`, are what the promises must notice (a `plantedbug` each): a `bughunt` counts the
-seeds that it takes.
+them `servicebugs`, `tablebugs` and `writebugs`, are what the promises must notice (a `plantedbug` each): a
+`bughunt` counts the seeds that it takes.
 
 Imported by tests and by `make soak`, by no server.
 """

@@ -28,6 +28,7 @@ from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.servicebugs import SERVICE_BUGS
 from hatwisted.sim.setup import Setup
 from hatwisted.sim.tablebugs import TABLE_BUGS
+from hatwisted.sim.writebugs import WRITE_BUGS
 from hatwisted.store import messagestore
 from hatwisted.store.errors import StoreFull
 from hatwisted.store.lifecycle import logages, recovery
@@ -163,162 +164,155 @@ def _count_links(links: Sequence[Any], apart: object) -> int:
     return len(links)
 
 
-BUGS: dict[str, Bug] = (
-    SERVICE_BUGS
-    | TABLE_BUGS
-    | {
-        "ack-ahead": Bug("a slave acknowledges more than it has", HAClient, "_report", _report_more),
-        "ack-before-sync": Bug(
-            "`haAck=durable` acknowledges what was received",
-            HAClient,
-            "_acknowledge",
-            _acknowledge_received,
-            POWER,
-            _durable,
-        ),
-        "slave-unawaited": Bug(
-            "SEND_OK of a SYNC_MASTER before its slave has it",
-            GroupTransferService,
-            "wait",
-            _wait_for_nobody,
-            needs=_sync_master,
-        ),
-        "late-as-ok": Bug("a wait that times out counts as SEND_OK", PutAcks, "_follow", _late_as_ok),
-        "batch-by-first": Bug(
-            "the first put that is safe speaks for its whole read",
-            PutAcks,
-            "_follow",
-            _all_by_first,
-            ("pieces", "slow"),
-            lambda setup: setup.copies is None and _eventful(setup),
-            {"sync_master": True, "sync_flush": False, "pause": 0.03, "sizes": (300, 600)},
-        ),
-        "disk-alone": Bug(
-            "what the disk says is answered, before the slave has spoken",
-            putack._BothLines,
-            "disk",
-            _disk_alone,
-            needs=lambda setup: setup.sync_master and setup.sync_flush,
-        ),
-        "flush-unawaited": Bug(
-            "SEND_OK before the flush", GroupCommitFlush, "wait", _wait_for_nobody, POWER, _sync_flush
-        ),
-        "flush-not-done": Bug("a flush syncs nothing", CommitLog, "datasync", _nothing, POWER, _sync_flush),
-        "flush-covers-later": Bug(
-            "a flush covers what was appended while it ran",
-            CommitLog,
-            "mark_flushed",
-            _flushed_all,
-            (*POWER, "slowdisk"),
-            _eventful,
-            {"sync_flush": True, "pause": 0.05, "sizes": (20, 500)},
-        ),
-        "names-unsynced": Bug(
-            "a flush leaves out the names of files",
-            FileQueue,
-            "_sync_names",
-            _nothing,
-            POWER,
-            _eventful,
-            {"sync_flush": True, "log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
-        ),
-        "failed-sync-retried": Bug(
-            "a sync that has failed is tried again, and believed",
-            CommitLog,
-            "stop_appends",
-            _nothing,
-            ("failing",),
-            _sync_flush,
-        ),
-        "join-unchecked": Bug("a slave joins whatever its log holds", Overlap, "_compare", _nothing),
-        "join-at-end": Bug(
-            "a slave begins at its log's end, with nothing to compare",
-            handshake,
-            "plan_join",
-            _plan_without_overlap,
-        ),
-        "lost-reconnect": Bug("a slave dials once", HAClientService, "_dial_later", _nothing),
-        "links-counted": Bug(
-            "a quorum counts links, not slaves",
-            replicas,
-            "at_least",
-            _count_links,
-            ("flicker",),
-            lambda setup: setup.sync_master and setup.copies == 3,
-        ),
-        "queues-unsynced": Bug(
-            "the checkpoint trusts queues that nobody has synced",
-            ConsumeQueueTable,
-            "datasync",
-            _nothing,
-            POWER,
-            conf={"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
-        ),
-        "queues-uncut": Bug(
-            "queues keep entries of records that were cut", ConsumeQueueTable, "truncate", _nothing
-        ),
-        "queues-believed": Bug(
-            "queues that were never synced are believed after a failure of power",
-            recovery._Recovery,
-            "believed",
-            None,
-            POWER,
-            conf={"log_file_size": 1 << 18, "queue_file_entries": 4, "pause": 0.05, "sizes": (10, 60)},
-        ),
-        "failed-write-denied": Bug(
-            "a write that fails half-way is answered as not stored, and what it has left stays",
-            CommitLog,
-            "_write_run",
-            _write_carelessly,
-            ("failing",),
-        ),
-        "crc-unchecked": Bug(
-            "a recovery believes records whose bodies are torn",
-            messagestore,
-            "recover",
-            _recover_without_crc,
-            POWER,
-            conf={"sync_flush": False, "log_file_size": 1 << 16, "pause": 0.15, "sizes": (3000, 9000)},
-        ),
-        "unclean-as-clean": Bug(
-            "no abort file: every start takes the exit for clean", AbortFile, "create", _nothing, POWER
-        ),
-        "numbers-kept": Bug(
-            "a failed write keeps its queue numbers",
-            CommitLog,
-            "_unwind",
-            _unwind_half,
-            ("io", "full", "kill"),
-        ),
-        "wrong-number": Bug(
-            "an answer names the queue offset before its own", CommitLog, "append", _append_reversed
-        ),
-        "descriptors-final": Bug(
-            "a lack of descriptors counts as a failed sync",
-            flush,
-            "OUT_OF_DESCRIPTORS",
-            frozenset(),
-            ("descriptors",),
-        ),
-        "log-unlocked": Bug(
-            "two brokers with one commit log: only the roots are locked",
-            StoreLock,
-            "__init__",
-            _lock_root_alone,
-            ("twin",),
-        ),
-        "retention-by-clock": Bug(
-            "files expire by one look at the clock",
-            logages,
-            "LOOK_LIMIT",
-            float("inf"),
-            ("leap",),
-            _eventful,
-            {"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
-        ),
-        "timer-left": Bug("a stopped store leaves a timer", WaitLine, "release_all", _release_half),
-    }
-)
+BUGS: dict[str, Bug] = SERVICE_BUGS | TABLE_BUGS | WRITE_BUGS
+BUGS |= {
+    "ack-ahead": Bug("a slave acknowledges more than it has", HAClient, "_report", _report_more),
+    "ack-before-sync": Bug(
+        "`haAck=durable` acknowledges what was received",
+        HAClient,
+        "_acknowledge",
+        _acknowledge_received,
+        POWER,
+        _durable,
+    ),
+    "slave-unawaited": Bug(
+        "SEND_OK of a SYNC_MASTER before its slave has it",
+        GroupTransferService,
+        "wait",
+        _wait_for_nobody,
+        needs=_sync_master,
+    ),
+    "late-as-ok": Bug("a wait that times out counts as SEND_OK", PutAcks, "_follow", _late_as_ok),
+    "batch-by-first": Bug(
+        "the first put that is safe speaks for its whole read",
+        PutAcks,
+        "_follow",
+        _all_by_first,
+        ("pieces", "slow"),
+        lambda setup: setup.copies is None and _eventful(setup),
+        {"sync_master": True, "sync_flush": False, "pause": 0.03, "sizes": (300, 600)},
+    ),
+    "disk-alone": Bug(
+        "what the disk says is answered, before the slave has spoken",
+        putack._BothLines,
+        "disk",
+        _disk_alone,
+        needs=lambda setup: setup.sync_master and setup.sync_flush,
+    ),
+    "flush-unawaited": Bug(
+        "SEND_OK before the flush", GroupCommitFlush, "wait", _wait_for_nobody, POWER, _sync_flush
+    ),
+    "flush-not-done": Bug("a flush syncs nothing", CommitLog, "datasync", _nothing, POWER, _sync_flush),
+    "flush-covers-later": Bug(
+        "a flush covers what was appended while it ran",
+        CommitLog,
+        "mark_flushed",
+        _flushed_all,
+        (*POWER, "slowdisk"),
+        _eventful,
+        {"sync_flush": True, "pause": 0.05, "sizes": (20, 500)},
+    ),
+    "names-unsynced": Bug(
+        "a flush leaves out the names of files",
+        FileQueue,
+        "_sync_names",
+        _nothing,
+        POWER,
+        _eventful,
+        {"sync_flush": True, "log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
+    ),
+    "failed-sync-retried": Bug(
+        "a sync that has failed is tried again, and believed",
+        CommitLog,
+        "stop_appends",
+        _nothing,
+        ("failing",),
+        _sync_flush,
+    ),
+    "join-unchecked": Bug("a slave joins whatever its log holds", Overlap, "_compare", _nothing),
+    "join-at-end": Bug(
+        "a slave begins at its log's end, with nothing to compare",
+        handshake,
+        "plan_join",
+        _plan_without_overlap,
+    ),
+    "lost-reconnect": Bug("a slave dials once", HAClientService, "_dial_later", _nothing),
+    "links-counted": Bug(
+        "a quorum counts links, not slaves",
+        replicas,
+        "at_least",
+        _count_links,
+        ("flicker",),
+        lambda setup: setup.sync_master and setup.copies == 3,
+    ),
+    "queues-unsynced": Bug(
+        "the checkpoint trusts queues that nobody has synced",
+        ConsumeQueueTable,
+        "datasync",
+        _nothing,
+        POWER,
+        conf={"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
+    ),
+    "queues-uncut": Bug(
+        "queues keep entries of records that were cut", ConsumeQueueTable, "truncate", _nothing
+    ),
+    "queues-believed": Bug(
+        "queues that were never synced are believed after a failure of power",
+        recovery._Recovery,
+        "believed",
+        None,
+        POWER,
+        conf={"log_file_size": 1 << 18, "queue_file_entries": 4, "pause": 0.05, "sizes": (10, 60)},
+    ),
+    "failed-write-denied": Bug(
+        "a write that fails half-way is answered as not stored, and what it has left stays",
+        CommitLog,
+        "_write_run",
+        _write_carelessly,
+        ("failing",),
+    ),
+    "crc-unchecked": Bug(
+        "a recovery believes records whose bodies are torn",
+        messagestore,
+        "recover",
+        _recover_without_crc,
+        POWER,
+        conf={"sync_flush": False, "log_file_size": 1 << 16, "pause": 0.15, "sizes": (3000, 9000)},
+    ),
+    "unclean-as-clean": Bug(
+        "no abort file: every start takes the exit for clean", AbortFile, "create", _nothing, POWER
+    ),
+    "numbers-kept": Bug(
+        "a failed write keeps its queue numbers", CommitLog, "_unwind", _unwind_half, ("io", "full", "kill")
+    ),
+    "wrong-number": Bug(
+        "an answer names the queue offset before its own", CommitLog, "append", _append_reversed
+    ),
+    "descriptors-final": Bug(
+        "a lack of descriptors counts as a failed sync",
+        flush,
+        "OUT_OF_DESCRIPTORS",
+        frozenset(),
+        ("descriptors",),
+    ),
+    "log-unlocked": Bug(
+        "two brokers with one commit log: only the roots are locked",
+        StoreLock,
+        "__init__",
+        _lock_root_alone,
+        ("twin",),
+    ),
+    "retention-by-clock": Bug(
+        "files expire by one look at the clock",
+        logages,
+        "LOOK_LIMIT",
+        float("inf"),
+        ("leap",),
+        _eventful,
+        {"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
+    ),
+    "timer-left": Bug("a stopped store leaves a timer", WaitLine, "release_all", _release_half),
+}
 """By name."""
 
 
