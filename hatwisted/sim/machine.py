@@ -58,7 +58,8 @@ class ProcessClock:
 
     def seconds(self) -> float:
         """See IReactorTime."""
-        return self.shows(self._clock.seconds())
+        now = self._clock.now
+        return now + self.ahead if self.speed == 1.0 else self.shows(now)
 
     def shows(self, time: float) -> float:
         """Its own time at a time of the simulation's."""
@@ -151,7 +152,7 @@ class Machine:
         """Does anybody take what arrives, if only to refuse it?"""
         if not self.powered:
             return False
-        return self.process is None or self.process.paused_until <= self._clock.seconds()
+        return self.process is None or self.process.paused_until <= self._clock.now
 
     def boot(self, build: Build) -> bool:
         """Start a process. False if the power failed meanwhile; raises what the service's start does."""

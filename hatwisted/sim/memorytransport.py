@@ -73,6 +73,7 @@ class MemoryTransport(DirectTransport):
         self._network = network
         self._host = host
         self._peer = peer
+        self._here, self._there = host.host, peer.host
         self._unsent = bytearray()
         self._queued = 0
         """Bytes at the end of these that the kernel hasn't taken."""
@@ -165,7 +166,7 @@ class MemoryTransport(DirectTransport):
 
     def _reset_other(self) -> None:
         """Tell the other end, once, that this one is gone."""
-        if not self._network.held(self._host.host, self._peer.host):
+        if not self._network.held(self._here, self._there):
             self._network.later(self.other.lost, ConnectionLost())
 
     def getHost(self) -> IPv4Address:
@@ -230,9 +231,11 @@ class MemoryTransport(DirectTransport):
         self._under_way = None
         if self._aborting:
             return
-        held = self._network.held(self._host.host, self._peer.host)
-        if held or self.stalled_until > self._network.clock.seconds():
-            self._under_way = self._network.clock.callLater(RETRANSMIT, self._arrive)
+        network = self._network
+        if network.held(self._here, self._there) or (
+            self.stalled_until and self.stalled_until > network.clock.seconds()
+        ):
+            self._under_way = network.clock.callLater(RETRANSMIT, self._arrive)
             return
         self._queued = 0
         if self._unsent:
@@ -310,7 +313,7 @@ class MemoryTransport(DirectTransport):
 
     def take_last(self, data: bytearray) -> None:
         """What the other end sent before it was gone."""
-        if self._network.held(self._peer.host, self._host.host):
+        if self._network.held(self._there, self._here):
             return
         while data and self.connected and self._take(data):
             pass
