@@ -44,12 +44,13 @@ class ProgressPromises:
         """A broker has started as the master."""
         term = master, self._group.machines[master].losses
         complete, self._mastered = self._mastered == term, term
-        offsets, store = self._offsets(master), self._group.store(master)
-        for consumption in self._group.consumptions.values():
+        consumptions, store = self._group.consumptions, self._group.store(master)
+        for consumption in consumptions.values():
             consumption.begun.clear()
-            for topic in () if complete else offsets.topics_of(consumption.terms.name):
-                for queue_id in offsets.queues(consumption.terms.name, topic):
-                    consumption.begun[topic, queue_id] = store.queue_end(topic, queue_id)
+        for (row, queue_id), _ in () if complete else _rows(self._offsets(master)):
+            topic, _, name = row.partition(SEPARATOR)
+            if name in consumptions:
+                consumptions[name].begun[topic, queue_id] = store.queue_end(topic, queue_id)
 
     def look(self) -> None:
         """What a process knew it knows."""
