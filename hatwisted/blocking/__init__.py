@@ -1,9 +1,9 @@
 """The client on plain blocking sockets, for one thread: what Spark's tasks and scripts use.
 
-`settings` says which cluster, as whom and how long to wait, `tls` encrypts; `connection` is
-one socket, `links` those of a client, `routes` what all name servers know together. `driver` runs
-the logic of `clientcore` on them, and `cluster.Cluster` is the entry point: a producer and administration whose
-methods return when it's done. `closing` gives both their `with`.
+`settings` says which cluster, as whom and how long to wait; `connection` is one socket, encrypted if
+`clientcore.tls` says how, `links` those of a client, `routes` what all name servers know together. `driver`
+runs the logic of `clientcore` on them, and `cluster.Cluster` is the entry point: a producer and administration
+whose methods return when it's done. `closing` gives both their `with`.
 
 Never here: a loop that runs while the program doesn't wait, so no consumer groups; the pipeline reads queues
 by range (`hatwisted.pipeline.remote`).
@@ -11,9 +11,9 @@ by range (`hatwisted.pipeline.remote`).
 
 from hatwisted.blocking.cluster import Admin, Cluster, Producer
 from hatwisted.blocking.settings import ClusterSettings
-from hatwisted.blocking.tls import Tls
 from hatwisted.clientcore import api
 from hatwisted.clientcore.api import *  # noqa: F403
+from hatwisted.clientcore.tls import Tls
 
 __all__ = ["Admin", "Cluster", "ClusterSettings", "Producer", "Tls"]
 __all__ += api.__all__

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hatwisted.blocking.tls import Tls
 from hatwisted.clientcore.address import parse_address
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.clientcore.tls import Tls
 from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 CONNECT_TIMEOUT: Final = 3.0

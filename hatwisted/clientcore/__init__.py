@@ -7,7 +7,7 @@ them coroutines that await nothing but `tasks.Waiter`s: `producer`, `queuereader
 `assignment` -> `consumer`, `admin`. `clusterlink` is on top, `consumerstate` and `api` are what programs of
 every loop see, `session` (one identity among the brokers) under all its parts, and `driver` says what a
 loop has to give; `calls` is what its connections have in common, `process` what it takes from its process.
-`credentials` sign requests, and `credentialfile` finds them.
+`credentials` sign requests, and `credentialfile` finds them; `tls` says how connections are encrypted.
 
 What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`,
 `answers`, `errors`), `accumulator`, `sendwindow`, `compression` and `transactions` for sending;

@@ -15,6 +15,17 @@ from hatwisted.wire import fastjson
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
+MAX_SETTINGS = 10_000
+"""Keys of all namespaces together."""
+
+MAX_CHARACTERS = 4 << 20
+"""Of all keys and values together. The file is written whole at each change, and brokers get a namespace of it
+with each registration."""
+
+
+class TooManySettings(ValueError):
+    """There is no room for another one."""
+
 
 class _Content(msgspec.Struct, rename="camel"):
     config_table: dict[str, dict[str, str]] = {}
@@ -36,8 +47,28 @@ class KvConfig:
             listener()
 
     def put(self, namespace: str, key: str, value: str) -> None:
+        """Keep a value.
+
+        - namespace, key: where
+        - value: what
+
+        Raises TooManySettings, and changes nothing, if that were more than there may be.
+        """
+        self._check_room(namespace, key, value)
         self._namespaces.setdefault(namespace, {})[key] = value
         self._tell()
+
+    def _check_room(self, namespace: str, key: str, value: str) -> None:
+        every = self._namespaces.values()
+        count = len(self._namespaces) + sum(map(len, every))
+        size = sum(len(name) + len(text) for each in every for name, text in each.items())
+        former = self._namespaces.get(namespace, {}).get(key)
+        new = len(value) - len(former) if former is not None else len(namespace) + len(key) + len(value)
+        if (former is None and count >= MAX_SETTINGS) or (new > 0 and size + new > MAX_CHARACTERS):
+            raise TooManySettings(
+                f"{count} settings of {size} characters are kept, and no more than {MAX_SETTINGS} of "
+                f"{MAX_CHARACTERS} may be: delete some"
+            )
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._namespaces.get(namespace, {}).get(key)

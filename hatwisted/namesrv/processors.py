@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
-from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig
+from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig, TooManySettings
 from hatwisted.namesrv.routeinfo import Member, RouteTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
@@ -63,7 +63,7 @@ class NameServerProcessors:
         def answer(connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
             try:
                 return handler(self, connection, request)
-            except (BadRequestField, BadRegistration, ConfigError) as error:
+            except (BadRequestField, BadRegistration, TooManySettings, ConfigError) as error:
                 self._log.warn(
                     "request {code} of {peer}: {error}", code=request.code, peer=connection.peer, error=error
                 )

@@ -301,10 +301,10 @@ class RemotingConnection(Protocol):
         except Exception:
             self._failed(Failure(), command)
             return
-        if isinstance(answer, Deferred):
-            answer.addCallback(lambda late: self.reply(command, late)).addErrback(self._failed, command)
-        elif answer is not None:
+        if isinstance(answer, RemotingCommand):
             self.reply(command, answer)
+        elif answer is not None:
+            answer.addCallback(lambda late: self.reply(command, late)).addErrback(self._failed, command)
 
     def _failed(self, failure: Failure, command: RemotingCommand) -> None:
         self._log.failure(

@@ -57,6 +57,7 @@ class GroupMember(Service):
             randomness=parts.random,
         )
         self._again: IDelayedCall | None = None
+        self._muted = False
 
     def startService(self) -> None:
         """See IService."""
@@ -78,6 +79,8 @@ class GroupMember(Service):
         consumer.start().addErrback(self._not_started)
 
     def _not_started(self, failure: Failure) -> None:
+        if self._muted:
+            return
         failure.trap(ClientError)
         if self.running:
             self._again = self._clock.callLater(AGAIN, self._begin)
@@ -92,6 +95,7 @@ class GroupMember(Service):
     def mute(self) -> None:
         """The process has been killed, or the run is over: whatever its coroutines do when they are collected
         doesn't count."""
+        self._muted = True
         for name in ("debug", "info", "warn", "error", "exception"):
             setattr(self._cluster.driver.log, name, _unheard)
 

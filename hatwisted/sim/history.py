@@ -81,11 +81,17 @@ class Violation(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A message as a store shows it: where its record says it stands, its body, and when it was stored (ms)."""
+    """A message as a store shows it.
+
+    - place: where its record says it stands
+    - stored_at: when, in ms
+    - half_at: log offset of the half message that it's a copy of, if its transaction was committed
+    """
 
     place: Place
     body: bytes
     stored_at: int = 0
+    half_at: int = 0
 
 
 class StoreView(Protocol):

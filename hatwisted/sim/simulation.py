@@ -51,10 +51,6 @@ DELIVERY = 40.0
 """Seconds for what brokers put by themselves, at most: a failure makes them pause for some, and rounds of asking
 producers are seconds apart."""
 
-GIVES_UP = 72 * 3600.0
-"""Seconds (`fileReservedTime`) after which a transaction is too old for a broker to ask about, as in RocketMQ; its
-clock may leap further. What is given up is kept in another topic, for an operator."""
-
 LOSES = frozenset(("power", "die", "flicker", "failing", "promote"))
 """Faults by which a master may end up without what it had."""
 
@@ -212,12 +208,15 @@ class Simulation:
         self._sent_when[sent.number] = self.group.master, len(self.group.former_terms), states
         self.promises.send(sent)
 
-    def _place_of(self, sent: Sent) -> Place | None:
-        """Where the present master has it, if it was put there lately."""
-        if not self.group.serves(self.group.master):
+    def _place_of(self, sent: Sent, half_at: int) -> Place | None:
+        """Where the broker that it was sent to has it, if it was put there lately: the last copy of the half at
+        this log offset. A half that is parked again has copies of its own."""
+        master, _, _ = self._sent_when[sent.number]
+        if not self.group.serves(master):
             return None
-        newest = self.group.store(self.group.master).newest(sent.topic, sent.queue_id)
-        return next((seen.place for seen in newest if seen is not None and seen.body == sent.body), None)
+        newest = self.group.store(master).newest(sent.topic, sent.queue_id)
+        copies = [seen for seen in newest if seen is not None and seen.half_at == half_at]
+        return next((seen.place for seen in reversed(copies) if seen.body == sent.body), None)
 
     def _answered(self, sent: Sent) -> None:
         machines = self.group.machines
@@ -278,8 +277,6 @@ class Simulation:
     def _check_delivered(self) -> None:
         """What was to come later has come by now."""
         store, sent = self.group.store(self.group.master), list(self.promises.sent.values())
-        if any(fault.kind == "leap" and fault.amount > GIVES_UP for fault in self.setup.faults):
-            sent = [each for each in sent if each.commits is None]
         limit = self.clock.seconds() + DELIVERY
         while self.clock.seconds() < limit and any(undelivered(sent, store)):
             self._pass(2)

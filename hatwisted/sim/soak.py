@@ -31,9 +31,9 @@ PROGRESS = 2.0
 AHEAD = 3
 """Seeds per worker that are handed out at a time."""
 
-COLLECT = 16
-"""Every so many seeds the garbage of a worker's runs is collected: some 3 MiB each. The collector is off
-meanwhile; it takes an eighth of the time otherwise."""
+GARBAGE = 150_000
+"""Objects that a worker's runs leave behind until they are collected: those of some 16 runs, 3 MiB each. The
+collector is off meanwhile; it takes an eighth of the time otherwise."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +119,7 @@ def run_one(setup: Setup) -> Outcome:
     """One run of many. What is logged when garbage is collected, such as a failure that nobody handled, counts
     against the seed at hand, though an earlier one may have caused it."""
     outcome = Simulation(setup).run()
-    if setup.seed % COLLECT == 0:
+    if gc.get_count()[0] >= GARBAGE:
         watch = LogWatch()
         with watch.watching():
             gc.collect()
@@ -132,13 +132,13 @@ def run_job(job: Job) -> Report:
     outcome = run_one(job.setup())
     if not outcome.violations:
         return Report(job=job, outcome=outcome)
-    replayed = Simulation(job.setup()).run().digest == outcome.digest
+    replayed = run_one(job.setup()).digest == outcome.digest
     if job.faults is not None:
         return Report(job=job, outcome=outcome, replayed=replayed)
     promise = outcome.violations[0].partition(":")[0]
 
     def fails(setup: Setup) -> bool:
-        return any(each.startswith(promise) for each in Simulation(setup).run().violations)
+        return any(each.startswith(promise) for each in run_one(setup).violations)
 
     return Report(job=job, outcome=outcome, replayed=replayed, fewest=shrink(job.setup(), fails).faults)
 

@@ -116,4 +116,4 @@ def _decoded(raw: bytes) -> Seen | None:
 
 def _seen(record: Record) -> Seen:
     place = Place(record.topic, record.queue_id, record.queue_offset, record.physical_offset)
-    return Seen(place, record.body, record.store_timestamp)
+    return Seen(place, record.body, record.store_timestamp, record.prepared_transaction_offset)

@@ -46,7 +46,7 @@ class TransactionLoad:
     - random: draws when and where
     - target: address of the present master
     - events: called for each half message, and for each message that is to be committed
-    - find: where it stands by then
+    - find: where the broker that it was sent to has it as the copy of the half at this log offset
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TransactionLoad:
         random: Random,
         target: Callable[[], str],
         events: LoadEvents,
-        find: Callable[[Sent], Place | None],
+        find: Callable[[Sent, int], Place | None],
     ) -> None:
         self.waiting = 0
         """Half messages neither answered nor given up so far."""
@@ -169,13 +169,15 @@ class TransactionLoad:
             copy = replace(half, number=FIRST_END + self._ends, sent_at=self._clock.seconds())
             copy.code, copy.place, copy.on, copy.durable_on = None, None, set(), set()
             self._events.sent(copy, target)
-            call.addCallback(self._committed, copy).addErrback(self._maybe_committed, copy)
+            call.addCallback(self._committed, copy, int(offsets["commitLogOffset"])).addErrback(
+                self._maybe_committed, copy
+            )
         call.addErrback(not_answered)
 
-    def _committed(self, answer: RemotingCommand, copy: Sent) -> None:
+    def _committed(self, answer: RemotingCommand, copy: Sent, half_at: int) -> None:
         """What is answered with success is as safe as a send. The answer doesn't say where it is."""
         if answer.code == ResponseCode.SUCCESS:
-            copy.place = self._find(copy)
+            copy.place = self._find(copy, half_at)
             copy.code = None if copy.place is None else answer.code
         self._events.answered(copy)
 

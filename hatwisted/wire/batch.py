@@ -19,8 +19,9 @@ _BODY_AT: Final = _HEAD.size
 _PROPERTIES_LENGTH: Final = struct.Struct(">h")
 BATCH_ENTRY_FIXED: Final = _HEAD.size + _PROPERTIES_LENGTH.size
 """Bytes of an entry besides its body and properties."""
-MAX_ENTRIES: Final = 65536
-"""Messages per batch; with 22 bytes of framing each, more would only be an attack on the broker's memory."""
+MAX_ENTRIES: Final = 7_900
+"""Messages per batch. The answer has an id of 33 characters for each, in a header of at most MAX_HEADER; and a
+batch is one append, some 20 ms of it for as many tiny messages."""
 
 
 class CorruptBatch(ValueError):

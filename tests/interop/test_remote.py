@@ -15,9 +15,9 @@ import pytest
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
-from hatwisted.blocking.tls import Tls
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
+from hatwisted.clientcore.tls import Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.wire.remoting import RemotingCommand
 from testbed import javarocketmq

@@ -1,27 +1,89 @@
-"""Certificates for connections with TLS."""
+"""Certificates for connections with TLS, made on the spot."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from ipaddress import ip_address
 from pathlib import Path
-from unittest import SkipTest
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.x509.oid import NameOID
+
+LOOPBACK = ("127.0.0.1", "localhost")
+
+
+class Issued:
+    """A certificate and its key. signed_by: None if it vouches for itself."""
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        *,
+        signed_by: Issued | None = None,
+        days: float = 2,
+        now: datetime | None = None,
+        authority: bool = False,
+    ) -> None:
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
+        begin = (now or datetime.now(UTC)) - timedelta(hours=1)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(signed_by.certificate.subject if signed_by else subject)
+            .public_key(self.key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(min(begin, begin + timedelta(days=days - 1)))
+            .not_valid_after(begin + timedelta(days=days))
+            .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+            .add_extension(x509.BasicConstraints(authority, None), critical=True)
+        )
+        self.certificate = builder.sign((signed_by or self).key, hashes.SHA256())
+
+    @property
+    def pem(self) -> bytes:
+        """The certificate."""
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    def key_pem(self, password: str | None = None) -> bytes:
+        """The key, encrypted with `password` if there is one."""
+        how = NoEncryption() if password is None else BestAvailableEncryption(password.encode())
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)
+
+    def write(self, folder: Path, name: str) -> None:
+        """NAME.pem and NAME.key in `folder`."""
+        (folder / f"{name}.pem").write_bytes(self.pem)
+        (folder / f"{name}.key").write_bytes(self.key_pem())
+
+
+@cache
+def authority(name: str = "authority") -> Issued:
+    """One for the whole run."""
+    return Issued((name,), authority=True, days=3)
+
+
+@cache
+def server_certificate() -> Issued:
+    """For this host, from `authority()`; one for the whole run."""
+    return Issued(LOOPBACK, signed_by=authority())
 
 
 def make_certificate(folder: Path, name: str) -> None:
     """NAME.pem and NAME.key, signed by itself, for a host of that name."""
-    if shutil.which("openssl") is None:
-        raise SkipTest("no openssl on the PATH")
-    command_line = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ]
-    command_line += ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}", "-days", "2"]
-    command_line += ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem")]
-    subprocess.run(command_line, check=True, capture_output=True)
+    Issued((name,)).write(folder, name)
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

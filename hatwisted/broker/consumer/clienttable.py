@@ -37,6 +37,13 @@ MAX_GROUPS_PER_HEARTBEAT = 1024
 MAX_SUBSCRIPTIONS_PER_GROUP = 10_000
 """Topics one group may subscribe to; more in one heartbeat is refused."""
 
+MAX_MEMBERSHIPS = 200_000
+"""Clients in groups, a client counting once for each of its groups: some 40 MB. A heartbeat that would exceed
+it is refused."""
+
+MAX_SUBSCRIPTIONS = 100_000
+"""Topics of all consumer groups that are online, some 100 MB with long expressions. As above."""
+
 _SILENT = "{key} has sent no heartbeat for {group} for {ttl} s and is dropped from it"
 
 
@@ -82,6 +89,10 @@ class ConsumerGroup:
 
     def client_ids(self) -> list[str]:
         return [member.client_id for member in self.members.values()]
+
+    def more_topics(self, data: ConsumerData) -> int:
+        """How many topics more the group has after this heartbeat; negative: fewer."""
+        return len({subscription.topic for subscription in data.subscriptions}) - len(self.subscriptions)
 
     def join(self, key: Hashable, member: Member, data: ConsumerData) -> bool:
         """Take a heartbeat. True if it changed the group's members or subscriptions.
@@ -133,6 +144,9 @@ class ClientTable:
         self._producer_keys: dict[str, Hashable] = {}
         self._producer_ids: dict[Hashable, str] = {}
         """Client id -> connection of a producer, for replies, and back."""
+        self._memberships = 0
+        self._subscriptions = 0
+        """How many of MAX_MEMBERSHIPS and MAX_SUBSCRIPTIONS there are."""
 
     def heartbeat(self, key: Hashable, beat: Heartbeat, language: str, version: int) -> None:
         """A client is there.
@@ -140,21 +154,41 @@ class ClientTable:
         - key: the connection the heartbeat came on
         - beat: its groups
         - language, version: of the client, as in the request's head
+
+        Raises BadClientData, and changes nothing, if that were more than there may be.
         """
+        self._check_room(key, beat)
         member = Member(beat.client_id, language, version, self._clock.seconds())
         for data in beat.consumers:
             group = self.consumers.get(data.group)
             if group is None:
                 group = self.consumers[data.group] = ConsumerGroup(data)
+            self._memberships += key not in group.members
+            self._subscriptions += group.more_topics(data)
             if group.join(key, member, data):
                 self._changed(data.group, group)
         for name in beat.producers:
-            self.producers.setdefault(name, {})[key] = member
+            members = self.producers.setdefault(name, {})
+            self._memberships += key not in members
+            members[key] = member
         if beat.producers:
             if self._producer_ids.get(key) != beat.client_id:
                 self._forget_producer(key)
             self._producer_keys[beat.client_id] = key
             self._producer_ids[key] = beat.client_id
+
+    def _check_room(self, key: Hashable, beat: Heartbeat) -> None:
+        groups = [self.consumers.get(data.group) for data in beat.consumers]
+        joined = sum(group is None or key not in group.members for group in groups)
+        joined += sum(key not in self.producers.get(name, ()) for name in beat.producers)
+        topics = sum(
+            len(data.subscriptions) if group is None else group.more_topics(data)
+            for group, data in zip(groups, beat.consumers, strict=True)
+        )
+        if joined and self._memberships + joined > MAX_MEMBERSHIPS:
+            raise BadClientData(f"clients are {self._memberships} times in groups already")
+        if topics > 0 and self._subscriptions + topics > MAX_SUBSCRIPTIONS:
+            raise BadClientData(f"consumer groups have {self._subscriptions} subscriptions already")
 
     def unregister(self, key: Hashable, producer_group: str | None, consumer_group: str | None) -> None:
         """A client leaves; groups that aren't there are no error.
@@ -207,7 +241,10 @@ class ClientTable:
 
     def _drop_producer(self, name: str, key: Hashable) -> None:
         members = self.producers.get(name)
-        if members is not None and members.pop(key, None) is not None and not members:
+        if members is None or members.pop(key, None) is None:
+            return
+        self._memberships -= 1
+        if not members:
             del self.producers[name]
 
     def _forget_producer(self, key: Hashable) -> None:
@@ -220,7 +257,9 @@ class ClientTable:
         group = self.consumers.get(name)
         if group is None or group.members.pop(key, None) is None:
             return
+        self._memberships -= 1
         if not group.members:
+            self._subscriptions -= len(group.subscriptions)
             del self.consumers[name]
             self._gone(name)
         self._changed(name, group)

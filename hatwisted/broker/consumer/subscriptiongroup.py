@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.role import Role
+from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire import fastjson
 from hatwisted.wire.consumerdata import TOOLS_GROUP
 from hatwisted.wire.registration import DataVersion, decode_body, encode_body
@@ -35,6 +36,10 @@ _SYSTEM_PREFIX = "CID_RMQ_SYS_"
 
 MAX_GROUP_LENGTH = 255
 """Characters of a group's name; longer ones get no settings (RocketMQ's clients allow 120)."""
+
+MAX_GROUPS = 10_000
+"""From so many on none is made on demand any more, or clients with made-up names would fill the table, its file
+and what slaves are sent. Operators may make more."""
 
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -86,6 +91,7 @@ class SubscriptionGroupTable:
         self._groups = {name: GroupConfig(group_name=name) for name in FIRST_GROUPS}
         self._forbidden: dict[str, Any] | UnsetType = UNSET
         self._listeners: list[Callable[[], None]] = []
+        self._full = LogThrottle(clock)
         self.version = DataVersion(timestamp=self._now())
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -98,7 +104,17 @@ class SubscriptionGroupTable:
         if config is not None:
             return config
         allowed = self._auto_create() or name.startswith(_SYSTEM_PREFIX)
-        if not allowed or not 0 < len(name) <= MAX_GROUP_LENGTH:
+        if not allowed or not 0 < len(name) <= MAX_GROUP_LENGTH or not name.isprintable():
+            return None
+        if len(self._groups) >= MAX_GROUPS:
+            if (left_out := self._full.admit("")) is not None:
+                self._log.warn(
+                    "{count} consumer groups are there: {group} isn't made on demand; delete some, or make it "
+                    "with updateSubGroup{more}",
+                    count=len(self._groups),
+                    group=name,
+                    more=more_like_it(left_out),
+                )
             return None
         config = GroupConfig(group_name=name)
         if not self._role.slave:

@@ -48,6 +48,10 @@ MAX_QUEUE_IDS = 1 << 16
 """Queue ids are below this; no topic has as many queues, and progress kept under a wrong one would
 stay for ever."""
 
+MAX_TOPICS = 25_000
+"""From so many on none is made by a send any more: with the groups' own topics a broker has no more than it can
+register. Operators may make more."""
+
 SCHEDULE_QUEUES = 18
 """One queue a delay level."""
 
@@ -171,6 +175,9 @@ class TopicConfigTable:
             inherited = _topic(topic, 1, sys_flag=sys_flag)
         if inherited is None:
             return Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
+        if len(self._topics) >= MAX_TOPICS:
+            remark = f"topic[{topic}] isn't made: the broker has {len(self._topics)} already"
+            return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
         self.put(inherited)
         return inherited
 

@@ -11,7 +11,8 @@ oldest of them, so a restart reads them again. Rejected: RocketMQ's one unbroken
 halves would stop everything else here; a round runs in slices. A half that can't be put again ends the round
 and is met by the next, where RocketMQ gives up those above the limit. A round goes as far as the queue did when
 it began. RocketMQ's ends at a half stored after that: one stored by a clock that was ahead ends all rounds until
-then.
+then. And RocketMQ gives up a half by its age: one leap of a clock, or some days without a broker, give up all
+that is undecided. Here only the rounds count in which it was asked about.
 
 Only masters do this (B97 holds for halves too).
 """
@@ -77,7 +78,8 @@ _ONEWAY = 2
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
     """interval, timeout: seconds (`transactionCheckInterval`, `transactionTimeOut`); max_checks:
-    `transactionCheckMax`; reserved: seconds (`fileReservedTime`) after which a half is given up."""
+    `transactionCheckMax`; reserved: seconds (`fileReservedTime`) of asking after which a half is given up, and
+    that it may be spared questions for."""
 
     interval: float = 60.0
     timeout: float = 6.0
@@ -230,14 +232,15 @@ class TransactionCheck:
         now = int(self._clock.seconds() * 1000)
         age = (now - half.born_timestamp) / 1000
         times = number(properties.get(PROPERTY_CHECK_TIMES, "0"))
-        if times >= self._options.max_checks or age > self._options.reserved:
+        options = self._options
+        if times >= options.max_checks or times * options.interval > options.reserved:
             return self._give_up(half, times)
         return self._by_age(half, properties, age, max(times, 0) + 1)
 
     def _by_age(self, half: Record, properties: dict[str, str], age: float, times: int) -> Deferred[bool]:
         own = PROPERTY_IMMUNITY in properties
         immunity = number(properties.get(PROPERTY_IMMUNITY, ""))
-        if own and age < (immunity if immunity >= 0 else self._options.timeout):
+        if own and age < (min(immunity, self._options.reserved) if immunity >= 0 else self._options.timeout):
             first = properties.setdefault(PROPERTY_FIRST_OFFSET, str(half.queue_offset))
             self._immune.add(number(first))
             return self._put(parked_again(half, properties)).addCallback(_stored)

@@ -15,10 +15,10 @@ from hatwisted.blocking.settings import (
     RETRIES,
     ClusterSettings,
 )
-from hatwisted.blocking.tls import VERIFY, Tls
 from hatwisted.clientcore.address import split_addresses
 from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.credentials import Credentials
+from hatwisted.clientcore.tls import VERIFY, Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets

@@ -18,11 +18,11 @@ from hatwisted.blocking.connection import MAX_IN_FLIGHT, Connection
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
-from hatwisted.blocking.tls import Tls
 from hatwisted.clientcore.address import parse_address, split_addresses
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, Refused
+from hatwisted.clientcore.tls import Tls
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from hatwisted.wire.signing import SecretKey, signed_bytes

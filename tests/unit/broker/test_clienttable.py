@@ -5,6 +5,7 @@ import json
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.consumer import clienttable
 from hatwisted.broker.consumer.clienttable import (
     CLIENT_TTL,
     MAX_GROUPS_PER_HEARTBEAT,
@@ -148,6 +149,28 @@ class TestGroups(SynchronousTestCase):
         self.assertEqual(list(self.clients.consumers), ["g"])
         self.clients.closed("k1")
         self.assertEqual(self.news(), [])
+
+    def test_made_up_groups_fill_no_table(self):
+        self.patch(clienttable, "MAX_MEMBERSHIPS", 3)
+        self.patch(clienttable, "MAX_SUBSCRIPTIONS", 3)
+        one, two, three = [("T", 1)], [("T", 1), ("U", 1)], [("T", 1), ("U", 1), ("V", 1)]
+
+        def members():
+            return {name: dict(group.members) for name, group in self.clients.consumers.items()}
+
+        self.heartbeat("A", "a", g=two, h=one)
+        producer = parse_heartbeat({"clientID": "b", "producerDataSet": [{"groupName": "p"}]})
+        self.clients.heartbeat("B", producer, "JAVA", 407)
+        before = members()
+        for key, groups in (("A", {"i": []}), ("B", {"g": two}), ("A", {"g": three, "h": one})):
+            self.assertRaises(BadClientData, self.heartbeat, key, "a", **groups)
+        self.assertEqual(members(), before)
+        self.heartbeat("A", "a", g=one, h=two)
+        self.clients.unregister("B", "p", None)
+        self.heartbeat("C", "c", g=one)
+        self.clients.closed("A")
+        self.heartbeat("C", "c", g=three, h=[])
+        self.assertRaises(BadClientData, self.heartbeat, "C", "c", h=one)
 
     def test_unregistering(self):
         self.clients.heartbeat("k1", parse_heartbeat(JAVA), "JAVA", 407)

@@ -3,6 +3,7 @@
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.consumer import subscriptiongroup
 from hatwisted.broker.consumer.subscriptiongroup import (
     FIRST_GROUPS,
     GroupConfig,
@@ -50,6 +51,15 @@ class TestGroups(SynchronousTestCase):
         self.assertIsNotNone(groups.find("CID_RMQ_SYS_TRANS"))
         self.assertIsNone(self.groups.find(""))
         self.assertIsNone(self.groups.find("g" * 300))
+        self.assertIsNone(self.groups.find("g\n\x1b[31m"))
+
+    def test_made_up_names_fill_no_table(self):
+        self.patch(subscriptiongroup, "MAX_GROUPS", len(FIRST_GROUPS) + 2)
+        self.assertEqual(
+            [self.groups.find(name) is None for name in ("a", "b", "c", "a")], [False, False, True, False]
+        )
+        self.groups.put(GroupConfig(group_name="c"))
+        self.assertIsNotNone(self.groups.find("c"))
 
     def test_slave_goes_by_the_defaults_without_keeping_them(self):
         groups = self.table(BrokerRole.SLAVE)

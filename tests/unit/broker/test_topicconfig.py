@@ -4,6 +4,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.requests import Refusal
+from hatwisted.broker.topic import topicconfig
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable, name_problem
 from hatwisted.wire.registration import DataVersion, TopicConfig, TopicTable, decode_body
 from tests.support.golden import GOLDEN
@@ -31,6 +32,14 @@ class TopicCase(SynchronousTestCase):
         self.assertEqual(found, self.topics.get(topic))
         self.assertEqual(found.read_queue_nums, found.write_queue_nums)
         return found.write_queue_nums, found.perm, found.topic_sys_flag
+
+
+class TestLimit(TopicCase):
+    def test_made_up_names_fill_no_table(self):
+        self.patch(topicconfig, "MAX_TOPICS", len(self.topics.table().topic_config_table) + 1)
+        self.assertEqual([self.send(name) for name in ("A", "B", "A")], [(4, 6, 0), 17, (4, 6, 0)])
+        self.assertEqual(self.topics.ensure("%RETRY%g", 1).write_queue_nums, 1)
+        self.assertIn("already", self.topics.for_send("B", "TBW102", 4).remark)
 
 
 class TestFiles(TopicCase):

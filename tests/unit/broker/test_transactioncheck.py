@@ -1,6 +1,7 @@
 """The check of undecided transactions over a real store, on a clock that the test turns."""
 
 import json
+from dataclasses import replace
 
 from twisted.internet.defer import inlineCallbacks
 
@@ -94,14 +95,36 @@ class TransactionCheckTests(TransactionCase):
         self.assertEqual(len(self.records()), 5)
 
     @inlineCallbacks
-    def test_a_half_older_than_what_is_kept_is_not_asked_about(self):  # type: ignore[no-untyped-def]
+    def test_a_half_is_asked_about_however_old_a_clock_that_leaps_makes_it(self):  # type: ignore[no-untyped-def]
+        half = yield self.send_half()
+        self.clock.rightNow += 100 * 24 * 3600.0
         client = yield self.producer()
-        yield self.send_half()
-        yield self.check.stop()
-        self.clock.advance(OPTIONS.reserved)
-        self.check.start()
         self.round()
-        self.assertEqual((self.progress()[0], client.requests), (1, []))
+        yield client.asked()
+        self.assertEqual(self.records(MAX_CHECKS_TOPIC), [])
+        answer = yield self.end(half)
+        self.assertEqual((answer.code, len(self.records("T"))), (0, 1))
+
+    @inlineCallbacks
+    def test_it_is_given_up_after_as_long_a_time_of_asking_as_files_are_kept(self):  # type: ignore[no-untyped-def]
+        self.check._options = replace(OPTIONS, max_checks=1000, reserved=90.0)
+        yield self.send_half()
+        for _ in range(2):
+            self.round()
+            self.assertEqual(self.records(MAX_CHECKS_TOPIC), [])
+        self.round()
+        (given_up,) = self.records(MAX_CHECKS_TOPIC)
+        self.assertEqual(given_up.body, b"half")
+
+    @inlineCallbacks
+    def test_nobody_is_spared_questions_for_longer_than_files_are_kept(self):  # type: ignore[no-untyped-def]
+        self.check._options = replace(OPTIONS, reserved=90.0)
+        yield self.send_half(properties=PREPARED + "\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01999999999")
+        self.round()
+        self.assertNotIn("TRANSACTION_CHECK_TIMES", self.records(HALF_TOPIC)[1].properties)
+        client = yield self.producer()
+        self.round()
+        yield client.asked()
 
     @inlineCallbacks
     def test_a_half_stored_by_a_clock_that_was_ahead_is_asked_about(self):  # type: ignore[no-untyped-def]

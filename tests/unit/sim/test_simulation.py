@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.sim import groupmember
@@ -65,6 +66,7 @@ class SimulationTests(SynchronousTestCase):
         watch = LogWatch()
         with watch.watching():
             member.service._cluster.driver.log.exception("late", ValueError("late"))
+            member.service._not_started(Failure(ValueError("late")))
         self.assertEqual(watch.violations, [])
 
 

@@ -1,7 +1,8 @@
-"""Whom we trust: TLS.
+"""How a client's connections are encrypted, and whom it trusts.
 
-It is the standard library's. RocketMQ's clients don't check a server's certificate by default; here it is
-checked unless `verify` says otherwise, and a refusal says which setting would accept it.
+A value, and the standard library's context for sockets; Twisted's is made in `hatwisted.tls`. RocketMQ's
+clients don't check a server's certificate by default; here it is checked unless `verify` says otherwise, and a
+refusal says which setting would accept it.
 """
 
 from __future__ import annotations
