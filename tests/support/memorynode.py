@@ -82,6 +82,7 @@ class MemoryNodes:
             "mapped_file_size_commit_log": 1 << 20,
             "mapped_file_size_consume_queue": 20 * 1000,
             "message_index_enable": False,
+            "admin_allow_list": "*",
         }
         return BrokerConfig(**made | changes)
 
@@ -94,7 +95,8 @@ class MemoryNodes:
 
     def start_name_server(self, **changes: Any) -> Any:
         """A running name server at NAME_SERVER."""
-        config = NamesrvConfig(kv_config_path=str(self.folder / "kv.json"), **changes)
+        made: dict[str, Any] = {"kv_config_path": str(self.folder / "kv.json"), "admin_allow_list": "*"}
+        config = NamesrvConfig(**made | changes)
         names = build_name_server(config, self.parts(NAME_SERVER.rpartition(":")[0]))
         names.startService()
         self.case.addCleanup(self.stop, names)

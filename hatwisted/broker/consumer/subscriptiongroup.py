@@ -98,6 +98,10 @@ class SubscriptionGroupTable:
         """Call `listener` after every change."""
         self._listeners.append(listener)
 
+    def get(self, name: str) -> GroupConfig | None:
+        """The group's settings, if it's there."""
+        return self._groups.get(name)
+
     def find(self, name: str) -> GroupConfig | None:
         """The group's settings, made on demand; None if it may not be made."""
         config = self._groups.get(name)

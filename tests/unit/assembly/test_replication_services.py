@@ -141,7 +141,7 @@ class MasterAddressTests(RoleCase):
         self.assertTrue(asked[1].links)
         self.assertEqual(node.parts.master.tables, "10.0.0.4:10911")
 
-    def test_B180_tables_come_from_the_linked_master_whoever_registers_in_its_place(self) -> None:
+    def test_B181_tables_come_from_the_linked_master_whoever_registers_in_its_place(self) -> None:
         self.nodes.start_name_server()
         master = self.nodes.start(MASTER, namesrv_addr=NAME_SERVER)
         self.nodes.pass_time(3)  # or it would outdo the stranger just before each registration of the slave
@@ -159,7 +159,7 @@ class MasterAddressTests(RoleCase):
         self.assertIsNotNone(slave.parts.tables.topics.get("T"))
         self.assertEqual([each.links for each in stranger], [[], []])
 
-    def test_B180_without_a_link_nobody_is_asked(self) -> None:
+    def test_B181_without_a_link_nobody_is_asked(self) -> None:
         self.nodes.start_name_server()
         asked = self.nodes.accept("10.0.0.4:10911"), self.nodes.accept("10.0.0.4:10909")
         self.register_master()

@@ -19,7 +19,7 @@ from hatwisted.broker.node.registration import (
 from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
 from hatwisted.config.schema import BrokerRole, NamesrvConfig
-from hatwisted.namesrv.service import NameServerService
+from hatwisted.namesrv.service import NameServerPort, NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.remoting.serverfactory import RemotingServerFactory
@@ -44,9 +44,10 @@ class RegistrationCase(TestCase):
             self.clock,
             PosixFileSystem(),
             InlineWorker(),
-            partial(loopback.listen, port, interface="127.0.0.1"),
+            NameServerPort(partial(loopback.listen, port, interface="127.0.0.1")),
         )
         service.startService()
+        service._factory.serve(service.table)  # handlers that a test changes hold at once
         self.addCleanup(service.stopService)
         return service
 

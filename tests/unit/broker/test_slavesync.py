@@ -195,7 +195,7 @@ class TestDoubtfulTables(SyncCase):
         return [text for text in self.caught.texts("warn") if code in text and "it has none of the 1" in text]
 
     @inlineCallbacks
-    def test_B181_an_empty_table_is_kept_whatever_its_version_and_told_once(self):
+    def test_B182_an_empty_table_is_kept_whatever_its_version_and_told_once(self):
         self.poor_master(counter=99)
         for _ in range(3):
             yield self.sync.round()
@@ -205,7 +205,7 @@ class TestDoubtfulTables(SyncCase):
             self.assertEqual(len(self.warned(code)), 1)
 
     @inlineCallbacks
-    def test_B181_a_master_that_began_again_is_not_believed(self):
+    def test_B182_a_master_that_began_again_is_not_believed(self):
         first = {"TBW102": {"topicName": "TBW102"}, "Other": {"topicName": "Other"}}
         self.poor_master(counter=1, topicConfigTable=first)
         yield self.sync.round()
@@ -214,7 +214,7 @@ class TestDoubtfulTables(SyncCase):
         )
 
     @inlineCallbacks
-    def test_B181_the_last_one_may_be_deleted(self):
+    def test_B182_the_last_one_may_be_deleted(self):
         master = BrokerRig(self, clock=self.slave.clock, network=self.slave.network, port=20911)
         master.put("Last")
         master.tables.groups.find("last")

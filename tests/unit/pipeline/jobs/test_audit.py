@@ -121,7 +121,7 @@ class DifferentTests(AuditCase):
         self.assertTrue(result.damaged[0].everywhere)
         self.assertIn("all copies", str(result.damaged[0]))
         self.assertEqual(result.identical_up_to, victim.physical_offset)
-        self.assertIn("not sound", result.verdict)
+        self.assertIn("not intact", result.verdict)
         self.assertTrue(self.audit(check_crc=False).identical)
 
     def test_a_lost_message_of_a_queue_is_a_gap(self) -> None:

@@ -96,7 +96,7 @@ class OptionsTest(TestCase):
         for given, told in (
             ({"readFrom": "slaves"}, "readFrom='slaves' must be slave or master or auto"),
             ({"accessKey": "me"}, "secretKey is missing"),
-            ({"tls": "false", "tlsKey": "k"}, "tlsKey is given and tls=false"),
+            ({"tls": "false", "tlsKey": "k"}, "tlsKey and tls=false contradict each other"),
             ({"topicPattern": "x"}, "did you mean topicsPattern"),
             ({"namesrvAddr": ""}, "namesrvAddr is missing"),
         ):
