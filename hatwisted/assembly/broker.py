@@ -227,7 +227,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         clock=node.clock,
         connecting=parts.connecting,
         random=parts.random,
-        master_address=lambda: master.ha,
+        master_address=master.dial,
         master_log=master_log,
         flush_now=node.store.flusher.flush_now,
     )
