@@ -307,7 +307,7 @@ class TestProgress(SyncCase):
         self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
 
     @inlineCallbacks
-    def test_B106_a_rocketmq_slave_is_told_the_plain_table(self):
+    def test_B106_a_rocketmq_slave_is_given_the_plain_table(self):
         master = self.ours()
         master.tables.offsets.reset("g", "T", 0, 10)
         answer = yield master.ask(43)

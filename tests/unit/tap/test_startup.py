@@ -87,7 +87,7 @@ class Startup(StartupCase):
 
         self.assertEqual(self.refusal(build=broken), "hamaster: /data/store/lock: Permission denied")
 
-    def test_what_a_setting_leads_to_is_told_with_its_place(self) -> None:
+    def test_what_a_setting_leads_to_is_reported_with_its_place(self) -> None:
         def unable(config: BrokerConfig, reactor: Any) -> IService:
             raise SettingError("listenPort", "can't listen")
 
