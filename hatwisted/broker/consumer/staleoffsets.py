@@ -82,7 +82,9 @@ class StaleOffsets:
             return None
         row = f"{topic}{SEPARATOR}{group}"
         end = self._ends.get(row, {}).get(queue_id)
-        if end is None or offset <= end or (row, queue_id) in self._meant.get(member, ()):
+        if end is None or offset <= end:
+            return None
+        if member is not None and (row, queue_id) in self._meant.get(member, ()):
             return None
         known = self._offsets.query(group, topic, queue_id)
         return None if known is None or offset <= known else known
