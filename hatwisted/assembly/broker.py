@@ -126,7 +126,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         followers,
         AdminProcessors(store, tables.topics, tables.groups, tables.offsets, tables.delays, runtime),
         TopicAdmin(clock, store, tables, spread, role, lambda: master.registered is not None),
-        TopicView(store, tables.topics, tables.offsets, consumers.clients, tables.filters, identity.name),
+        TopicView(clock, store, tables, consumers.clients, identity.name),
         GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.confirmed),
         MessageQueryProcessor(clock, store),
         LogBytesProcessor(clock, ranges),

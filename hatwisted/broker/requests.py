@@ -1,14 +1,16 @@
-"""What the processors of all rooms share: refusals, and the answer to a request that can't be understood."""
+"""What the processors of all rooms share: refusals, the answer to a request that can't be understood, and to one
+that takes long."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from hatwisted.remoting.server import Handler, RemotingConnection, response
+from hatwisted.timing.steps import Steps, TooMuchWork
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
@@ -45,3 +47,22 @@ def answer_bad_requests(handler: Callable[[RemotingConnection, RemotingCommand],
         return answered.addErrback(refuse) if isinstance(answered, Deferred) else answered
 
     return answer
+
+
+Walk = Generator[None, None, RemotingCommand]
+"""Work for one request that stops at every millisecond or so, and returns the answer."""
+
+
+def answer_in_steps(steps: Steps, handler: Callable[[RemotingConnection, RemotingCommand], Walk]) -> Handler:
+    """`handler` of requests that look through a great deal: it goes on in `steps`, and is forgotten with its
+    client. Who has too many under way is answered SYSTEM_BUSY."""
+
+    def answer(connection: RemotingConnection, request: RemotingCommand) -> Deferred[RemotingCommand]:
+        def busy(failure: Failure) -> RemotingCommand:
+            failure.trap(TooMuchWork)
+            return response(request, ResponseCode.SYSTEM_BUSY, failure.getErrorMessage())
+
+        connection.on_close(steps.forget)
+        return steps.run(connection, handler(connection, request)).addErrback(busy)
+
+    return answer_bad_requests(answer)

@@ -1,5 +1,5 @@
-"""What a configuration asks for and doesn't get: a server started with it would be open against its owner's will,
-so it doesn't start, unless that is allowed."""
+"""Protection that a configuration asks for and that isn't implemented: a server started with it would be open
+against its owner's will, so it doesn't start unless told to (--allow-open)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What a configuration value may be: one small rule per kind, beside the types of `schema`'s fields.
+"""What a configuration value may be: one small rule per kind, attached to the types of `schema`'s fields.
 
 A rule turns text into a value or raises ValueError with what is wrong; `allowed` completes the sentence for
-the operator. RocketMQ itself ignores a value that it can't read and goes on with its default; a typing
-mistake in `brokerRole` then silently runs an ASYNC_MASTER, so here it stops the start.
+the operator. RocketMQ itself ignores a value that it can't parse and uses its default; a typo
+in `brokerRole` then silently runs an ASYNC_MASTER, so here it prevents the start.
 
-Rejected: msgspec's own constraints. They would do the checks, but speak of `$.path` and JSON types.
+Rejected: msgspec's own constraints. They would do the checks, but their errors speak of `$.path` and JSON types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Rule(Protocol):
 
     @property
     def allowed(self) -> str:
-        """What would be accepted, for an error message."""
+        """What is accepted, for an error message."""
 
     def parse(self, text: str) -> object:
         """The value; raises ValueError saying what is wrong with `text`."""
@@ -98,7 +98,7 @@ class Text(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Text of a given form; blanks around it don't count."""
+    """Text of a given form; surrounding blanks are ignored."""
 
     allowed: str
     accepts: Callable[[str], bool]
@@ -119,7 +119,7 @@ class Path(Checked):
 
 
 class Optional(NamedTuple):
-    """As `rule`, and an empty value means that the key isn't set."""
+    """As `rule`, except that an empty value means the key isn't set."""
 
     rule: Rule
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, cast
+from typing import Protocol as Interface
+from typing import cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
@@ -29,6 +30,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.partialframes import PartialFrames
+from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.wire.bodylimits import MAX_BODY, body_limit
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
@@ -38,9 +41,6 @@ from hatwisted.wire.remoting import (
     RemotingReceiver,
     encode_command,
 )
-
-if TYPE_CHECKING:
-    from hatwisted.remoting.serverfactory import RemotingServerFactory
 
 READ_SIZE = 256 * 1024
 """Bytes asked of a socket per read: what one batch can hold of a pipelining producer."""
@@ -114,12 +114,28 @@ class ProcessorTable:
         return copy
 
 
+class ConnectionsOfPort(Interface):
+    """What a connection needs of its factory. rejected_total: connections closed for what they sent, or for
+    lack of room."""
+
+    table: ProcessorTable
+    partial: PartialFrames
+    turns: RequestTurns
+    rejected_total: int
+
+    def admit(self, connection: RemotingConnection) -> bool:
+        """Count a new connection; False if there are too many."""
+
+    def forget(self, connection: RemotingConnection) -> None:
+        """The connection is gone."""
+
+
 @implementer(IPushProducer)
 class RemotingConnection(Protocol):
     """One client. `peer` is "host:port", `host` its packed address as records carry it."""
 
     _log = Logger()
-    factory: RemotingServerFactory
+    factory: ConnectionsOfPort
 
     def __init__(self, typed_sends: bool = True) -> None:
         self._receiver = RemotingReceiver(typed_sends=typed_sends)
@@ -301,10 +317,10 @@ class RemotingConnection(Protocol):
         except Exception:
             self._failed(Failure(), command)
             return
-        if isinstance(answer, Deferred):
-            answer.addCallback(lambda late: self.reply(command, late)).addErrback(self._failed, command)
-        elif answer is not None:
+        if isinstance(answer, RemotingCommand):
             self.reply(command, answer)
+        elif answer is not None:
+            answer.addCallback(lambda late: self.reply(command, late)).addErrback(self._failed, command)
 
     def _failed(self, failure: Failure, command: RemotingCommand) -> None:
         self._log.failure(

@@ -17,9 +17,9 @@ from hatwisted.sim.consumption import Consumption
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.groupmember import GroupMember
 from hatwisted.sim.linkfaults import LinkFaults
-from hatwisted.sim.load import TOPICS
 from hatwisted.sim.machine import Machine
 from hatwisted.sim.memorynet import MemoryNetwork
+from hatwisted.sim.messageload import TOPICS
 from hatwisted.sim.promises import Terms
 from hatwisted.sim.setup import ADDRESSES, BROKER_PORT, GROUPS, MEMBERS, NAME_SERVER, Setup
 from hatwisted.sim.simclock import SimClock

@@ -49,7 +49,7 @@ class ProcessClock:
 
     def seconds(self) -> float:
         """See IReactorTime."""
-        return self._clock.seconds() + self.ahead
+        return self._clock.now + self.ahead
 
     def leap(self, seconds: float) -> None:
         """So much time is gone at once, as after a sleep; what would have been due meanwhile is due now."""
@@ -134,7 +134,7 @@ class Machine:
         """Does anybody take what arrives, if only to refuse it?"""
         if not self.powered:
             return False
-        return self.process is None or self.process.paused_until <= self._clock.seconds()
+        return self.process is None or self.process.paused_until <= self._clock.now
 
     def boot(self, build: Build) -> bool:
         """Start a process. False if the power failed meanwhile; raises what the service's start does."""

@@ -70,6 +70,7 @@ class MemoryTransport:
         self._network = network
         self._host = host
         self._peer = peer
+        self._here, self._there = host.host, peer.host
         self._unsent = bytearray()
         self._under_way: IDelayedCall | None = None
         self._reading = True
@@ -135,7 +136,7 @@ class MemoryTransport:
 
     def _reset_other(self) -> None:
         """Tell the other end, once, that this one is gone."""
-        if not self._network.held(self._host.host, self._peer.host):
+        if not self._network.held(self._here, self._there):
             self._network.later(self.other.lost, ConnectionLost())
 
     def getHost(self) -> IPv4Address:
@@ -200,9 +201,11 @@ class MemoryTransport:
         self._under_way = None
         if self._aborting:
             return
-        held = self._network.held(self._host.host, self._peer.host)
-        if held or self.stalled_until > self._network.clock.seconds():
-            self._under_way = self._network.clock.callLater(RETRANSMIT, self._arrive)
+        network = self._network
+        if network.held(self._here, self._there) or (
+            self.stalled_until and self.stalled_until > network.clock.seconds()
+        ):
+            self._under_way = network.clock.callLater(RETRANSMIT, self._arrive)
             return
         if self._unsent:
             if not self.other.connected:
@@ -279,7 +282,7 @@ class MemoryTransport:
 
     def take_last(self, data: bytearray) -> None:
         """What the other end sent before it was gone."""
-        if self._network.held(self._peer.host, self._host.host):
+        if self._network.held(self._there, self._here):
             return
         while data and self.connected and self._take(data):
             pass

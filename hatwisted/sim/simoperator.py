@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
-from hatwisted.sim.load import QUEUES, TOPICS
+from hatwisted.sim.messageload import QUEUES, TOPICS
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import DELAYS
 from hatwisted.sim.tablepromises import TablePromises

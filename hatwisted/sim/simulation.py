@@ -21,8 +21,8 @@ from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import START, Group
 from hatwisted.sim.history import Place, Sent, Violation
 from hatwisted.sim.indexcheck import check_index
-from hatwisted.sim.load import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
+from hatwisted.sim.messageload import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import ADDRESSES, DELAYS, MEMBERS, Setup
 from hatwisted.sim.simdisk import SimDisk

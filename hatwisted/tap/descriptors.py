@@ -1,11 +1,11 @@
-"""Descriptors of this process: who gets the last ones.
+"""Who gets this process's last file descriptors.
 
 A flood of connections must not take what the store needs to open a file. A new descriptor gets the lowest free
-number, so one look at that number shows whether there is room: a newcomer that finds less than KEPT_FREE left is
-closed at once, and is the only one to whom running out is an error.
+number, so one look at that number shows whether there is room: a newcomer that finds fewer than KEPT_FREE left is
+closed at once, so that only newcomers suffer from the shortage.
 
 Rejected: counting connections (files, look-ups and our own calls take descriptors too), and waiting for EMFILE, as
-Twisted does (by then there's none left for anybody).
+Twisted does (by then none is left for anything).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from zope.interface import implementer
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 
 KEPT_FREE = 64
-"""Descriptors that connections of others leave free (a quarter of all where there are fewer than 256): for files
+"""Descriptors that accepted connections leave free (a quarter of all where there are fewer than 256): for files
 that the store opens, for syncs of folders, name look-ups, and calls of our own."""
 
 
 def descriptor_limit() -> int:
-    """Descriptors that this process may have at present."""
+    """The soft limit of this process."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def raise_descriptor_limit() -> None:
-    """Soft limit up to the hard one: a broker has thousands of queue files and clients."""
+    """Raise the soft limit to the hard one: a broker has thousands of queue files and clients."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -80,7 +80,7 @@ class NewcomerGuard:
         left_out = self._throttle.admit(None)
         if left_out is not None:
             self._log.warn(
-                "connection from {peer} refused: of {limit} descriptors the last {kept} are kept for "
+                "connection from {peer} refused: of {limit} descriptors the last {kept} are reserved for "
                 "files; raise "
                 "the limit (ulimit -n, LimitNOFILE), or see who connects{more}",
                 peer=getattr(addr, "host", addr),

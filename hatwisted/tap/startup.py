@@ -1,6 +1,6 @@
 """From twistd's command line to a service, or to one line on standard error and exit status 1.
 
-Whatever can be wrong should be found in `makeService`: twistd hasn't forked yet, so the operator's terminal
+Whatever can be wrong should show in `makeService`: twistd hasn't forked yet, so the operator's terminal
 still gets the line, daemonised or not. What only shows when services start (after the fork: a POSIX record
 lock doesn't survive one) passes through twistd, which removes the pid file and informs the waiting parent;
 with `-n` it would end in a traceback, which the exception hook below turns into the same line. The parent
@@ -33,8 +33,8 @@ from hatwisted.tap.realparts import real_parts
 
 log = Logger()
 
-# Somebody else's doing (a file, a folder, a port): reported in one line. Anything else is ours and keeps its
-# traceback.
+# Errors of the surroundings (a file, a folder, a port): reported in one line. Anything else is a bug and keeps
+# its traceback.
 EXPECTED = (ConfigError, StoreError, CannotListenError, OSError)
 
 C = TypeVar("C", bound=msgspec.Struct)
@@ -63,7 +63,7 @@ class ServerOptions(usage.Options):
 
 
 class BrokerOptions(ServerOptions):
-    """What a broker takes besides."""
+    """What brokers take in addition."""
 
     def opt_namesrv(self, addresses: str) -> None:
         """Name servers as host:port;host:port, the same as --set namesrvAddr=..."""
@@ -116,7 +116,7 @@ class StartupService(MultiService):
 
     - service: all of them
     - terminal: of the operator who starts it
-    - time: runs as long as they do, and keeps their clock steady; None: nothing does
+    - time: runs as long as they do, and keeps their clock steady; None: there is none
     """
 
     def __init__(self, service: IService, terminal: Terminal, time: IService | None) -> None:
@@ -151,7 +151,7 @@ class Terminal:
         self._descriptor: int | None = os.dup(2)
 
     def close(self) -> None:
-        """Let go of it; idempotent."""
+        """Close the duplicate; idempotent."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -199,7 +199,7 @@ def _explained(program: str) -> Iterator[None]:
 
 @contextmanager
 def _placed(source: Source) -> Iterator[None]:
-    """Put file and line before what a setting has led to."""
+    """Prefix an error that a setting has caused with the setting's file and line."""
     try:
         yield
     except SettingError as error:

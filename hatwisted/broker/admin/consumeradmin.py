@@ -52,7 +52,7 @@ class ConsumerAdmin:
             ConnectionProcessors(clients),
             ConsumeStatsProcessors(clock, store, tables, clients, self.stats, identity),
             StatsProcessor(self.stats),
-            OffsetResets(store, tables, consumers, self.calls, identity.name),
+            OffsetResets(clock, store, tables, consumers, self.calls, identity.name),
             ConsumerRunningInfo(self.calls, clients, store, identity.name),
             ReplyProcessor(clock, topics, clients, self.calls, identity.store_address),
         )

@@ -5,12 +5,13 @@ A table of queues with the broker's end, the group's progress and the store time
 Of a group that is online, topics that it has unsubscribed from are left out, although their offsets are kept.
 5.x tools read `pullOffset` too, which is the committed offset here: nothing in between is known to a broker
 without pop consumption. Reading a store time is a read of the log, so an answer costs one for each queue with
-progress: MAX_QUEUES bounds it.
+progress: MAX_QUEUES bounds it, and it's made in steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from typing import Final
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
@@ -18,10 +19,11 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted.broker.admin.brokerstats import BrokerStats
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.identity import BrokerIdentity
-from hatwisted.broker.requests import BadClientData, answer_bad_requests
+from hatwisted.broker.requests import BadClientData, Walk, answer_bad_requests, answer_in_steps
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.timing.steps import Steps
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, queue_table
@@ -32,6 +34,12 @@ from hatwisted.wire.requestheader import bool_field, text_field
 MAX_QUEUES = 20_000
 """Queues one answer may describe, some 20 us each. Beyond it the request is refused, with the advice to ask
 for less at a time."""
+
+QUEUES_PER_STEP: Final = 32
+"""Some 20 to 60 us each."""
+
+GROUPS_PER_STEP: Final = 256
+"""Some us each, if they have no progress."""
 
 _LONG_MAX = (1 << 63) - 1
 """In the answer of 308: no group stands lower than the one compared with."""
@@ -103,43 +111,53 @@ class ConsumeStatsProcessors:
         self._stats = stats
         self._broker_name = identity.name
         self._address = identity.store_address
+        self._steps = Steps(clock, "describing the progress of groups")
 
     def register_on(self, table: ProcessorTable) -> None:
         for code, handler in (
             (RequestCode.GET_CONSUME_STATS, self.group),
             (RequestCode.GET_BROKER_CONSUME_STATS, self.all_groups),
             (RequestCode.QUERY_CONSUME_TIME_SPAN, self.time_span),
-            (RequestCode.QUERY_CORRECTION_OFFSET, self.correction),
         ):
-            table.register(code, answer_bad_requests(handler))
+            table.register(code, answer_in_steps(self._steps, handler))
+        table.register(RequestCode.QUERY_CORRECTION_OFFSET, answer_bad_requests(self.correction))
 
     # -- progress --------------------------------------------------------------------------------------------
 
-    def group(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def group(self, _connection: RemotingConnection, request: RemotingCommand) -> Walk:
         group, topic = text_field(request.ext, "consumerGroup"), request.ext.get("topic", "").strip()
         stats = ConsumeStats()
-        for config in self._consumed(group, [topic] if topic else self._offsets.topics_of(group)):
+        for config in self._consumed(
+            group, [topic] if topic else self._offsets.topics_by_group().get(group, ())
+        ):
             self._check_size(len(stats.queues) + config.read_queue_nums)
-            self._add_topic(stats, group, config, config.read_queue_nums, request.version >= V5_0_0)
+            yield from self._add_topic(
+                stats, group, config, config.read_queue_nums, request.version >= V5_0_0
+            )
         return response(request, body=fastjson.dumps_compact(stats.body()))
 
-    def all_groups(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def all_groups(self, _connection: RemotingConnection, request: RemotingCommand) -> Walk:
         text_field(request.ext, "isOrder")
         ordered_only = bool_field(request.ext, "isOrder")
         queues, behind = 0, 0
         every: list[dict[str, list[dict[str, object]]]] = []
-        for group in self._groups.table().subscription_group_table:
+        topics = self._offsets.topics_by_group()
+        for number, group in enumerate(self._groups.table().subscription_group_table):
             found = []
-            for config in self._consumed(group, self._offsets.topics_of(group)):
+            for config in self._consumed(group, topics.get(group, ())):
                 if ordered_only and not config.order:
                     continue
                 queues += config.write_queue_nums
                 self._check_size(queues)
                 stats = ConsumeStats()
-                self._add_topic(stats, group, config, config.write_queue_nums, request.version >= V5_0_0)
+                yield from self._add_topic(
+                    stats, group, config, config.write_queue_nums, request.version >= V5_0_0
+                )
                 behind += stats.behind
                 found.append(stats.body())
             every.append({group: found})
+            if number % GROUPS_PER_STEP == GROUPS_PER_STEP - 1:
+                yield
         body = {
             "brokerAddr": self._address,
             "consumeStatsList": every,
@@ -163,7 +181,7 @@ class ConsumeStatsProcessors:
 
     def _add_topic(
         self, stats: ConsumeStats, group: str, config: TopicConfig, queues: int, with_pull_offset: bool
-    ) -> None:
+    ) -> Generator[None, None, None]:
         topic = config.topic_name
         for queue_id in range(queues):
             consumed = max(0, self._offsets.query(group, topic, queue_id) or 0)
@@ -173,6 +191,8 @@ class ConsumeStatsProcessors:
                 last_timestamp=max(0, self._store.message_time(topic, queue_id, consumed - 1)),
                 pull_offset=consumed if with_pull_offset else None,
             )
+            if queue_id % QUEUES_PER_STEP == QUEUES_PER_STEP - 1:
+                yield
         stats.consume_tps += self._stats.consume_tps(group, topic)
 
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
@@ -180,12 +200,17 @@ class ConsumeStatsProcessors:
 
     # -- times -----------------------------------------------------------------------------------------------
 
-    def time_span(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def time_span(self, _connection: RemotingConnection, request: RemotingCommand) -> Walk:
         topic, group = text_field(request.ext, "topic"), text_field(request.ext, "group")
         config = self._topics.get(topic)
         if config is None:
             return response(request, ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-        spans = [self._span(group, topic, queue_id) for queue_id in range(config.write_queue_nums)]
+        self._check_size(config.write_queue_nums)
+        spans = []
+        for queue_id in range(config.write_queue_nums):
+            spans.append(self._span(group, topic, queue_id))
+            if queue_id % QUEUES_PER_STEP == QUEUES_PER_STEP - 1:
+                yield
         return response(request, body=fastjson.dumps_compact({"consumeTimeSpanSet": spans}))
 
     def _span(self, group: str, topic: str, queue_id: int) -> QueueTimeSpan:

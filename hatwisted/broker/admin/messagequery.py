@@ -8,19 +8,15 @@ messages have is looked up in steps, and a client may have a few look-ups under 
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.python.failure import Failure
 
-from hatwisted.broker.requests import answer_bad_requests
+from hatwisted.broker.requests import Walk, answer_in_steps
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.timing.steps import Steps, TooMuchWork
+from hatwisted.timing.steps import Steps
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.requestheader import QueryMessageHeader, parse_query_message
+from hatwisted.wire.requestheader import parse_query_message
 
 MAX_MESSAGES = 64
 """In one answer (RocketMQ's maxMsgsNumBatch)."""
@@ -40,21 +36,10 @@ class MessageQueryProcessor:
         self._steps = Steps(clock, "looking up messages by key")
 
     def register_on(self, table: ProcessorTable) -> None:
-        table.register(RequestCode.QUERY_MESSAGE, answer_bad_requests(self.query))
+        table.register(RequestCode.QUERY_MESSAGE, answer_in_steps(self._steps, self.query))
 
-    def query(self, connection: RemotingConnection, request: RemotingCommand) -> Deferred[RemotingCommand]:
+    def query(self, _connection: RemotingConnection, request: RemotingCommand) -> Walk:
         header = parse_query_message(request.ext)
-        connection.on_close(self._steps.forget)
-
-        def busy(failure: Failure) -> RemotingCommand:
-            failure.trap(TooMuchWork)
-            return response(request, ResponseCode.SYSTEM_BUSY, failure.getErrorMessage())
-
-        return self._steps.run(connection, self._look_up(header, request)).addErrback(busy)
-
-    def _look_up(
-        self, header: QueryMessageHeader, request: RemotingCommand
-    ) -> Generator[None, None, RemotingCommand]:
         count = min(UNIQUE_KEY_MESSAGES if header.by_unique_key else header.max_num, MAX_MESSAGES)
         index = self._store.index
         offsets: list[int] = []

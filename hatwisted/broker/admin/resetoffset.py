@@ -13,16 +13,19 @@ language of the tool that asks; here it's the member's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from typing import Final
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
-from hatwisted.broker.requests import Refusal, answer_bad_requests
+from hatwisted.broker.requests import Refusal, Walk, answer_bad_requests, answer_in_steps
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.timing.steps import Steps
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V3_0_7_SNAPSHOT, RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, queue_table
@@ -36,6 +39,9 @@ END = -1
 ALL_QUEUES = -1
 """As a queue id."""
 
+QUEUES_PER_STEP: Final = 8
+"""Each is searched by time: some 20 reads of the log."""
+
 Offsets = Mapping[int, int]
 """Queue id -> queue offset."""
 
@@ -43,6 +49,7 @@ Offsets = Mapping[int, int]
 class OffsetResets:
     """Answers 222 and 314.
 
+    - clock: bounds the time of a step
     - store: has the queues
     - tables: topics, groups, offsets
     - consumers: who is connected, and commits
@@ -54,6 +61,7 @@ class OffsetResets:
 
     def __init__(
         self,
+        clock: IReactorTime,
         store: MessageStore,
         tables: BrokerTables,
         consumers: ConsumerProcessors,
@@ -67,14 +75,15 @@ class OffsetResets:
         self._clients = consumers.clients
         self._calls = calls
         self._broker_name = broker_name
+        self._steps = Steps(clock, "looking for the places that groups are to go to")
 
     def register_on(self, table: ProcessorTable) -> None:
-        table.register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, answer_bad_requests(self.reset))
+        table.register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, answer_in_steps(self._steps, self.reset))
         table.register(RequestCode.CLONE_GROUP_OFFSET, answer_bad_requests(self.clone))
 
     # -- reset -----------------------------------------------------------------------------------------------
 
-    def reset(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def reset(self, connection: RemotingConnection, request: RemotingCommand) -> Walk:
         ext = request.ext
         topic, group = text_field(ext, "topic"), text_field(ext, "group")
         timestamp = long_field(ext, "timestamp")
@@ -93,7 +102,7 @@ class OffsetResets:
             remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
         if queue_id == ALL_QUEUES:
-            found = self._all_targets(config, group, timestamp, force)
+            found = yield from self._all_targets(config, group, timestamp, force)
         else:
             found = self._one_target(config, queue_id, timestamp, ext)
         if isinstance(found, Refusal):
@@ -107,7 +116,9 @@ class OffsetResets:
         body = fastjson.dumps_compact({"offsetTable": queue_table(self._queues(topic, found))})
         return response(request, body=body)
 
-    def _all_targets(self, config: TopicConfig, group: str, timestamp: int, force: bool) -> Offsets | Refusal:
+    def _all_targets(
+        self, config: TopicConfig, group: str, timestamp: int, force: bool
+    ) -> Generator[None, None, Offsets | Refusal]:
         """Where all queues are to go. Without force no queue is moved forward."""
         targets = {}
         for queue_id in range(config.write_queue_nums):
@@ -117,6 +128,8 @@ class OffsetResets:
                 return Refusal(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
             wanted = self._at_time(config.topic_name, queue_id, timestamp)
             targets[queue_id] = wanted if force else min(wanted, now)
+            if queue_id % QUEUES_PER_STEP == QUEUES_PER_STEP - 1:
+                yield
         return targets
 
     def _one_target(
@@ -184,7 +197,7 @@ class OffsetResets:
         ext = request.ext
         source, target = text_field(ext, "srcGroup"), text_field(ext, "destGroup")
         topic, offline = ext.get("topic", "").strip(), bool_field(ext, "offline")
-        for name in [topic] if topic else self._offsets.topics_of(source):
+        for name in [topic] if topic else self._offsets.topics_by_group().get(source, ()):
             if self._topics.get(name) is not None and (offline or self._clients.subscribes(source, name)):
                 self._offsets.clone(source, target, name)
         return response(request)

@@ -4,16 +4,17 @@ GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305, QUERY_CONSUME_QUEUE 321."""
 from __future__ import annotations
 
 import msgspec
+from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.admin.connections import subscription_data
+from hatwisted.broker.admin.consumestats import QUEUES_PER_STEP
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
-from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable
-from hatwisted.broker.requests import answer_bad_requests
-from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.broker.requests import Walk, answer_bad_requests, answer_in_steps
+from hatwisted.broker.tables import BrokerTables
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.timing.steps import Steps
 from hatwisted.wire import fastjson, layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, queue_table
@@ -45,49 +46,50 @@ class ConsumeQueueEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 class TopicView:
     """Answers from the tables and the store.
 
+    - clock: bounds the time of a step
     - store: has the queues
-    - topics, offsets, filters: the tables
+    - tables: topics, offsets, filters
     - clients: who is connected
     - broker_name: as in queues' names
     """
 
     def __init__(
         self,
+        clock: IReactorTime,
         store: MessageStore,
-        topics: TopicConfigTable,
-        offsets: ConsumerOffsetTable,
+        tables: BrokerTables,
         clients: ClientTable,
-        filters: ConsumerFilterTable,
         broker_name: str,
     ) -> None:
         self._store = store
-        self._topics = topics
-        self._offsets = offsets
+        self._topics = tables.topics
+        self._offsets = tables.offsets
         self._clients = clients
-        self._filters = filters
+        self._filters = tables.filters
         self._broker_name = broker_name
+        self._steps = Steps(clock, "describing a topic's queues")
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
+        table.register(RequestCode.GET_TOPIC_STATS_INFO, answer_in_steps(self._steps, self.stats))
         for code, handler in (
-            (RequestCode.GET_TOPIC_STATS_INFO, self.stats),
             (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, self.groups),
             (RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, self.system_topics),
             (RequestCode.QUERY_CONSUME_QUEUE, self.entries),
         ):
             table.register(code, answer_bad_requests(handler))
 
-    def stats(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def stats(self, _connection: RemotingConnection, request: RemotingCommand) -> Walk:
         topic = text_field(request.ext, "topic")
         config = self._topics.get(topic)
         if config is None:
             return response(request, ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-        queues = {
-            MessageQueue(broker_name=self._broker_name, queue_id=queue_id, topic=topic): self._offset(
-                topic, queue_id
-            )
-            for queue_id in range(config.write_queue_nums)
-        }
+        queues = {}
+        for queue_id in range(config.write_queue_nums):
+            queue = MessageQueue(broker_name=self._broker_name, queue_id=queue_id, topic=topic)
+            queues[queue] = self._offset(topic, queue_id)
+            if queue_id % QUEUES_PER_STEP == QUEUES_PER_STEP - 1:
+                yield
         return response(request, body=fastjson.dumps_compact({"offsetTable": queue_table(queues)}))
 
     def _offset(self, topic: str, queue_id: int) -> TopicOffset:

@@ -151,7 +151,7 @@ class ConsumerOffsetTable:
 
     def remove_group(self, group: str) -> None:
         """Forget the group's progress in all topics, here and, with the next joining, elsewhere."""
-        self._remove(f"{topic}{SEPARATOR}{group}" for topic in self.topics_of(group))
+        self._remove([f"{topic}{SEPARATOR}{group}" for topic, _, name in self._keys() if name == group])
 
     def remove_topic(self, topic: str) -> None:
         """Forget all groups' progress in the topic, likewise."""
@@ -184,9 +184,12 @@ class ConsumerOffsetTable:
         """Queue id -> committed queue offset; empty if the group has committed nothing."""
         return dict(self._offsets.get(f"{topic}{SEPARATOR}{group}", {}))
 
-    def topics_of(self, group: str) -> list[str]:
-        """Topics that the group has committed an offset of."""
-        return [topic for topic, _, name in self._keys() if name == group]
+    def topics_by_group(self) -> dict[str, list[str]]:
+        """Topics that each group has committed an offset of: one walk over the table for all of them."""
+        found: dict[str, list[str]] = {}
+        for topic, _, group in self._keys():
+            found.setdefault(group, []).append(topic)
+        return found
 
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have committed an offset of the topic."""

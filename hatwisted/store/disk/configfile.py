@@ -83,6 +83,11 @@ class ConfigFile:
                 self._log.warn("{path} can't be used: {error}", path=path, error=error)
         return False
 
+    @property
+    def unwritten(self) -> bool:
+        """Does the file lack something, or is it being written?"""
+        return self._dirty or self._writing
+
     def changed(self) -> None:
         """The table is no longer what the file says; the next `flush` writes it."""
         self._dirty = True
@@ -194,4 +199,5 @@ class ConfigFlusher:
 
     def flush(self) -> Deferred[None]:
         """Write every changed file; never fails."""
-        return DeferredList([file.flush() for file in self._files]).addCallback(lambda _: None)
+        writing = [file.flush() for file in self._files if file.unwritten]
+        return DeferredList(writing).addCallback(lambda _: None) if writing else succeed(None)

@@ -54,7 +54,7 @@ def test_a_flood_of_connections_costs_no_put(tmp_path: Path) -> None:
             flood += [
                 socket.create_connection(("127.0.0.1", group.master_port), 5) for _ in range(LIMIT + 50)
             ]
-            refused = "are kept for files"
+            refused = "are reserved for files"
             wait_until(lambda: refused in group.master.log_text(), 10, "the newcomers are refused")
             # New log files, new queues, syncs of all these and their folders.
             for number in range(100):

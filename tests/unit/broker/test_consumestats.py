@@ -6,6 +6,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.broker.admin import consumestats
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.wire import fastjson
+from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import NOW, BrokerRig, GroupMember
 
 BEGIN = int(NOW * 1000)
@@ -91,6 +92,42 @@ class TestProgress(StatsCase):
         for code, name in ((208, "consumerGroup"), (317, "isOrder"), (303, "topic"), (308, "topic")):
             answer = yield self.rig.ask(code)
             self.assertEqual((answer.code, answer.remark), (1, f"request field {name} is missing"))
+
+
+class TestSteps(StatsCase):
+    """A topic may have 65,536 queues, and each costs a read of the log: others have their turn in between."""
+
+    @inlineCallbacks
+    def test_nobody_waits_for_a_whole_walk(self):
+        rig, queues = self.rig, 1000
+        rig.tables.topics.put(TopicConfig(topic_name="Big", read_queue_nums=queues, write_queue_nums=queues))
+        rig.tables.offsets.commit("g", "Big", 0, 0)
+        for queue_id in range(queues):
+            rig.tables.offsets.commit("h", "Big", queue_id, 0)
+        asked = []
+
+        def counted(real):
+            return lambda *where: asked.append(where) or real(*where)
+
+        for name in ("queue_end", "queue_offsets", "offset_by_time"):
+            self.patch(rig.store, name, counted(getattr(rig.store, name)))
+        for code, group in ((208, "g"), (317, "g"), (303, "g"), (202, "g"), (222, "h")):
+            asked.clear()
+            fields = {
+                "consumerGroup": group,
+                "group": group,
+                "topic": "Big",
+                "timestamp": 1,
+                "isOrder": "false",
+            }
+            answering = rig.ask(code, isForce="true", **fields)
+            yield rig.until(lambda asked=asked: asked)
+            self.assertLess(len(set(asked)), 50)
+            self.assertFalse(answering.called, code)
+            yield rig.until(lambda answering=answering: rig.turn() or answering.called)
+            answer = yield answering
+            self.assertIn(answer.code, (0, 206), answer.remark)
+            self.assertGreaterEqual(len(set(asked)), queues)
 
 
 class TestTimes(StatsCase):
