@@ -106,11 +106,6 @@ class ConfigFile:
             self._write()
         return done
 
-    @property
-    def unwritten(self) -> str:
-        """The file and why it couldn't be written, "" if it was."""
-        return self.problem and f"{self.path}: {self.problem}"
-
     def _write(self) -> None:
         """One write for all who wait: they may be hundreds, as each new topic is saved at once."""
         waiting, self._waiting = self._waiting, []
@@ -168,7 +163,7 @@ def written(files: Sequence[ConfigFile]) -> Deferred[str | None]:
     be written, for whoever made a change. Never fails."""
 
     def told(_: object) -> str | None:
-        problems = "; ".join(file.unwritten for file in files if file.unwritten)
+        problems = "; ".join(f"{file.path}: {file.problem}" for file in files if file.problem)
         return f"done here, but not written to a file yet: {problems}" if problems else None
 
     return gatherResults([file.flush() for file in files]).addCallback(told)
