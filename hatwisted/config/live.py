@@ -66,6 +66,11 @@ class LiveConfig(Generic[C]):
         check_text(data, REQUEST)
         return {entry.key: entry.value for entry in parse_properties(data, REQUEST)}
 
+    def asked(self, data: bytes) -> dict[str, str | None]:
+        """The present values of the keys of a request, as `text` shows them. Raises ConfigError."""
+        now = self.parse(self.text())
+        return {key: now.get(key) for key in self.parse(data)}
+
     def update(
         self, changes: dict[str, str], check: Callable[[C], object] = lambda config: None
     ) -> list[str]:

@@ -43,7 +43,7 @@ UNUSED_BROKER_KEYS = frozenset(
     rejectTransactionMessage replyThreadPoolQueueCapacity rmqAddressServerDomain rmqAddressServerSubGroup
     scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
     sendMessageThreadPoolNums sendThreadPoolQueueCapacity serverAsyncSemaphoreValue
-    serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue
+    serverCallbackExecutorThreads serverOnewaySemaphoreValue
     serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads
     startAcceptSendRequestTimeStamp storePathDLedgerCommitLog storeReplyMessageEnable traceOn
     transferMsgByHeap
@@ -64,7 +64,7 @@ ignores them, and lays a store out with its default sizes."""
 UNUSED_NAMESRV_KEYS = frozenset(
     """
     clusterTest productEnvName rocketmqHome serverAsyncSemaphoreValue
-    serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue
+    serverCallbackExecutorThreads serverOnewaySemaphoreValue
     serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads useEpollNativeSelector
     writeBufferHighWaterMark writeBufferLowWaterMark
     """.split()

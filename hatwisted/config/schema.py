@@ -25,6 +25,7 @@ from hatwisted.config.values import (
     HOURS,
     LONG_MAX,
     MILLISECONDS,
+    NETWORKS,
     PATH,
     PORT,
     Choice,
@@ -60,6 +61,7 @@ Bytes = Annotated[int, BYTES]
 Count = Annotated[int, COUNT]
 Bool = Annotated[bool, Flag()]
 Name = Annotated[str, Text()]
+NetworkList = Annotated[str | None, Optional(NETWORKS)]
 Path = Annotated[str, PATH]
 
 # A RocketMQ slave holds header and body of a frame in 4 MiB; a longer one never completes (B26).
@@ -96,6 +98,13 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     listen_port: Annotated[int, BROKER_PORT] = 10911
     namesrv_addr: Annotated[str | None, Optional(HOST_PORT_LIST)] = None
     """`host:port;host:port`; the environment's NAMESRV_ADDR if the file doesn't say."""
+    listen_allow_list: NetworkList = None
+    """Ours: networks from where clients may connect; everywhere if the file doesn't say."""
+    admin_allow_list: NetworkList = None
+    """Ours: networks from where the broker may be changed. If the file doesn't say: with accounts from everywhere,
+    else from its own host alone."""
+    max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
+    """Ours: connections of one address, all ports together; half of what there may be if the file doesn't say."""
 
     # -- accounts
     acl_enable: Bool = False
@@ -212,6 +221,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """RocketMQ 5.x: a slave further behind than this isn't in sync."""
 
     # -- sockets (0 leaves a buffer to the kernel)
+    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0
@@ -261,6 +271,13 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     config_store_path: Annotated[str | None, Optional(PATH)] = None
     """The file that run-time changes are written to; that of `--conf` if the file doesn't say."""
     order_message_enable: Bool = False
+    listen_allow_list: NetworkList = None
+    """Ours: as a broker's."""
+    admin_allow_list: NetworkList = None
+    """Ours: as a broker's."""
+    max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
+    """Ours: as a broker's."""
+    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0

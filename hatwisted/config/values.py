@@ -15,6 +15,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from hatwisted.wire.networks import is_network_list
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -161,6 +163,9 @@ def is_one_path(text: str) -> bool:
 
 HOST_PORT = Checked("host:port", is_host_port)
 HOST_PORT_LIST = Checked("host:port, several separated by ';'", is_host_port_list)
+NETWORKS = Checked(
+    "networks such as 10.1.0.0/16, single addresses, or * for everybody, separated by ';'", is_network_list
+)
 HOURS = Checked("hours from 00 to 23, several separated by ';'", is_hour_list)
 DELAY_LEVELS = Checked("durations such as 1s 5m 2h, separated by single spaces", is_delay_levels)
 PATH = Path("one folder (several, separated by commas, are not supported)", is_one_path)

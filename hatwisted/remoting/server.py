@@ -13,7 +13,6 @@ small requests can ask for big answers. Requests that take long wait for each ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
 from typing import Protocol as Interface
 from typing import cast
 
@@ -35,6 +34,7 @@ from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.wire.bodylimits import MAX_BODY, body_limit
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.networks import plain_address
 from hatwisted.wire.remoting import (
     RemotingCommand,
     RemotingProtocolError,
@@ -132,7 +132,8 @@ class ConnectionsOfPort(Interface):
 
 @implementer(IPushProducer)
 class RemotingConnection(Protocol):
-    """One client. `peer` is "host:port", `host` its packed address as records carry it."""
+    """One client. `peer` is "host:port", `address` the host alone, `host` its packed address as records carry
+    it."""
 
     _log = Logger()
     factory: ConnectionsOfPort
@@ -149,8 +150,13 @@ class RemotingConnection(Protocol):
         self._readers: list[Callable[[], None]] = []
         self._answer_taker: Callable[[RemotingCommand], None] | None = None
         self.active = True
+        self.stalled = False
+        """Has the frame that it has begun been there at the last look, too?"""
         self.open = False
+        self.address = "?"
         self.peer = "?"
+        self.local = False
+        """Does it come from this host?"""
         self.host = HostPort(b"\0\0\0\0", 0)
         self.host_bytes = self.host.pack()
 
@@ -159,9 +165,12 @@ class RemotingConnection(Protocol):
     def connectionMade(self) -> None:
         transport = cast(ITCPTransport, self.transport)
         address = transport.getPeer()
-        self.host = HostPort(ip_address(address.host).packed, address.port)
+        client = plain_address(address.host)
+        self.host = HostPort(client.packed, address.port)
         self.host_bytes = self.host.pack()
-        self.peer = f"{address.host}:{address.port}"
+        self.address = str(client)
+        self.peer = f"{client}:{address.port}"
+        self.local = client.is_loopback or address.host == transport.getHost().host
         self.open = True
         if not self.factory.admit(self):
             transport.abortConnection()
@@ -205,6 +214,8 @@ class RemotingConnection(Protocol):
         except RemotingProtocolError as error:
             self.reject(f"{error}")
             return
+        if commands:
+            self.stalled = False
         self.factory.partial.hold(self, self._receiver.buffered)
         if not self.open:
             return
@@ -343,6 +354,11 @@ class RemotingConnection(Protocol):
             self._out_bytes += len(data)
         elif self.open:
             write_now(cast(ITransport, self.transport), data)
+
+    @property
+    def holds_partial_frame(self) -> bool:
+        """Has the client begun a frame and not ended it?"""
+        return self._receiver.buffered > 0
 
     @property
     def paused(self) -> bool:

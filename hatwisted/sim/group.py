@@ -39,7 +39,11 @@ class Group:
         self.trace = Trace(self.clock.seconds)
         self.faults = LinkFaults(self.random("network"))
         self.network = MemoryNetwork(
-            self.clock, latency=self.faults.latency, piece=self.faults.next_piece, held=self.faults.held
+            self.clock,
+            latency=self.faults.latency,
+            piece=self.faults.next_piece,
+            room=self.faults.room,
+            held=self.faults.held,
         )
         members = tuple(MEMBERS) if setup.consumers else ()
         self.consumptions = {terms.name: Consumption(terms) for terms in GROUPS if setup.consumers}
@@ -60,6 +64,8 @@ class Group:
 
     def _machine(self, name: str) -> Machine:
         machine = Machine(name, ADDRESSES[name], self.clock, self.network, self.trace, self.random(name))
+        drift = self.setup.drift
+        machine.speed = 1.0 + self.random(f"speed of {name}").choice((-drift, 0.0, drift))
         self.faults.machines[machine.address] = machine
         return machine
 

@@ -1,11 +1,12 @@
-"""Who gets this process's last file descriptors.
+"""Descriptors of this process: a budget for connections, and who gets the last ones.
 
-A flood of connections must not take what the store needs to open a file. A new descriptor gets the lowest free
-number, so one look at that number shows whether there is room: a newcomer that finds fewer than KEPT_FREE left is
-closed at once, so that only newcomers suffer from the shortage.
+A flood of connections must not take what the store needs to open a file. So clients' connections on all ports have
+together what is left beside the files and links that there may be (`connections_within`), which is told at start.
+That budget isn't all: look-ups and our own calls take descriptors too. A new descriptor gets the lowest free
+number, so one look at that number shows whether there is room: a newcomer that finds less than KEPT_FREE left is
+closed at once, and is the only one to whom running out is an error.
 
-Rejected: counting connections (files, look-ups and our own calls take descriptors too), and waiting for EMFILE, as
-Twisted does (by then none is left for anything).
+Rejected: waiting for EMFILE, as Twisted does (by then there's none left for anybody).
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, I
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from hatwisted.ha.master import MAX_LINKS, MAX_UNREPORTED
+from hatwisted.store.log.openfiles import OPEN_FILE_LIMIT
+from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 
 KEPT_FREE = 64
@@ -35,6 +39,14 @@ def raise_descriptor_limit() -> None:
     """Raise the soft limit to the hard one: a broker has thousands of queue files and clients."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def connections_within(limit: int) -> int:
+    """Connections of clients for which there's room beside the store's files and the links of slaves. limit:
+    descriptors of the process."""
+    queues = min(OPEN_QUEUE_FILES, limit // 4)
+    others = (OPEN_FILE_LIMIT, MAX_UNREPORTED + MAX_LINKS, KEPT_FREE)
+    return limit - queues - sum(min(each, limit // 8) for each in others)
 
 
 def room_for_connections() -> bool:

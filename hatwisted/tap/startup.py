@@ -14,11 +14,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
-import msgspec
 from twisted.application.service import IService, MultiService
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
@@ -27,7 +26,8 @@ from twisted.python import usage
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
-from hatwisted.config.protection import missing_protection
+from hatwisted.config.protection import missing_protection, open_to_strangers
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.errors import StoreError
 from hatwisted.tap.realparts import real_parts
 
@@ -37,7 +37,7 @@ log = Logger()
 # its traceback.
 EXPECTED = (ConfigError, StoreError, CannotListenError, OSError)
 
-C = TypeVar("C", bound=msgspec.Struct)
+C = TypeVar("C", bound=BrokerConfig | NamesrvConfig)
 
 
 class ServerOptions(usage.Options):
@@ -107,7 +107,14 @@ def make_service(
 
         with _placed(loaded.source):
             parts = real_parts(reactor)
-            return StartupService(build(loaded.config, parts), terminal, parts.steady_time)
+            service = StartupService(build(loaded.config, parts), terminal, parts.steady_time)
+        log.info(
+            "{descriptors} descriptors: {connections} for connections of clients, the others for files and links",
+            descriptors=parts.descriptors,
+            connections=parts.connections.most,
+        )
+        terminal.warn_once_started(open_to_strangers(loaded.config))
+        return service
 
 
 class StartupService(MultiService):
@@ -133,7 +140,7 @@ class StartupService(MultiService):
     def startService(self) -> None:
         with self._terminal.reported():
             super().startService()
-        self._terminal.close()
+        self._terminal.started()
 
 
 class Terminal:
@@ -149,12 +156,26 @@ class Terminal:
         self._stream = sys.stderr
         self._pid = os.getpid()
         self._descriptor: int | None = os.dup(2)
+        self._warning: str | None = None
 
-    def close(self) -> None:
-        """Close the duplicate; idempotent."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+    def warn_once_started(self, line: str | None) -> None:
+        """What the log and the operator are told once the server runs; None: nothing."""
+        self._warning = line
+
+    def started(self) -> None:
+        """The server runs: say what there is to say, and let go of the terminal; idempotent."""
+        if self._descriptor is None:
+            return
+        if self._warning is not None:
+            log.warn("{line}", line=self._warning)
+            self._write(f"warning: {self._warning}")
+        os.close(self._descriptor)
+        self._descriptor = None
+
+    def _write(self, line: str) -> None:
+        assert self._descriptor is not None
+        with suppress(OSError):  # gone: the log has it
+            os.write(self._descriptor, f"{self._program}: {line}\n".encode())
 
     @contextmanager
     def reported(self) -> Iterator[None]:
@@ -164,7 +185,7 @@ class Terminal:
         except EXPECTED as error:
             log.critical("can't start: {error}", error=one_line(error))
             if self._descriptor is not None and os.getpid() != self._pid:
-                os.write(self._descriptor, f"{self._program}: {one_line(error)}\n".encode())
+                self._write(one_line(error))
             raise
 
     def explain_late_errors(self) -> None:

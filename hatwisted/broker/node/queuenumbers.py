@@ -27,6 +27,7 @@ from hatwisted.clientcore.errors import CallFailed, ClientError, Refused
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import decode_body
 from hatwisted.wire.remoting import RemotingCommand
@@ -97,8 +98,11 @@ class QueueNumbers:
             info = yield self._call(master, RequestCode.GET_BROKER_RUNTIME_INFO)
         except (CallFailed, ClientError, ValueError):
             return False  # the tables are copied from there, too, and their copying says what is wrong
+        log_end = log_bounds(info)[1]
+        # More messages than the log can ever have had are a slip of whoever answers there.
+        ends = {queue: end for queue, end in ends.items() if 0 < end * layout.FIXED_SIZE <= log_end}
         if ends:
-            yield self._hold.wait(log_bounds(info)[1])
+            yield self._hold.wait(log_end)
             if self._store.dispatch_behind_bytes or master != self._master():
                 return False
             self._take(ends)
@@ -122,7 +126,7 @@ class QueueNumbers:
                     raise
                 continue
             for queue, offsets in by_queue(master, decode_body(answer.body, TopicStats).offset_table).items():
-                if queue.queue_id in lacking and offsets.max_offset > 0:
+                if queue.queue_id in lacking:
                     ends[topic, queue.queue_id] = offsets.max_offset
         return ends
 
