@@ -14,7 +14,6 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import connectProtocol
-from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
@@ -117,8 +116,9 @@ class MemoryNodes:
             if address == host:
                 self.network.listening.pop((address, port))
         for transport in list(self.network.transports):
-            if host in (transport.getHost().host, transport.getPeer().host):
-                transport.lost(ConnectionLost())
+            if host == transport.getHost().host:
+                transport.vanish(told=True)
+        self.pass_time(STEP)  # others hear of it
 
     def _stop(self, stop: Any) -> None:
         stopping = stop()

@@ -139,6 +139,10 @@ class SubscriptionGroupTable:
             self.version = self.version.following(self._now())
             self._notify()
 
+    def made(self) -> list[str]:
+        """Names of those that operators or clients have made."""
+        return [name for name in self._groups if name not in FIRST_GROUPS]
+
     def replace(self, table: GroupTable) -> bool:
         """Take over the master's table, deletions included. True if it differs from the one held."""
         if table.data_version == self.version:

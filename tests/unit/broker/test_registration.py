@@ -447,7 +447,7 @@ class TestMaster(RegistrationCase):
         self.assertEqual(self.masters[-1], KnownMaster("10.0.0.9:10911", "10.0.0.9:10912"))
 
     @defer.inlineCallbacks
-    def test_gone_master_is_told_and_its_ha_address_kept(self):
+    def test_gone_master_is_reported_and_its_ha_address_kept(self):
         server = self.name_server()
         master, slave = self.broker(server.address), self.broker(server.address, broker_id=1)
         master.start()

@@ -231,7 +231,7 @@ class CheckTests(SynchronousTestCase):
         error = self.assertRaises(BadMessage, checked_properties, {"a": ""})
         self.assertEqual(str(error), "property 'a'='' can't be stored")
 
-    def test_unique_keys_count_up_behind_their_prefix(self) -> None:
+    def test_unique_keys_count_up_after_their_prefix(self) -> None:
         keys = UniqueKeys(b"\xab" * 8)
         self.assertEqual(
             [keys.next() for _ in range(2)], ["AB" * 8 + "0" * 15 + "1", "AB" * 8 + "0" * 15 + "2"]
