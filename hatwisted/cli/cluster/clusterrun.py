@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import click
 
+from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.credentialfile import find_credentials
@@ -63,6 +64,11 @@ def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which cluster, and how to reach it."""
+    return namesrv_option(tls_options(command))
+
+
 Runner = Callable[[str, Work], int]
 
 
@@ -76,14 +82,16 @@ def run(namesrv: str, work: Work) -> int:
 
 
 def run_reactor(namesrv: str, work: Work) -> int:
-    """The Runner of a process that does nothing else: runs the reactor until the work is done."""
+    """The Runner of a process that does nothing else: runs the reactor until the work is done. How connections are
+    encrypted is the present command's."""
     from twisted.internet import reactor as installed
     from twisted.internet.defer import Deferred
 
     reactor: Any = installed
     try:
         credentials = find_credentials(os.environ, Path.home())
-        cluster = Cluster(reactor, namesrv, credentials=credentials)
+        tls = tls_of(click.get_current_context())
+        cluster = Cluster(reactor, namesrv, credentials=credentials, tls=tls)
     except ValueError as error:
         raise CannotRun(str(error)) from error
     interrupt = Interrupt()
