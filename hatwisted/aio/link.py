@@ -22,7 +22,7 @@ class Link(asyncio.Protocol):
         self._channel.connected(transport)
 
     def data_received(self, data: bytes) -> None:
-        """asyncio's: bytes have come."""
+        """asyncio's: bytes have arrived."""
         self._channel.received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -44,6 +44,7 @@ async def _dial(channel: Channel, host: str, port: int, context: ssl.SSLContext 
         async with asyncio.timeout(CONNECT_TIMEOUT):
             await asyncio.get_running_loop().create_connection(lambda: Link(channel), host, port, ssl=context)
     except OSError as error:  # asyncio's TimeoutError and those of TLS are some
-        channel.not_connected(tls_problem(error) or str(error) or f"no answer in {CONNECT_TIMEOUT:g} s")
-    except UnicodeError:  # what the codec for host names says of an empty or overlong label
+        reason = tls_problem(error) or error.strerror or str(error)
+        channel.not_connected(reason or f"no answer in {CONNECT_TIMEOUT:g} s")
+    except UnicodeError:  # what the IDNA codec raises for an empty or overlong label
         channel.not_connected(f"{host!r} is not a host name")

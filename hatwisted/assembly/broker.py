@@ -11,13 +11,15 @@ from collections.abc import Callable
 from functools import partial
 
 from hatwisted.acl.aclfiles import AclError, AclFiles
-from hatwisted.acl.requestguard import RequestGuard
+from hatwisted.acl.changes import BROKER_CHANGES
+from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
 from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import BrokerPorts
 from hatwisted.broker.admin.acladmin import AclAdmin
 from hatwisted.broker.admin.adminprocessor import AdminProcessors
+from hatwisted.broker.admin.auditedstate import audited_states
 from hatwisted.broker.admin.brokerconfig import BrokerConfigProcessors
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.groupadmin import GroupAdmin
@@ -62,6 +64,7 @@ from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire.networks import allow_list
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
 """Makes what a node does in one role and in no other."""
@@ -161,7 +164,15 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         ranges=ranges,
         processors=processors,
         acl=acl,
-        guard=None if acl is None else RequestGuard(lambda: acl.accounts, clock).refusal,
+        entrance=Entrance(
+            BROKER_CHANGES,
+            allow_list(config.admin_allow_list),
+            None if acl is None else lambda: acl.accounts,
+            clock,
+        ),
+        states=audited_states(tables, live, acl),
+        port_options=options.port_options(config),
+        connections=parts.connections,
         ports=served,
         release_ports=ports.release,
         workers=(worker, flush_worker),
@@ -218,7 +229,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         clock=node.clock,
         connecting=parts.connecting,
         random=parts.random,
-        master_address=lambda: master.ha,
+        master_address=master.dial,
         master_log=master_log,
         flush_now=node.store.flusher.flush_now,
     )

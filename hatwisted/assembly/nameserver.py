@@ -27,7 +27,7 @@ from hatwisted.config.errors import SettingError
 from hatwisted.config.load import schema_fields
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.config.tlskeys import TlsKeys
-from hatwisted.namesrv.service import DEFAULT_PORT, NameServerService
+from hatwisted.namesrv.service import DEFAULT_PORT, NameServerPort, NameServerService
 from hatwisted.remoting.interfaces import PortUnavailable
 from hatwisted.wire.storenames import CONFIG_FOLDER
 
@@ -47,8 +47,11 @@ def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> Nam
         parts.clock,
         parts.file_system,
         worker,
-        encryption.port(partial(parts.listening.listen, config.listen_port, interface=interface)),
-        partial(parts.listening.release, config.listen_port, interface),
+        NameServerPort(
+            encryption.port(partial(parts.listening.listen, config.listen_port, interface=interface)),
+            partial(parts.listening.release, config.listen_port, interface),
+            parts.connections,
+        ),
     )
 
 
@@ -71,6 +74,10 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
     settings = NamesrvConfig(
         listen_port=port,
         kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json"),
+        listen_allow_list=config.listen_allow_list,
+        admin_allow_list=config.admin_allow_list,
+        max_connections_per_address=config.max_connections_per_address,
+        server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
         **tls,
     )
     everywhere = interface in ("", "::")

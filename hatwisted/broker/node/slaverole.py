@@ -66,8 +66,7 @@ class SlaveRole:
             node.client, node.clock, node.tables, sync, hold, lambda: logs_agree(ha_client)
         )
         self._look = PeriodicCall(node.clock, "searching for a master", self._look_for_master)
-        # The moment when a master has come, or come back.
-        ha_client.on_join(self.synchronizer.round_now)
+        ha_client.on_fit(self._follow)
         self.processors = ProcessorTable()
         self.processors.register_batch(SEND_CODES, refuse_on_slave)
         self.processors.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
@@ -96,7 +95,8 @@ class SlaveRole:
             self._registration.register_now()
 
     def _follow(self) -> None:
-        self.synchronizer.follow(self._master.tables)
+        """Tables speak of messages: they are taken from the broker whose log is copied, and from nobody else."""
+        self.synchronizer.follow(self._master.tables if self.ha_client.fits else None)
 
     def stop_taking(self) -> None:
         """Ask for no more tables; the log is copied until the link closes."""

@@ -128,7 +128,10 @@ class LoopTests(SynchronousTestCase):
         names = self.nodes.start_name_server()
         slave = self.broker("10.0.0.2", BrokerRole.SLAVE, broker_id=1)
         client = self.nodes.client
-        for _ in range(int(LONGEST)):
+        for second in range(int(LONGEST)):
+            hold = slave.services.synchronizer._hold
+            if second == 30 and not hold.waiting:
+                hold.wait(slave.parts.store.log.max_offset + 1)
             self.put(master, "T")
             self.put_delayed(master)
             master.parts.ha.wait(

@@ -147,7 +147,7 @@ class ChangesMissedTests(FollowerCase):
         self.assertLess(len(self.master.parts.clock.getDelayedCalls()), before)
         self.nodes.crash(slave, SLAVE)
 
-    def test_only_so_many_slaves_may_watch(self) -> None:
+    def test_the_number_of_slaves_that_watch_is_limited(self) -> None:
         hosts = [self.nodes.network.host(f"10.0.1.{number}") for number in range(MAX_FOLLOWERS + 1)]
         clients = [RemotingClient(host, self.clock) for host in hosts]
         asked = [client.call(ADDRESS, RemotingCommand(WATCH_TABLES), 15) for client in clients]
@@ -208,7 +208,7 @@ class MastersFileTests(SynchronousTestCase):
             answer = self.successResultOf(asked)
             self.assertEqual((answer.code, answer.remark), (0, None))
 
-    def test_a_file_that_cannot_be_written_is_told_in_the_answer(self) -> None:
+    def test_a_file_that_cannot_be_written_is_reported_in_the_answer(self) -> None:
         config = self.nodes.folder / MASTER / "config"
         for name in ("topics.json.tmp", "topics.json.bak.tmp"):
             (config / name).mkdir()

@@ -8,7 +8,7 @@ from twisted.internet import defer, task
 from twisted.trial.unittest import TestCase
 
 from hatwisted.config.schema import NamesrvConfig
-from hatwisted.namesrv.service import NameServerService
+from hatwisted.namesrv.service import NameServerPort, NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
@@ -45,7 +45,7 @@ class ServiceCase(TestCase):
             self.clock,
             PosixFileSystem(),
             InlineWorker(),
-            partial(loopback.listen, 0, interface="127.0.0.1"),
+            NameServerPort(partial(loopback.listen, 0, interface="127.0.0.1")),
         )
         self.service.startService()
         self.addCleanup(self.service.stopService)

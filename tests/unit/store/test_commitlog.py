@@ -217,7 +217,7 @@ class CommitLogTests(SynchronousTestCase):
         )
         self.flushLoggedErrors()
 
-    def test_a_disk_that_fills_under_a_sparse_file_is_told_and_said_once(self) -> None:
+    def test_a_disk_that_fills_under_a_sparse_file_is_reported_and_said_once(self) -> None:
         """Files that RocketMQ made have no blocks yet: the write itself may find no room."""
         self.log.append([put(b"1")])
         told: list[str] = []
