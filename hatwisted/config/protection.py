@@ -24,17 +24,28 @@ def missing_protection(source: Source) -> list[str]:
 def open_to_strangers(config: BrokerConfig | NamesrvConfig) -> str | None:
     """What an operator should know of a server that other hosts reach and that lets everybody in; None if it's not
     one."""
-    if config.listen_allow_list is not None or _is_loopback(config.bind_address):
+    if _is_loopback(config.bind_address):
         return None
     if isinstance(config, BrokerConfig):
-        if config.acl_enable:
-            return None
-        advice = "set listenAllowList or aclEnable"
+        if config.listen_allow_list is not None or config.acl_enable:
+            return _open_to_slaves(config)
+        advice = "set listenAllowList or aclEnable, and haAllowList"
+    elif config.listen_allow_list is not None:
+        return None
     else:
         advice = "set listenAllowList"
     return (
         f"everybody who reaches {config.bind_address}:{config.listen_port} is served: {advice}, or "
         "bindAddress=127.0.0.1"
+    )
+
+
+def _open_to_slaves(config: BrokerConfig) -> str | None:
+    if config.ha_allow_list is not None:
+        return None
+    return (
+        f"everybody who reaches {config.bind_address}:{config.ha_listen_port} is sent the whole log, as a slave "
+        "is: set haAllowList"
     )
 
 

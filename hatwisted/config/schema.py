@@ -195,6 +195,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     # -- replication
     ha_master_address: Annotated[str | None, Optional(HOST_PORT)] = None
+    ha_allow_list: NetworkList = None
+    """Ours: networks from where slaves may connect; from everywhere if the file doesn't say."""
     ha_send_heartbeat_interval: Milliseconds = 5000
     ha_housekeeping_interval: Milliseconds = 20000
     ha_transfer_batch_size: Annotated[int, Whole(1, MAX_TRANSFER_BATCH, "bytes")] = 32768

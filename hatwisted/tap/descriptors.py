@@ -20,7 +20,7 @@ from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, I
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from hatwisted.ha.master import MAX_LINKS, MAX_UNREPORTED
+from hatwisted.ha.linklimits import MAX_LINKS, MAX_UNREPORTED
 from hatwisted.store.log.openfiles import OPEN_FILE_LIMIT
 from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
 from hatwisted.timing.throttle import LogThrottle, more_like_it

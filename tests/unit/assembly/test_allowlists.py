@@ -72,6 +72,15 @@ class ListenTests(AllowListCase):
         self.assertEqual(len(refused), 3, refused)
         self.assertIn(f"connection from {CLIENT_HOST} refused", refused[0])
 
+    def test_B183_the_ha_port_has_a_list_of_its_own(self) -> None:
+        node = self.nodes.start(MASTER, ha_allow_list=OTHER)
+        stranger = Visitor()
+        self.nodes.visit(f"{MASTER}:10912", stranger)
+        self.assertFalse(stranger.transport.connected)  # type: ignore[union-attr]
+        self.assertEqual((node.parts.ha.accepted_total, node.parts.ha.turned_away_total), (0, 1))
+        self.nodes.play_slave(OTHER, f"{MASTER}:10912", 0)
+        self.assertEqual(node.parts.ha.slave_hosts(), [OTHER])
+
     def test_who_is_not_in_it_is_closed_before_a_byte_is_read(self) -> None:
         node = self.nodes.start(MASTER, listen_allow_list="10.7.0.0/16")
         stranger = Visitor()

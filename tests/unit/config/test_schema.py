@@ -38,6 +38,7 @@ NOT_IN_4_9_7 = {
     "aclPlainFile",
     "listenAllowList",
     "adminAllowList",
+    "haAllowList",
     "maxConnectionsPerAddress",
     "credentialsFile",
     "slaveSyncFirstDelay",

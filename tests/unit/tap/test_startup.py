@@ -129,10 +129,12 @@ class Startup(StartupCase):
         self.assertEqual(
             self.told(),
             "hamaster: warning: everybody who reaches 0.0.0.0:10911 is served: set listenAllowList or aclEnable, "
-            "or bindAddress=127.0.0.1\n",
+            "and haAllowList, or bindAddress=127.0.0.1\n",
         )
-        for protected in ("bindAddress=::1", "listenAllowList=10.0.0.0/8", "aclEnable=true"):
-            self.assertEqual(self.told("--set", protected), "")
+        self.assertEqual(self.told("--set", "bindAddress=::1"), "")
+        for protected in ("listenAllowList=10.0.0.0/8", "aclEnable=true"):
+            self.assertRegex(self.told("--set", protected), ":10912 is sent the whole log.*: set haAllowList")
+            self.assertEqual(self.told("--set", protected, "--set", "haAllowList=10.0.0.2"), "")
 
     def told(self, *arguments: str) -> str:
         """What the terminal shows of a start."""
