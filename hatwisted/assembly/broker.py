@@ -58,7 +58,7 @@ from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
-from hatwisted.store.disk.configfile import ConfigFile
+from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
@@ -90,10 +90,12 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     last_run = LastRun(fs, store_options.root, parts.boot)
     tables = BrokerTables(clock, fs, worker, store.flusher.synced, options.table_options(live), role)
+    config_files = []
     if config.broker_config_path is not None:
         file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
         tables.keep(file, live.take_file)
         live.on_change(lambda _: file.save())
+        config_files.append(file)
     credentials = options.own_credentials(config, fs)
     client = RemotingClient(encryption.connecting(config), clock, credentials=credentials)
     registration = Registration(client, clock, tables.topics, identity, role, options.registration(config))
@@ -133,7 +135,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.confirmed),
         MessageQueryProcessor(clock, store),
         LogBytesProcessor(clock, ranges),
-        BrokerConfigProcessors(clock, live, partial(_check_config, role)),
+        BrokerConfigProcessors(clock, live, partial(written, config_files), partial(_check_config, role)),
     ):
         each.register_on(processors)
     acl = acl_files(config, parts, worker)
