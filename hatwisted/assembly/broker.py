@@ -11,12 +11,15 @@ from collections.abc import Callable
 from functools import partial
 
 from hatwisted.acl.aclfiles import AclError, AclFiles
-from hatwisted.acl.requestguard import RequestGuard
+from hatwisted.acl.changes import BROKER_CHANGES
+from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
+from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import BrokerPorts
 from hatwisted.broker.admin.acladmin import AclAdmin
 from hatwisted.broker.admin.adminprocessor import AdminProcessors
+from hatwisted.broker.admin.auditedstate import audited_states
 from hatwisted.broker.admin.brokerconfig import BrokerConfigProcessors
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.groupadmin import GroupAdmin
@@ -55,12 +58,13 @@ from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
-from hatwisted.store.disk.configfile import ConfigFile
+from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire.networks import allow_list
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
 """Makes what a node does in one role and in no other."""
@@ -75,22 +79,25 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
 
     Raises SettingError.
     """
-    ports = BrokerPorts(config, parts.listening)
     clock, fs = parts.clock, parts.file_system
     role = Role(config.broker_role, config.broker_id)
     identity = options.identity(config, parts.resolve)
     live = LiveConfig(config)
     worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
+    encryption = Encryption(config, parts, worker)
+    ports = BrokerPorts(config, parts.listening, encryption.port)
     store_options = options.store_options(live, identity, role, parts)
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     last_run = LastRun(fs, store_options.root, parts.boot)
     tables = BrokerTables(clock, fs, worker, store.flusher.synced, options.table_options(live), role)
+    config_files = []
     if config.broker_config_path is not None:
         file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
         tables.keep(file, live.take_file)
         live.on_change(lambda _: file.save())
+        config_files.append(file)
     credentials = options.own_credentials(config, fs)
-    client = RemotingClient(parts.connecting, clock, credentials=credentials)
+    client = RemotingClient(encryption.connecting(config), clock, credentials=credentials)
     registration = Registration(client, clock, tables.topics, identity, role, options.registration(config))
     live.on_change(lambda changed: registration.permit(changed.broker_permission))
     master = MasterAddress(config.ha_master_address, alone=not config.name_servers)
@@ -128,7 +135,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.confirmed),
         MessageQueryProcessor(clock, store),
         LogBytesProcessor(clock, ranges),
-        BrokerConfigProcessors(clock, live, partial(_check_config, role)),
+        BrokerConfigProcessors(clock, live, partial(written, config_files), partial(_check_config, role)),
     ):
         each.register_on(processors)
     acl = acl_files(config, parts, worker)
@@ -159,7 +166,15 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         ranges=ranges,
         processors=processors,
         acl=acl,
-        guard=None if acl is None else RequestGuard(lambda: acl.accounts, clock).refusal,
+        entrance=Entrance(
+            BROKER_CHANGES,
+            allow_list(config.admin_allow_list),
+            None if acl is None else lambda: acl.accounts,
+            clock,
+        ),
+        states=audited_states(tables, live, acl),
+        port_options=options.port_options(config),
+        connections=parts.connections,
         ports=served,
         release_ports=ports.release,
         workers=(worker, flush_worker),
@@ -216,7 +231,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         clock=node.clock,
         connecting=parts.connecting,
         random=parts.random,
-        master_address=lambda: master.ha,
+        master_address=master.dial,
         master_log=master_log,
         flush_now=node.store.flusher.flush_now,
     )

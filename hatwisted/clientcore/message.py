@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hatwisted.clientcore.compression import decompress
-from hatwisted.clientcore.errors import BadAnswer, BadMessage
+from hatwisted.clientcore.errors import BadAnswer, BadMessage, BadSetting
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messageid import encode_message_id
@@ -42,8 +42,10 @@ DELIVERY_PROPERTIES: Final = frozenset(
         "__transactionId__",
     )
 )
-"""Properties of one delivery: a message that is sent again leaves them behind."""
-_TOPIC_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+"""Properties of one delivery: a message that is sent again goes without them."""
+MAX_GROUP_LENGTH: Final = 255
+"""Characters of a group's name: the limit of RocketMQ's clients."""
+_NAME_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,21 +92,21 @@ def checked_message(message: object) -> Message:
     if not isinstance(message, Message):
         raise BadMessage(f"a Message can be sent, not {type(message).__name__}")
     if not isinstance(message.properties, Mapping):
-        raise BadMessage(f"properties must be a mapping of texts to texts, not {message.properties!r}")
+        raise BadMessage(f"properties must be a mapping of strings to strings, not {message.properties!r}")
     for name, value in message.properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise BadMessage(f"properties must be a mapping of texts to texts, not {name!r} to {value!r}")
+            raise BadMessage(f"properties must be a mapping of strings to strings, not {name!r} to {value!r}")
     if isinstance(message.keys, str) or not isinstance(message.keys, Iterable):
-        raise BadMessage(f"keys must be a list of texts, not {message.keys!r}")
+        raise BadMessage(f"keys must be a list of strings, not {message.keys!r}")
     for key in message.keys:
         if not isinstance(key, str):
-            raise BadMessage(f"keys must be a list of texts, not {message.keys!r}")
+            raise BadMessage(f"keys must be a list of strings, not {message.keys!r}")
     if not isinstance(message.tags, str):
-        raise BadMessage(f"tags must be a text, not {message.tags!r}")
+        raise BadMessage(f"tags must be a string, not {message.tags!r}")
     if message.order_key is not None and not isinstance(message.order_key, str):
-        raise BadMessage(f"an order key must be a text, not {message.order_key!r}")
+        raise BadMessage(f"an order key must be a string, not {message.order_key!r}")
     if not isinstance(message.delay_level, int) or message.delay_level < 0:
-        raise BadMessage(f"a delay level must be a number from 0 on, not {message.delay_level!r}")
+        raise BadMessage(f"a delay level must be a whole number of 0 or more, not {message.delay_level!r}")
     return message
 
 
@@ -122,10 +124,23 @@ def checked_topic(topic: str) -> str:
     if (
         not isinstance(topic, str)
         or not 0 < len(topic) <= layout.MAX_TOPIC_LENGTH
-        or not _TOPIC_LETTERS.issuperset(topic)
+        or not _NAME_LETTERS.issuperset(topic)
     ):
         raise BadMessage(f"topic {topic!r}: 1 to 127 letters, digits and any of %|_- are allowed")
     return topic
+
+
+def checked_group(group: str) -> str:
+    """`group` if RocketMQ's clients take it as a name; BadSetting otherwise."""
+    if (
+        not isinstance(group, str)
+        or not 0 < len(group) <= MAX_GROUP_LENGTH
+        or not _NAME_LETTERS.issuperset(group)
+    ):
+        shown = group[:MAX_GROUP_LENGTH] if isinstance(group, str) else group
+        allowed = f"1 to {MAX_GROUP_LENGTH} letters, digits and any of %|_- are allowed"
+        raise BadSetting(f"group {shown!r}: {allowed}")
+    return group
 
 
 def checked_properties(properties: Mapping[str, str]) -> bytes:

@@ -1,7 +1,7 @@
 """How a client's connections are encrypted, and whom it trusts.
 
 A value, and the standard library's context for sockets; Twisted's is made in `hatwisted.tls`. RocketMQ's
-clients don't check a server's certificate by default; here it is checked unless `verify` says otherwise, and a
+clients don't verify a server's certificate by default; here it is verified unless `verify` says otherwise, and a
 refusal says which setting would accept it.
 """
 
@@ -15,6 +15,11 @@ from hatwisted.clientcore.errors import BadSetting
 
 Verify = Literal["full", "chain", "none"]
 VERIFY: Final[tuple[Verify, ...]] = ("full", "chain", "none")
+
+VERIFY_ADVICE: Final = (
+    "name its authority in the trust file, or relax verification (chain: any host name, none: "
+    "any certificate)"
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Tls:
     verify: Verify = "full"
 
     def context(self) -> ssl.SSLContext:
-        """What sockets are wrapped with; raises BadSetting, naming the file, if one can't be used."""
+        """The context to wrap sockets with. Raises BadSetting, naming the file, if one can't be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.verify == "full"
         context.verify_mode = ssl.CERT_NONE if self.verify == "none" else ssl.CERT_REQUIRED
@@ -64,6 +69,13 @@ class Tls:
             raise BadSetting(
                 f"client certificate {where}: {_reason(error)}: give PEM files that belong together"
             ) from None
+
+
+def tls_problem(error: OSError) -> str | None:
+    """What a handshake failed of, and what to do; None if it's not a matter of TLS."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate isn't accepted ({error.verify_message}): {VERIFY_ADVICE}"
+    return f"no TLS there: {_reason(error)}" if isinstance(error, ssl.SSLError) else None
 
 
 def _reason(error: OSError) -> str:

@@ -1,9 +1,9 @@
-"""From a file and overrides to a checked configuration, with warnings that are worth an operator's time.
+"""From a file and overrides to a checked configuration, with the warnings an operator should see.
 
 The file is RocketMQ's own; `--set key=value` overrides come from the command line, name servers and RocketMQ's
-home from the environment if nothing else says. Errors name the file and line of the entry they are about. Unknown
+home from the environment if neither sets them. Errors name the file and line of the entry they are about. Unknown
 keys (RocketMQ ignores them) become one warning with the nearest known name each, because a misspelt key is a
-setting that silently doesn't hold.
+setting that silently has no effect.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from hatwisted.config.rocketmqkeys import (
     unsupported_key,
 )
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
-from hatwisted.config.values import Rule
+from hatwisted.config.tlskeys import FILE_KEY, NOT_IN_FILE, TLS_FILE, TlsKeys, tls_advice
+from hatwisted.config.values import Rule, Secret
 
 C = TypeVar("C", bound=msgspec.Struct)
 
 # How alike two keys must be to suggest one for the other: "brokerRol" and "brokerRole", not "foo" and "flow".
 SIMILARITY = 0.7
 
-# Stand in for the line of an entry that is in no file.
+# Shown in place of file and line for an entry that comes from no file.
 OVERRIDE = 0
 ENVIRONMENT = -1
 VARIABLES = {"NAMESRV_ADDR": "namesrvAddr", "ROCKETMQ_HOME": "rocketmqHome"}
@@ -45,18 +46,19 @@ PLACES = {OVERRIDE: "--set", ENVIRONMENT: "environment"}
 
 
 class Source(NamedTuple):
-    """The effective text of every key that was given, and where from. `name`: the file, or what stands for
-    it."""
+    """The effective text of every key that was given, and its origin. `name`: the file, or what stands for it;
+    `files`: key -> another file that its entry is in."""
 
     name: str
     entries: dict[str, Entry]
+    files: Mapping[str, str] = {}
 
     def where(self, key: str) -> str:
         """`file:line` of the entry, or what stands for it; the file alone if the key isn't there."""
         entry = self.entries.get(key)
         if entry is None:
             return self.name
-        return PLACES.get(entry.line) or f"{self.name}:{entry.line}"
+        return PLACES.get(entry.line) or f"{self.files.get(key, self.name)}:{entry.line}"
 
 
 class Loaded(NamedTuple, Generic[C]):
@@ -79,7 +81,7 @@ def load_broker_config(
     - path: the file; None: defaults alone
     - overrides: `key=value`
     - host: the machine that the broker will run on
-    - environ: the environment's NAMESRV_ADDR and ROCKETMQ_HOME count where nothing else says
+    - environ: the environment; its NAMESRV_ADDR and ROCKETMQ_HOME count where nothing else is set
 
     Raises ConfigError: file not readable, wrong value, malformed override.
     """
@@ -94,7 +96,7 @@ def load_broker_config(
 
 
 def with_path(loaded: Loaded[BrokerConfig], path: str | None) -> Loaded[BrokerConfig]:
-    """The same, to be changed at run time in the file it came from, unless it names another."""
+    """The same, with run-time changes going into the file it came from, unless it names another."""
     config, warnings, source = loaded
     if path is not None and config.broker_config_path is None:
         config = msgspec.structs.replace(config, broker_config_path=os.path.abspath(path))
@@ -107,29 +109,44 @@ def load_namesrv_config(
     """The same for a name server.
 
     - path: of the file; None: defaults
-    - overrides: "key=value", which count more than the file
-    - host: what it learns of the host
+    - overrides: "key=value", which take precedence over the file
+    - host: the machine it will run on
     """
     return _load(NamesrvConfig, host.of_name_server(), UNUSED_NAMESRV_KEYS, read_source(path, overrides))
 
 
 def read_source(path: str | None, overrides: Sequence[str]) -> Source:
     """The file's entries with the overrides on top."""
-    entries = {}
-    if path is not None:
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-        except OSError as error:
-            raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from None
-        check_text(data, path)
-        entries = {entry.key: entry for entry in parse_properties(data, path)}
+    entries = {} if path is None else _file_entries(path)
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"{PLACES[OVERRIDE]} {text}: must be key=value")
         entries[key.strip()] = Entry(key.strip(), value.strip(), OVERRIDE)
-    return Source(path or "configuration", entries)
+    tls_file = _tls_file(entries.pop(FILE_KEY, None))
+    files: dict[str, str] = {}
+    for key, entry in _file_entries(tls_file).items() if tls_file else ():
+        # As in RocketMQ the file counts more; what's said on the command line is said to this server alone.
+        if key not in NOT_IN_FILE and (key not in entries or entries[key].line != OVERRIDE):
+            entries[key], files[key] = entry, str(tls_file)
+    return Source(path or "configuration", entries, files)
+
+
+def _file_entries(path: str) -> dict[str, Entry]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from None
+    check_text(data, path)
+    return {entry.key: entry for entry in parse_properties(data, path)}
+
+
+def _tls_file(named: Entry | None) -> str | None:
+    """RocketMQ's file of TLS properties, if there is one."""
+    if named is not None:
+        return named.value.strip() or None
+    return TLS_FILE if os.path.exists(TLS_FILE) else None
 
 
 def effective_text(loaded: Loaded[C]) -> str:
@@ -157,7 +174,11 @@ def _load(
             unknown.append(entry)
     if unknown:
         warnings.append(_unknown_warning(unknown, source, [*by_key, *unused]))
-    return Loaded(schema(**values), warnings, source)
+    config = schema(**values)
+    if isinstance(config, TlsKeys):
+        for key, text in tls_advice(config).items():
+            warnings.append(f"{source.where(key)}: {key}={source.entries[key].value}: {text}")
+    return Loaded(config, warnings, source)
 
 
 def _rename_former_keys(source: Source) -> list[str]:
@@ -180,7 +201,7 @@ def _rename_former_keys(source: Source) -> list[str]:
 
 @cache
 def schema_fields(schema: type) -> tuple[FieldInfo, ...]:
-    """A schema's keys. Kept: msgspec evaluates all of the class's annotations anew for each question."""
+    """A schema's keys. Kept: msgspec would evaluate all of the class's annotations again at each call."""
     return msgspec.structs.fields(schema)
 
 
@@ -222,6 +243,8 @@ def _unknown_warning(unknown: Sequence[Entry], source: Source, known: Sequence[s
 def _line(field: FieldInfo, value: object) -> str:
     if value is None:
         return f"# {field.encode_name} is not set"
+    if isinstance(_rule(field), Secret):
+        return f"# {field.encode_name} is set, and not shown"
     if isinstance(value, Enum):
         value = value.value
     elif isinstance(value, bool):

@@ -30,9 +30,13 @@ class LinkFaults:
         """How many of `waiting` bytes arrive next."""
         return min(waiting, self._random.randint(1, self.piece))
 
+    def room(self) -> int:
+        """How many bytes of one direct write a kernel takes."""
+        return self.piece
+
     def held(self, source: str, target: str) -> bool:
         """Does nothing get from `source` to `target`?"""
-        if (source, target) in self.cuts:
+        if self.cuts and (source, target) in self.cuts:
             return True
         machine = self.machines.get(target)
         return machine is not None and not machine.hears

@@ -10,8 +10,8 @@ Rejected: `task.Clock`, which sorts its list of calls at each new one.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
@@ -29,14 +29,20 @@ class Owner(Protocol):
     alive: bool
     paused_until: float
     """Clock seconds; its calls wait until then."""
-    ahead: float
-    """Seconds by which its own time is ahead of the clock's."""
+    speed: float
+    """Seconds of its own time in one of the clock's."""
+
+    def shows(self, time: float) -> float:
+        """Its own time at a time of the clock's."""
 
 
 class _Always:
     alive = True
     paused_until = 0.0
-    ahead = 0.0
+    speed = 1.0
+
+    def shows(self, time: float) -> float:
+        return time
 
 
 ALWAYS: Owner = _Always()
@@ -53,7 +59,7 @@ class SimCall:
     - function, args, named: what is called
     """
 
-    __slots__ = ("_args", "_cancelled", "_clock", "_function", "_named", "_owner", "_time")
+    __slots__ = ("_args", "_cancelled", "_clock", "_named", "_owner", "function", "planned")
 
     def __init__(
         self,
@@ -64,74 +70,71 @@ class SimCall:
         args: tuple[Any, ...],
         named: dict[str, Any],
     ) -> None:
+        self.planned = time
+        """When it's due, in the clock's time."""
+        self.function: Callable[..., object] | None = function
+        """None once it was called or cancelled."""
         self._clock = clock
-        self._time = time
         self._owner = owner
-        self._function: Callable[..., object] | None = function
         self._args = args
         self._named = named
         self._cancelled = False
 
     def getTime(self) -> float:
         """See IDelayedCall: in its owner's time."""
-        return self._time + self._owner.ahead
+        return self._owner.shows(self.planned)
 
     def cancel(self) -> None:
         """See IDelayedCall."""
         self._check()
         self._cancelled = True
-        self._function = None
+        self.function = None
         self._args, self._named = (), {}
 
     def reset(self, secondsFromNow: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self.move(self._clock.seconds() + secondsFromNow)
+        self.move(self._clock.seconds() + secondsFromNow / self._owner.speed)
 
     def delay(self, secondsLater: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self.move(self._time + secondsLater)
+        self.move(self.planned + secondsLater / self._owner.speed)
 
     def __str__(self) -> str:
-        return f"{getattr(self._function, '__qualname__', self._function)}{self._args}"
+        return f"{getattr(self.function, '__qualname__', self.function)}{self._args}"
 
     def active(self) -> bool:
         """See IDelayedCall."""
-        return self._function is not None
-
-    @property
-    def planned(self) -> float:
-        """When it's due, in the clock's time."""
-        return self._time
+        return self.function is not None
 
     def move(self, time: float) -> None:
         """It's due then, in the clock's time."""
-        self._time = time
+        self.planned = time
         self._clock.plan(self)
 
     def owned_by(self, owner: Owner) -> bool:
         """Is it still to come, and `owner`'s?"""
-        return self._function is not None and self._owner is owner
+        return self.function is not None and self._owner is owner
 
     def _check(self) -> None:
         if self._cancelled:
             raise AlreadyCancelled
-        if self._function is None:
+        if self.function is None:
             raise AlreadyCalled
 
     def run(self, planned: float) -> None:
-        """It's `planned`: call, unless it was moved or cancelled meanwhile, or its owner can't."""
-        function = self._function
-        if function is None or planned != self._time:
+        """It's `planned`: call, unless it was moved, called or cancelled meanwhile, or its owner can't."""
+        function = self.function
+        if function is None or planned != self.planned:
             return
         owner = self._owner
         if not owner.alive:
-            self._function = None
+            self.function = None
         elif owner.paused_until > planned:
             self.move(owner.paused_until)
         else:
-            self._function = None
+            self.function = None
             function(*self._args, **self._named)
 
 
@@ -140,15 +143,17 @@ class SimClock:
     """start: seconds since the epoch."""
 
     def __init__(self, start: float) -> None:
+        self.start = start
         self.turns = 0
         """Calls that were due so far."""
-        self._now = start
+        self.now = start
+        """Its seconds."""
         self._made = 0
         self._heap: list[tuple[float, int, SimCall]] = []
 
     def seconds(self) -> float:
         """See IReactorTime."""
-        return self._now
+        return self.now
 
     def callLater(self, delay: float, callable: Callable[..., object], *args: Any, **kw: Any) -> SimCall:
         """See IReactorTime."""
@@ -165,21 +170,21 @@ class SimClock:
         """`callLater` for an owner.
 
         - owner: whose call it is
-        - delay: seconds until then
+        - delay: seconds of the clock until then
         - function, args, named: what is called
         """
         if delay < 0:
             raise ValueError(f"a call {delay} s from now")
-        time = self._now + delay
+        time = self.now + delay
         call = SimCall(self, time, owner, function, args, named or {})
         self._made = made = self._made + 1
-        heapq.heappush(self._heap, (time, made, call))
+        heappush(self._heap, (time, made, call))
         return call
 
     def plan(self, call: SimCall) -> None:
         """Let `call` come at its time."""
         self._made += 1
-        heapq.heappush(self._heap, (call.planned, self._made, call))
+        heappush(self._heap, (call.planned, self._made, call))
 
     def getDelayedCalls(self) -> Sequence[SimCall]:
         """See IReactorTime: in the order of the times they were set for."""
@@ -187,13 +192,13 @@ class SimClock:
 
     def run_until(self, time: float, stop: Callable[[], bool] | None = None) -> None:
         """Let everything happen that is due by then, or until `stop` says so, asked after each call."""
-        heap, pop = self._heap, heapq.heappop
+        heap, pop = self._heap, heappop
         while heap and heap[0][0] <= time:
             planned, _, call = pop(heap)
-            if not call.active():
+            if call.function is None:
                 continue
-            if planned > self._now:
-                self._now = planned
+            if planned > self.now:
+                self.now = planned
             self.turns += 1
             # A `suppress` costs as much as many a turn does.
             try:  # noqa: SIM105
@@ -202,4 +207,4 @@ class SimClock:
                 pass
             if stop is not None and stop():
                 return
-        self._now = max(self._now, time)
+        self.now = max(self.now, time)

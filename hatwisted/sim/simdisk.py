@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import errno
 import os
-import posixpath
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from random import Random
 from typing import NoReturn
 
@@ -30,13 +29,26 @@ from hatwisted.sim.diskstrike import NEEDS_DESCRIPTOR, NEEDS_ROOM, Strike, Torn
 from hatwisted.sim.simclock import PowerLoss
 from hatwisted.sim.simfile import SimFile, SimLock
 from hatwisted.sim.siminode import Inode
-from hatwisted.sim.simnames import NameJournal, Names
+from hatwisted.sim.simnames import NameJournal, Names, folder_of
 from hatwisted.sim.trace import Trace
 from hatwisted.store.disk.filesystem import LOCK_MARK
 from hatwisted.store.errors import StoreLocked
 from hatwisted.store.interfaces import IFileSystem
 
 CAPACITY = 1 << 40
+
+
+class _Inspection:
+    """Lasts while somebody looks at a disk: thousands of times in a run, so no generator."""
+
+    def __init__(self) -> None:
+        self.under_way = False
+
+    def __enter__(self) -> None:
+        self.under_way = True
+
+    def __exit__(self, *_: object) -> None:
+        self.under_way = False
 
 
 @implementer(IFileSystem)
@@ -62,7 +74,7 @@ class SimDisk:
         self.journal = NameJournal()
         """Names and lengths on their way to the platter."""
         self.names = self.journal.names
-        self._looked_at = False
+        self._inspection = _Inspection()
 
     # -- what goes wrong -------------------------------------------------------------------------------------
 
@@ -70,14 +82,9 @@ class SimDisk:
         """Let that go wrong."""
         self.strikes.append(strike)
 
-    @contextmanager
-    def looked_at(self) -> Iterator[None]:
+    def looked_at(self) -> AbstractContextManager[None]:
         """An inspector looks: nothing goes wrong, and no operation counts."""
-        self._looked_at = True
-        try:
-            yield
-        finally:
-            self._looked_at = False
+        return self._inspection
 
     def check_power(self) -> None:
         """Raise PowerLoss if there is none."""
@@ -86,8 +93,9 @@ class SimDisk:
 
     def meet(self, operation: str, path: str, needed: int = 0) -> None:
         """See Disk."""
-        self.check_power()
-        if self._looked_at:
+        if self.powerless:
+            raise PowerLoss
+        if self._inspection.under_way:
             return
         for strike in self.strikes:
             if strike.hits(operation, path):
@@ -151,10 +159,10 @@ class SimDisk:
         if inode is None:
             if path in self.names.folders:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-            if not new or posixpath.dirname(path) not in self.names.folders:
+            if not new or folder_of(path) not in self.names.folders:
                 raise self._missing(path)
             made = Inode(bytearray(), self.seconds())
-            self._change(posixpath.dirname(path), f"create {path}", lambda names: names.put(path, made))
+            self._change(folder_of(path), f"create {path}", lambda names: names.put(path, made))
             inode = made
         file = SimFile(self, path, inode, read_only)
         self.open_files.add(file)
@@ -191,7 +199,7 @@ class SimDisk:
         path = path.rstrip("/")
         if path in self.names.folders or not path:
             return
-        parent = posixpath.dirname(path)
+        parent = folder_of(path)
         self.makedirs(parent)
         self.meet("makedirs", path)
         self._change(parent, f"mkdir {path}", lambda names: names.make_folder(path))
@@ -204,7 +212,7 @@ class SimDisk:
                 return
             if self._within(path):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
-        self._change(posixpath.dirname(path), f"remove {path}", lambda names: names.drop(path))
+        self._change(folder_of(path), f"remove {path}", lambda names: names.drop(path))
 
     def replace(self, source: str, target: str) -> None:
         """See IFileSystem."""
@@ -212,7 +220,7 @@ class SimDisk:
         if source not in self.names.files and source not in self.names.folders:
             raise self._missing(source)
         move = f"move {source} {target}"
-        self._change(posixpath.dirname(target), move, lambda names: names.move(source, target))
+        self._change(folder_of(target), move, lambda names: names.move(source, target))
 
     def read(self, path: str) -> bytes:
         """See IFileSystem."""

@@ -33,7 +33,12 @@ class Inode:
 
     def note(self, start: int, end: int) -> None:
         """These bytes were changed."""
-        pages = range(start // PAGE, (end + PAGE - 1) // PAGE)
+        first = start // PAGE
+        if start < end <= first * PAGE + PAGE:  # most writes
+            self.dirty.add(first)
+            self.doubtful.discard(first)
+            return
+        pages = range(first, (end + PAGE - 1) // PAGE)
         self.dirty.update(pages)
         self.doubtful.difference_update(pages)
 

@@ -9,6 +9,11 @@ from random import Random
 from hatwisted.sim.siminode import Inode, resize
 
 
+def folder_of(path: str) -> str:
+    """The folder that holds it."""
+    return path.rpartition("/")[0] or "/"
+
+
 class Names:
     """Which file has which name, and which folders there are."""
 

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
+from struct import Struct
+
+_WHEN = Struct("<d2I")
+"""Of each note: clock seconds, and the sizes of what is said and of its bytes."""
+
+AT_ONCE = 1 << 14
+"""Bytes that are kept until they are worked into the digest: most notes have a hundred."""
 
 
 class Trace:
@@ -15,15 +22,26 @@ class Trace:
         """Told what is noted, without its bytes."""
         self._seconds = seconds
         self._digest = blake2b(digest_size=16)
+        self._noted = bytearray()
+        """What is yet to be worked in."""
 
     def note(self, what: str, data: bytes | bytearray | memoryview = b"") -> None:
         """Something happened, with these bytes."""
         self.events += 1
-        self._digest.update(f"{self._seconds():.9f} {what} {len(data)};".encode())
-        self._digest.update(data)
+        noted, told = self._noted, what.encode()
+        noted += _WHEN.pack(self._seconds(), len(told), len(data))
+        noted += told
+        noted += data
+        if len(noted) > AT_ONCE:
+            self._work_in()
         if self.listener is not None:
             self.listener(what)
 
     def digest(self) -> str:
         """Of all that was noted, in order."""
+        self._work_in()
         return self._digest.hexdigest()
+
+    def _work_in(self) -> None:
+        self._digest.update(self._noted)
+        self._noted.clear()

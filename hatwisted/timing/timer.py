@@ -67,7 +67,7 @@ class GuardedTimer:
         except Exception:
             self._note(Failure())
         else:
-            if isinstance(done, Deferred):
+            if done is not None and isinstance(done, Deferred):
                 done.addErrback(self._note)
 
     def _note(self, failure: Failure) -> None:

@@ -132,6 +132,10 @@ class TopicConfigTable:
     def names(self) -> list[str]:
         return list(self._topics)
 
+    def made(self) -> list[str]:
+        """Names of those that operators or clients have made."""
+        return [topic for topic in self._topics if not self.is_system(topic)]
+
     def is_system(self, topic: str) -> bool:
         """Is it one that operators may neither make nor delete?"""
         return topic in self._system or topic.startswith(SYSTEM_PREFIX)
@@ -168,7 +172,7 @@ class TopicConfigTable:
         if inherited is None:
             return Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
         if len(self._topics) >= MAX_TOPICS:
-            remark = f"topic[{topic}] isn't made: the broker has {len(self._topics)} already"
+            remark = f"topic[{topic}] isn't created: the broker has {len(self._topics)} topics already"
             return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
         self.put(inherited)
         return inherited

@@ -1,8 +1,9 @@
-"""Running one command on a cluster: the reactor for as long as it takes, errors as one line, an orderly Ctrl-C.
+"""Running one command on a cluster: the reactor for as long as it takes, errors as one line, a clean stop at
+Ctrl-C.
 
-The first SIGINT or SIGTERM asks the command to end in order (a consumer commits); the second ends the reactor
+The first SIGINT or SIGTERM asks the command to finish cleanly (a consumer commits); the second ends the reactor
 at once. Exit codes: 0 done; 1 partly done (some messages weren't taken); 2 usage error, or the cluster
-can't be reached or refuses; 130 interrupted before it was done, with everything in order.
+can't be reached or refuses; 130 interrupted before it was done, but cleanly.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final
 
 import click
 
+from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.credentialfile import find_credentials
@@ -43,7 +45,7 @@ class Interrupt:
         self._listeners.append(listener)
 
     def request(self) -> None:
-        """Ask the command to end in order."""
+        """Ask the command to finish cleanly."""
         if not self.requested:
             self.requested = True
             for listener in self._listeners:
@@ -63,6 +65,11 @@ def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which cluster, and how to reach it."""
+    return namesrv_option(tls_options(command))
+
+
 Runner = Callable[[str, Work], int]
 
 
@@ -76,14 +83,16 @@ def run(namesrv: str, work: Work) -> int:
 
 
 def run_reactor(namesrv: str, work: Work) -> int:
-    """The Runner of a process that does nothing else: runs the reactor until the work is done."""
+    """The Runner of a process that does nothing else: runs the reactor until the work is done. How connections are
+    encrypted is the present command's."""
     from twisted.internet import reactor as installed
     from twisted.internet.defer import Deferred
 
     reactor: Any = installed
     try:
         credentials = find_credentials(os.environ, Path.home())
-        cluster = Cluster(reactor, namesrv, credentials=credentials)
+        tls = tls_of(click.get_current_context())
+        cluster = Cluster(reactor, namesrv, credentials=credentials, tls=tls)
     except ValueError as error:
         raise CannotRun(str(error)) from error
     interrupt = Interrupt()

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli.cluster import completion
-from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, namesrv_option, run
+from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, cluster_options, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.producer import Producer
@@ -21,12 +21,12 @@ from hatwisted.clientcore.message import DELIVERY_PROPERTIES, Message, checked_t
 from hatwisted.clientcore.sending import SendResult, SendStatus
 
 SHOWN_ERRORS: Final = 5
-"""Failures shown one by one; the rest is counted."""
+"""Failures shown one by one; any more are only counted."""
 OWN_TOPIC: Final = "-"
 
 
 class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One NDJSON input line; what is missing comes from the options. body64: base64, instead of body; topic: used
+    """One NDJSON input line; fields left out come from the options. body64: base64, instead of body; topic: used
     when TOPIC is "-"."""
 
     body: str = ""
@@ -38,7 +38,7 @@ class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     order_key: str | None = None
     wait: bool = True
     properties: dict[str, str] = {}
-    # What `hatwisted consume --json` says beyond that: where a message was, which isn't where it goes.
+    # What `hatwisted consume --json` adds: where a message came from, which isn't where it goes.
     broker: Any = None
     queue: Any = None
     offset: Any = None
@@ -54,7 +54,7 @@ _decode = msgspec.json.Decoder(Line).decode
 
 @click.command("produce")
 @click.argument("topic", shell_complete=completion.topics)
-@namesrv_option
+@cluster_options
 @click.option("-g", "--group", default="hatwisted-cli", show_default=True, help="Producer group.")
 @click.option("--tags", default="", help="Tag of every message.")
 @click.option("--keys", default="", help="Keys of every message, separated by spaces.")
@@ -97,7 +97,7 @@ class _Sending:
 
         options = self._options
         producer = cluster.producer(options["group"], coalesce=options["batch"])
-        # A cluster that isn't there is reported once, not once a line.
+        # A cluster that can't be reached is reported once, not once per line.
         if options["topic"] == OWN_TOPIC:
             await cluster.admin().cluster_info()
         else:

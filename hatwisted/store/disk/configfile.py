@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, DeferredList, gatherResults, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
@@ -82,6 +82,11 @@ class ConfigFile:
             except (ValueError, OSError) as error:
                 self._log.warn("{path} can't be used: {error}", path=path, error=error)
         return False
+
+    @property
+    def unwritten(self) -> bool:
+        """Does the file lack something, or is it being written?"""
+        return self._dirty or self._writing
 
     def changed(self) -> None:
         """The table is no longer what the file says; the next `flush` writes it."""
@@ -153,6 +158,17 @@ class ConfigFile:
             self._log.error("{path} was not written, will try again: {error}", path=self.path, error=reason)
 
 
+def written(files: Sequence[ConfigFile]) -> Deferred[str | None]:
+    """Fires when these have the present state of their tables: with None, or with a remark about those that can't
+    be written, for whoever made a change. Never fails."""
+
+    def told(_: object) -> str | None:
+        problems = "; ".join(f"{file.path}: {file.problem}" for file in files if file.problem)
+        return f"done here, but not written to a file yet: {problems}" if problems else None
+
+    return gatherResults([file.flush() for file in files]).addCallback(told)
+
+
 class ConfigFlusher:
     """Writes the tables that have changed.
 
@@ -178,4 +194,5 @@ class ConfigFlusher:
 
     def flush(self) -> Deferred[None]:
         """Write every changed file; never fails."""
-        return DeferredList([file.flush() for file in self._files]).addCallback(lambda _: None)
+        writing = [file.flush() for file in self._files if file.unwritten]
+        return DeferredList(writing).addCallback(lambda _: None) if writing else succeed(None)

@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.config.host import Host
 from hatwisted.config.rocketmqkeys import UNSUPPORTED_KEYS, UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
+from hatwisted.config.tlskeys import TlsClientKeys
 
 # class, key, default as Java prints it; one line for every setter of RocketMQ's configuration classes
 ROCKETMQ_KEYS = Path(__file__).with_name("rocketmq-4.9.7-keys.tsv")
@@ -36,9 +37,15 @@ NOT_IN_4_9_7 = {
     "embeddedNamesrvPort",
     "vipListenEnable",
     "aclPlainFile",
+    "listenAllowList",
+    "adminAllowList",
+    "haAllowList",
+    "maxConnectionsPerAddress",
     "credentialsFile",
     "slaveSyncFirstDelay",
     "slaveSyncInterval",
+    # RocketMQ's -D properties.
+    *(field.encode_name for field in fields(TlsClientKeys) if field.encode_name.startswith("tls.")),
 }
 
 # Deliberately other than what the class holds, and why.
@@ -109,7 +116,7 @@ class Schema(SynchronousTestCase):
         self.assertEqual(keys(NamesrvConfig) & UNUSED_NAMESRV_KEYS, set())
         self.assertEqual(set(UNSUPPORTED_KEYS) - UNUSED_BROKER_KEYS, set())
 
-    def test_keys_beside_rocketmqs_are_the_documented_ones(self) -> None:
+    def test_keys_besides_rocketmqs_are_the_documented_ones(self) -> None:
         self.assertEqual(keys(BrokerConfig) - set(rocketmq_keys(BROKER_CLASSES)), NOT_IN_4_9_7)
 
     def test_B18_defaults_are_rocketmqs(self) -> None:

@@ -76,6 +76,30 @@ class PeriodicCallTests(SynchronousTestCase):
         self.clock.advance(10)
         self.assertEqual(self.turns, 1)
 
+    def test_turns_keep_to_their_grid_and_missed_ones_are_left_out(self) -> None:
+        self.loop.start(1.0)
+        seen = []
+        for pause in (1.0, 2.5, 0.25, 0.25, 0.75, 0.25):
+            self.clock.advance(pause)
+            seen.append(self.turns)
+        self.assertEqual(seen, [1, 2, 2, 3, 3, 4])
+
+    def test_started_again_while_a_turn_waits_there_is_one_row_of_turns(self) -> None:
+        waiting: Deferred[None] = Deferred()
+        self.answer = waiting
+        self.loop.start(1.0)
+        self.clock.advance(1)
+        self.loop.stop()
+        self.loop.start(1.0)
+        self.answer = None
+        waiting.callback(None)
+        self.clock.advance(1)
+        self.assertEqual(self.turns, 2)
+
+    def test_it_isn_t_started_twice(self) -> None:
+        self.loop.start(1.0)
+        self.assertRaises(RuntimeError, self.loop.start, 1.0)
+
 
 class GuardedTimerTests(SynchronousTestCase):
     def setUp(self) -> None:
