@@ -19,6 +19,7 @@ bring back what was cut, so it counts as unsynced by itself.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -38,6 +39,9 @@ from hatwisted.store.queue.queuescan import entries_end, scan_begin, zero_entrie
 
 TAIL_LIMIT = 4096
 """Most bytes of entries that wait in memory. If they can't be written then, nothing more is taken."""
+
+READ_AT_ONCE = 200
+"""Entries (4 KB) that a search reads at once: one by one, a read each would cost more."""
 
 
 class SyncMark(NamedTuple):
@@ -126,13 +130,15 @@ class ConsumeQueue:
     def _search(self, low: int, high: int, which: int, least: int) -> int:
         """First index in [low, high) whose record's offset (which = 0) or end (1) is >= `least`; else
         high."""
-        while low < high:
+        while high - low > READ_AT_ONCE:
             middle = (low + high) // 2
             if self._place(middle)[which] >= least:
                 high = middle
             else:
                 low = middle + 1
-        return low
+        entries = self._bytes(low * ENTRY_SIZE, high * ENTRY_SIZE) if low < high else b""
+        places = range(0, len(entries), ENTRY_SIZE)
+        return low + bisect_left(places, least, key=lambda at: place(entries[at : at + ENTRY_SIZE])[which])
 
     # -- appending -------------------------------------------------------------------------------------------
 
